@@ -33,23 +33,23 @@ PATIENCE_SECONDS = 60  # of the grader for a test; with its 6 s of wall time, a 
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class CallSubmission:
     source: str
     suite: Suite
 
 
-TRIVIAL = Submission("def f(x): return x", Suite([Case("[1]", "1")], entry_point="f"))
+TRIVIAL = CallSubmission("def f(x): return x", Suite([Case("[1]", "1")], entry_point="f"))
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgingCost:
     """What judging submissions has cost, and which of them are right."""
 
     cpu_seconds: float
     right: tuple[bool, ...]
 
 
-def read(data: Path) -> tuple[list[Submission], list[Submission]]:
+def read(data: Path) -> tuple[list[CallSubmission], list[CallSubmission]]:
     """Return right programs and wrong ones for the call suites."""
     lines = (data / "labels" / "livecodebench_references.jsonl").read_text().splitlines()
     references = {f"livecodebench/{row['id']}": row["code"] for row in map(json.loads, lines)}
@@ -59,16 +59,16 @@ def read(data: Path) -> tuple[list[Submission], list[Submission]]:
         for one in problems
         if isinstance(one, Problem) and one.tests.entry_point and one.id in references
     }
-    right = [Submission(references[id], suite) for id, suite in suites.items()]
+    right = [CallSubmission(references[id], suite) for id, suite in suites.items()]
     wrong = [
-        Submission(mutant.source, one.suite)
+        CallSubmission(mutant.source, one.suite)
         for one in right
         for mutant in mutants(one.source, one.suite, shown=0, seed=1, most=WRONG)
     ]
     return right, wrong
 
 
-def cpu_seconds(act: Callable[[], Sequence[bool]]) -> Judged:
+def cpu_seconds(act: Callable[[], Sequence[bool]]) -> JudgingCost:
     """Do something in a process of its own, and return what it and its children have cost."""
     source, sink = os.pipe()
     child = os.fork()
@@ -83,16 +83,16 @@ def cpu_seconds(act: Callable[[], Sequence[bool]]) -> Judged:
     with os.fdopen(source) as file:
         seconds, right = json.load(file)
     os.waitpid(child, 0)
-    return Judged(seconds, tuple(right))
+    return JudgingCost(seconds, tuple(right))
 
 
-def ours(submissions: Sequence[Submission]) -> list[bool]:
+def ours(submissions: Sequence[CallSubmission]) -> list[bool]:
     with Sandbox(workers=1) as box:
         judged = dict(box.judge_many([(Program(one.source), one.suite) for one in submissions]))
         return [judged[place].accepted for place in range(len(submissions))]
 
 
-def theirs(grader: Any, submissions: Sequence[Submission]) -> list[bool]:
+def theirs(grader: Any, submissions: Sequence[CallSubmission]) -> list[bool]:
     samples = [{"input_output": json.dumps(_as_row(one.suite))} for one in submissions]
     programs = [[one.source] for one in submissions]
     codes = grader.evaluate_generations(samples, programs, num_process_evaluate=1, timeout=PATIENCE_SECONDS)
@@ -104,7 +104,7 @@ def _as_row(suite: Suite) -> dict[str, Any]:
     return {"inputs": inputs, "outputs": [case.expected for case in suite.cases], "fn_name": suite.entry_point}
 
 
-def compared(grader: Any, submissions: Sequence[Submission], rounds: int) -> dict[str, Any]:
+def compared(grader: Any, submissions: Sequence[CallSubmission], rounds: int) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {"ours": [], "theirs": [], "start": []}
     for _ in range(rounds):
         started = cpu_seconds(lambda: ours([TRIVIAL]))

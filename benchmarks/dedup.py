@@ -36,7 +36,7 @@ from benchmarks.machine import describe
 RESULTS = Path(__file__).parent / "results" / "dedup.json"
 THRESHOLD = 0.7
 ALL_PAIRS_UP_TO = 5_000
-MOST_LOOKED_AT = 50_000
+MAX_INSPECTED = 50_000
 # A document is a line of the corpus file; its own line ends are replaced by this.
 LINE_END = "\x1e"
 
@@ -226,7 +226,7 @@ class Corpus:
 def some(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return all pairs, or a random sample if there are too many."""
     listed = list(pairs)
-    return listed if len(listed) <= MOST_LOOKED_AT else random.Random(0).sample(listed, MOST_LOOKED_AT)
+    return listed if len(listed) <= MAX_INSPECTED else random.Random(0).sample(listed, MAX_INSPECTED)
 
 
 def true_pairs(corpus: Corpus, documents: int, made_from: dict[int, int]) -> list[tuple[int, int]]:

@@ -22,7 +22,7 @@ from typing import Any
 import matplotlib
 
 from benchmarks.machine import describe
-from train.run.metrics import steps
+from train.run.metrics_log import steps
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.machine import describe
-from curate.dataset.workspace import manifest_of
+from curate.dataset.output_folder import manifest_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "million.json"

@@ -22,18 +22,18 @@ from typing import Any
 
 from benchmarks.machine import describe
 from rewards.async_rewards import AsyncRewards
-from rewards.reward import Answer, Reward, Task
-from train.config import Config, Data, Model, Rollout, Run
+from rewards.reward import Completion, Reward, Task
+from train.config import Config, DataConfig, ModelConfig, RolloutConfig, RunConfig
 from train.loop import Trainer
-from train.rollouts.in_batches import BatchPipeline
-from train.rollouts.questions import Question
-from train.run.checkpoint import Progress
+from train.rollouts.batch_pipeline import BatchPipeline
+from train.rollouts.prompt_dataset import TrainingPrompt
+from train.run.checkpoint import RunProgress
 from train.run.folder import open_run
-from train.run.metrics import Metrics
-from train.run.picture import Run as RunInPicture
+from train.run.metrics_log import MetricsLog
+from train.run.plot_style import PlottedRun as RunInPicture
 from train.run.plot_timeline import timeline
 from train.run.timeline import Timeline
-from train.sampling.protocol import Completion
+from train.sampling.protocol import SampledCompletion
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "pipeline.json"
@@ -50,7 +50,7 @@ class Sampler:
     def __init__(self) -> None:
         self._version = 0
 
-    def sample(self, prompts: Any, sampling: Any) -> Iterator[tuple[int, Completion]]:
+    def sample(self, prompts: Any, sampling: Any) -> Iterator[tuple[int, SampledCompletion]]:
         asked = list(prompts)
         rng = random.Random(asked[0][1])
         ends = sorted(min(rng.lognormvariate(-1.2, 0.8), 1.0) for _ in asked)
@@ -60,9 +60,9 @@ class Sampler:
         began = time.monotonic()
         for index, end in enumerate(ends):
             time.sleep(max(0.0, began + SAMPLE * end - time.monotonic()))
-            yield index, Completion(str(index % 2), "stop", 2, (1,), (2, 3), (-0.5, -0.5), (self._version,) * 2)
+            yield index, SampledCompletion(str(index % 2), "stop", 2, (1,), (2, 3), (-0.5, -0.5), (self._version,) * 2)
 
-    def hand_over(self, weights: Any, version: int, probe: Any, most_error: float) -> dict[str, float]:
+    def update_weights(self, weights: Any, version: int, probe: Any, max_error: float) -> dict[str, float]:
         time.sleep(SYNC)
         self._version = version
         return {}
@@ -78,11 +78,11 @@ class Learner:
     def begin_batch(self, sequences: Any) -> None:
         pass
 
-    def update(self, sequences: Any, *, most_tokens: int) -> dict[str, float]:
+    def update(self, sequences: Any, *, max_tokens: int) -> dict[str, float]:
         time.sleep(TRAIN / 2)  # two minibatches
         return {"loss": 0.0}
 
-    def weights(self) -> Iterator[Any]:
+    def wait_for_weights(self) -> Iterator[Any]:
         return iter(())
 
     def logprobs(self, sequences: Any, *, temperature: float = 1.0) -> list[Any]:
@@ -111,24 +111,24 @@ class Learner:
 class Questions:
     digest = ""
 
-    def at(self, position: int) -> Question:
-        return Question(f"q{position}", [{"role": "user", "content": "?"}], Task())
+    def at(self, position: int) -> TrainingPrompt:
+        return TrainingPrompt(f"q{position}", [{"role": "user", "content": "?"}], Task())
 
     def __len__(self) -> int:
         return 1000
 
 
-def reward(answer: Answer, task: Task) -> Reward:
+def reward(answer: Completion, task: Task) -> Reward:
     time.sleep(min(random.expovariate(256 / (WORKERS * REWARD)), 0.12))  # a test that runs into its limit takes 12 s
     return Reward(float(answer.text), "accepted")
 
 
 def measure(way: Any, run: Path) -> dict[str, float]:
     config = Config(
-        Model("model"),
-        Data("dataset"),
-        rollout=Rollout(prompts=32, completions=8, pipeline=way),
-        run=Run(steps=STEPS, checkpoint_steps=STEPS),
+        ModelConfig("model"),
+        DataConfig("dataset"),
+        rollout=RolloutConfig(prompts=32, completions=8, pipeline=way),
+        run=RunConfig(steps=STEPS, checkpoint_steps=STEPS),
     )
     seconds: list[float] = []
     idle: list[float] = []
@@ -138,11 +138,11 @@ def measure(way: Any, run: Path) -> dict[str, float]:
         idle.append(found["idle/trainer"])
 
     with open_run(run, config), AsyncRewards(reward, at_once=WORKERS) as rewards:
-        metrics, clock = Metrics(run), Timeline(run)
+        metrics, clock = MetricsLog(run), Timeline(run)
         learner: Any = Learner()
         parts: Any = (Sampler(), learner, Questions(), rewards.submit, clock)
         pipeline = BatchPipeline(config, *parts, step=0, position=0, ahead=None, max_tokens=config.stages[0].max_tokens)
-        Trainer(config, run, learner, pipeline, (), metrics, clock, report, Progress()).run()
+        Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
     # in a one-off run, the first and the last step overlap with no other
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}
 

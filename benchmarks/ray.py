@@ -27,7 +27,7 @@ from ray.cluster_utils import Cluster
 from benchmarks.machine import describe
 from sandbox import Case, Judgement, Program, Sandbox, Suite, Verdict
 from sandbox.backends import ray as backend
-from sandbox.backends._supervisor import Supervisor
+from sandbox.backends._supervisor import NodeSupervisor
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest
 
@@ -106,7 +106,7 @@ def computing(cores: int, rounds: int = 5) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in rates.items()}
 
 
-class Waiting(Supervisor):
+class SleepingSupervisor(NodeSupervisor):
     """A node with many workers that judge nothing: each waits as long as a judgement would take and then accepts."""
 
     def start(self, *about: Any) -> tuple[int, dict[str, str]]:
@@ -134,7 +134,7 @@ def asking(nodes: int = 2) -> list[dict[str, float]]:
     This includes its Ray threads; what it uses while idle is subtracted.
     """
     rows = []
-    real, backend.Supervisor = backend.Supervisor, Waiting  # type: ignore[misc]
+    real, backend.NodeSupervisor = backend.NodeSupervisor, SleepingSupervisor  # type: ignore[misc]
     with cluster(nodes) as address, Sandbox(backend="ray", address=address) as box:
         idle = cpu_seconds(lambda: time.sleep(5)) / 5
         for kilobytes, wait_seconds in ((4, 0.1), (4, 1.0), (100, 0.1), (100, 1.0)):
@@ -151,7 +151,7 @@ def asking(nodes: int = 2) -> list[dict[str, float]]:
                     "cpu_milliseconds": (cpu - idle * seconds) / count * 1e3,
                 }
             )
-    backend.Supervisor = real  # type: ignore[misc]
+    backend.NodeSupervisor = real  # type: ignore[misc]
     return rows
 
 

@@ -33,7 +33,7 @@ from curate.strength.measurement import measure
 from curate.strength.mutation import mutants
 from curate.strength.strength_record import StrengthRecord
 from curate.verification.references import unwrap
-from rewards.selection import longest_first, select
+from rewards.case_selection import order_by_length, select
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 RESULTS = Path(__file__).parent / "results" / "strength.json"
@@ -41,7 +41,7 @@ SOURCES = ("taco", "synthetic1", "livecodebench")
 BUDGETS = (1, 2, 3, 5, 8, 15)
 DRAWS = 20
 SLOWEST = 0.5  # seconds; problems whose reference needs longer for a test are left out: their mutants take hours
-LEAST_TESTS = 5
+MIN_TESTS = 5
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def subjects(data: Path) -> Iterator[Subject]:
             label = json.loads(line)
             labels[f"{source}/{label['row'] if source == 'taco' else label['id']}"] = label
         for problem in import_module(f"curate.sources.{source}").read(locate(str(data / source))):
-            if not isinstance(problem, Problem) or len(problem.tests.cases) < LEAST_TESTS:
+            if not isinstance(problem, Problem) or len(problem.tests.cases) < MIN_TESTS:
                 continue
             label = labels[problem.id]
             if problem.wrapping is Wrapping.UNDECIDED and label.get("wrapped_outputs"):
@@ -140,7 +140,7 @@ def orders(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[int]]]
     draws = [random.Random(draw).sample(places, len(places)) for draw in range(DRAWS)]
     return {
         "first": [list(places)],
-        "longest": [longest_first(suite)],
+        "longest": [order_by_length(suite)],
         "blind": draws,
         "strongest": [[int(case.expected) for case in ours.cases]],
     }

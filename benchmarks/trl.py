@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.machine import describe
-from train.run import metrics
+from train.run import metrics_log
 from train.run.weights_digest import weights_digest
 
 ROOT = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ OURS = {
 SHAPES = ((16, 16, 96), (4, 16, 64))  # prompts, answers to each prompt, maximum number of tokens of an answer
 
 
-def train_with_trl(out: Path, prompts: int, completions: int, most_tokens: int) -> None:
+def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -> None:
     """Train with TRL and save the model. Print a line after each step, and at last the tokens of each batch."""
     import datasets
     from transformers import TrainerCallback
@@ -69,7 +69,7 @@ def train_with_trl(out: Path, prompts: int, completions: int, most_tokens: int) 
         per_device_train_batch_size=prompts * completions // 2,
         steps_per_generation=2,
         num_generations=completions,
-        max_completion_length=most_tokens,
+        max_completion_length=max_tokens,
         max_steps=2 * STEPS,
         temperature=1.0,
         learning_rate=3e-4,
@@ -105,15 +105,15 @@ def trl(out: Path, shape: tuple[int, int, int]) -> dict[str, float]:
 
 
 def ours(out: Path, shape: tuple[int, int, int], way: Sequence[str], steps: int = STEPS + AHEAD) -> dict[str, float]:
-    prompts, completions, most_tokens = shape
+    prompts, completions, max_tokens = shape
     seed = LEARN / "seed-0"
     changes = [f"model.path={seed / 'warm'}", f"data.dataset={seed / 'band'}", f"run.steps={steps}"]
     changes += ["rollout.online_filter=false", "evaluation.dataset=", "run.checkpoint_steps=1000"]
     changes += [f"rollout.prompts={prompts}", f"rollout.completions={completions}"]
-    changes += [f"stages.0.max_tokens={most_tokens}", *way]
+    changes += [f"stages.0.max_tokens={max_tokens}", *way]
     command = [sys.executable, "-m", "cli", "train", "examples/learn/grpo_plus.toml", "--out", str(out)]
     _, found = timed(command + [part for change in changes for part in ("--set", change)])
-    lines = [line for line in metrics.steps(out) if "step_time" in line]
+    lines = [line for line in metrics_log.steps(out) if "step_time" in line]
     answers = prompts * completions
     return {"tokens": sum(line["completions/mean_length"] * answers for line in lines[1:STEPS]), **found}
 

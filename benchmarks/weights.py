@@ -61,10 +61,10 @@ def prompts() -> list[tuple[int, ...]]:
 def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
     """Return the median seconds of each part of a hand-over through memory, while the engine does nothing else."""
     from train.weights.proof import prove
-    from train.weights.shared_memory import SharedMemory
+    from train.weights.shared_memory import SharedMemoryTransport
 
     found: dict[str, list[float]] = {"publish": [], "load": [], "prove": [], "prove_checksums": []}
-    with closing(SharedMemory()) as way:
+    with closing(SharedMemoryTransport()) as way:
         for version in range(_TIMES):
             began = time.process_time()
             manifest = way.publish(model.named_parameters(), version, probe, 1.01)
@@ -83,13 +83,13 @@ def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
 
 def fetched(model: Any, folder: Path) -> float:
     """Return the seconds of fetching all files over HTTP from this machine."""
-    from train.weights.folder import Folder, name_of
+    from train.weights.folder import FolderTransport, version_folder_name
     from train.weights.http_source import HttpSource
 
-    publisher = Folder(folder / "published")
+    publisher = FolderTransport(folder / "published")
     manifest = publisher.publish(model.named_parameters(), 1, None, 1.01)
     (folder / "served" / "weights").mkdir(parents=True)
-    (folder / "served" / "weights" / "1").symlink_to(folder / "published" / name_of(1))
+    (folder / "served" / "weights" / "1").symlink_to(folder / "published" / version_folder_name(1))
     with served(folder / "served") as url, closing(HttpSource(url, {}, folder / "fetched")) as source:
         began = time.process_time()
         source.fetch(manifest)
@@ -116,13 +116,13 @@ def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
 
     Another thread publishes and fetches while the engine draws; only loading and proving take the engine's turn.
     """
-    from train.sampling.protocol import Sampling
+    from train.sampling.protocol import SamplingParams
     from train.weights.proof import prove
-    from train.weights.shared_memory import SharedMemory
+    from train.weights.shared_memory import SharedMemoryTransport
 
-    sampling = Sampling(1.0, 1.0, 400, logprobs=True)
+    sampling = SamplingParams(1.0, 1.0, 400, logprobs=True)
     found: dict[str, list[float]] = {"step": [], "publishing": [], "pause": [], "first_token": []}
-    with closing(SharedMemory()) as way:
+    with closing(SharedMemoryTransport()) as way:
         for version in range(100, 100 + _TIMES):
             for number, ids in enumerate(prompts()):
                 engine.add(f"{version}-{number}", ids, number, sampling)

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from curate.build_state import BuildState
-    from curate.dataset.workspace import manifest_of
+    from curate.dataset.output_folder import manifest_of
     from curate.errors import CurateError
     from curate.manifest import Manifest
     from curate.options import BuildOptions
@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "dataset.workspace": ["manifest_of"],
+    "dataset.output_folder": ["manifest_of"],
     "errors": ["CurateError"],
     "manifest": ["Manifest"],
     "build_state": ["BuildState"],

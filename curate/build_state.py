@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from curate.dataset.journal import Journal, Records
+from curate.dataset.journal import JournalRecords, ResultJournal
 from curate.dataset.spill import Spill, TextSpill
 from curate.json_records import from_json, to_json
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
 from curate.problem import Problem, Rejection
 from curate.progress import Progress
-from curate.report.duplicates import Duplicates
+from curate.report.duplicate_section import DuplicateSection
 from sandbox import Sandbox
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class BuildOutputs:
     """
 
     tables: dict[str, tuple[Iterable[dict[str, Any]], dict[str, tuple[str, str]]]] = field(default_factory=dict)
-    duplicates: Duplicates | None = None
+    duplicates: DuplicateSection | None = None
     decontamination: dict[str, SetCounts] = field(default_factory=dict)
     strength: StrengthSummary | None = None
     reference_cpu_seconds: float = 0.0
@@ -155,14 +155,14 @@ class BuildState:
         examine: Callable[[list[str]], Iterator[tuple[str, Record]]],
         *,
         journal: str,
-    ) -> Records[Record]:
+    ) -> JournalRecords[Record]:
         """Return a record for each problem: from the journal if it has one, otherwise by examining the problem now.
 
         keys      fingerprints of everything that a problem's record depends on, by the id of the problem
         examine   examines the problems with these ids and yields (id, record) in any order; each is journaled at once
         journal   name of the file in the work folder
         """
-        with Journal(self.folder / journal) as cached:
+        with ResultJournal(self.folder / journal) as cached:
             missing = [id for id, key in keys.items() if key not in cached]
             done = len(keys) - len(missing)
             self.progress(stage, done, len(keys))

@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import card, difficulty_section, plain_card, workspace
+from curate.dataset import card, difficulty_section, external_card, output_folder
+from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, order
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, sort_key
 from curate.dataset.files import DatasetFiles, files_of, hash_of_files
 from curate.dataset.folder import BATCH_ROWS, DatasetFolder
 from curate.dataset.integrity import require_intact
-from curate.dataset.reader import Stored
 from curate.dataset.table_files import batches, format_beside, table_files, write_table_as
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.errors import CurateError
 from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_title
 from curate.problem import Rejection
-from curate.report.files import stored_duplicates, write_report
+from curate.report.report_files import stored_duplicates, write_report
 
 Row = dict[str, Any]
 Columns = dict[str, tuple[str, str]]  # type and meaning by name
@@ -60,7 +60,7 @@ class BaseDataset:
 
 def built_dataset(folder: Path) -> BaseDataset:
     """Open a finished dataset that curate built, to remove rows from it. Raises CurateError for any other folder."""
-    manifest = workspace.manifest_of(folder)
+    manifest = output_folder.manifest_of(folder)
     if manifest.build is None:
         raise CurateError(f"{folder}: curate did not build this dataset, so its rows are not problems.")
     return BaseDataset(folder, manifest, files_of(f"{folder}/data"))
@@ -115,7 +115,7 @@ def own_manifest(folder: Path) -> Manifest | None:
     would be mistaken for rows of the dataset.
     """
     try:
-        return workspace.manifest_of(folder)
+        return output_folder.manifest_of(folder)
     except CurateError:
         if (folder / "data").is_dir() and (folder / "rejected").is_dir():
             raise CurateError(
@@ -142,7 +142,7 @@ def write_derived(origin: BaseDataset, derivation: Derivation, out: Path, *, ove
     """
     if origin.manifest is not None:
         require_intact(origin.location, advice="Build it again, or fetch it again.")
-    with workspace.opened(out, derivation.plan, overwrite=overwrite) as work:
+    with output_folder.open_work_folder(out, derivation.plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
         files = origin.files.copy(derivation.removed, final / "data")
@@ -156,18 +156,18 @@ def write_derived(origin: BaseDataset, derivation: Derivation, out: Path, *, ove
         if origin.manifest is not None and origin.built:
             write_table(_evidence(origin.location, origin.manifest, derivation), EVIDENCE_COLUMNS, final / EVIDENCE)
         manifest = with_title(derivation.describe(_counted(origin, derivation, files, rejected, final)), out)
-        (card.write if origin.built else plain_card.write)(manifest, final)
+        (card.write if origin.built else external_card.write)(manifest, final)
         if DIFFICULTY in derivation.tables:
             solve_rates, _ = derivation.tables[DIFFICULTY]
             difficulty_section.announce(final, list(solve_rates), manifest.solve_rate)
         write_report(final, manifest, stored_duplicates(origin.location))
-        return workspace.publish(work, out, manifest)
+        return output_folder.publish(work, out, manifest)
 
 
 def _copy_other_tables(origin: BaseDataset, derivation: Derivation, final: Path) -> None:
     """Copy the tables about rows that were compared or rejected earlier, as far as the caller did not change them."""
     changed = {"data", "rejected", EVIDENCE, DIFFICULTY, *derivation.tables}
-    for name in workspace.PARTS if origin.manifest is not None else ():
+    for name in output_folder.PARTS if origin.manifest is not None else ():
         files = sorted((origin.location / name).glob("*.parquet")) if name not in changed else []
         for path in files:
             (final / name).mkdir(exist_ok=True)
@@ -182,10 +182,10 @@ def _evidence(location: Path, manifest: Manifest, derivation: Derivation) -> Ite
         return (row for row in before if row["reason"] != SUSPECT or row["id"] not in moved)
     removed = (
         evidence_row(derivation.removed[position], row["statement"])
-        for position, row in enumerate(Stored(location).columns("statement"))
+        for position, row in enumerate(DatasetReader(location).columns("statement"))
         if position in derivation.removed
     )
-    return heapq.merge(before, removed, key=order)
+    return heapq.merge(before, removed, key=sort_key)
 
 
 def _counted(

@@ -24,7 +24,7 @@ from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
 from curate.reading.location import Given
 from curate.reading.tables import Table, known_options, locate
-from curate.reading.values import short
+from curate.reading.values import shorten
 
 MAPPING_SOURCE = "generic"  # the source that reads data by a mapping
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -158,7 +158,7 @@ def _unstorable(problem: Problem) -> str | None:
     try:
         json.dumps(to_row(problem), ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        return f"text that is not Unicode: {short(error)}"
+        return f"text that is not Unicode: {shorten(error)}"
     return None
 
 

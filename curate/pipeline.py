@@ -19,7 +19,7 @@ from typing import Any
 
 from curate import ingestion
 from curate.build_state import BuildState, source_counts
-from curate.dataset import card, workspace, writer
+from curate.dataset import card, output_folder, writer
 from curate.dataset.digests import RowHasher
 from curate.dataset.spill import Spill, TextSpill
 from curate.errors import CurateError
@@ -32,7 +32,7 @@ from curate.progress import Progress, no_progress, with_progress
 from curate.reading.location import Given
 from curate.reading.tables import Table, sha256, size
 from curate.recipe import recipe_of_build
-from curate.report.files import write_report
+from curate.report.report_files import write_report
 from curate.stage import Stage
 from curate.stages import default_stages
 from curate.stages.decontaminate import Decontaminate
@@ -81,14 +81,14 @@ def build(
     with _explain_errors(out):
         packages = sandbox.found_packages()
     plan = _plan(tables, options, stages, packages)
-    finished = workspace.finished(out, plan, overwrite=overwrite)
+    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     names = [name for name, _ in tables]
     items = read_and_filter(tables, options)  # before the folder is made, because an empty source is an error
     with (
         _explain_errors(out),  # outermost, because closing a file on a full disk fails, too
-        workspace.opened(out, plan, overwrite=overwrite) as work,
+        output_folder.open_work_folder(out, plan, overwrite=overwrite) as work,
         closing(Spill(work / "problems")) as spill,
         TextSpill(work / "statements") as statements,
         closing(BuildState(work, spill, statements, names, machine=sandbox.open, progress=report)) as state,
@@ -114,7 +114,7 @@ def build(
         manifest = with_title(manifest, out)
         card.write(manifest, final)
         write_report(final, manifest, state.outputs.duplicates)
-        return workspace.publish(work, out, manifest)
+        return output_folder.publish(work, out, manifest)
 
 
 def dry_run(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import workspace
+from curate.dataset import output_folder
+from curate.dataset.dataset_reader import readable
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.reader import readable
 from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
@@ -70,7 +70,7 @@ def write_filtered(
     origin.check_no_overlap(out)
     outcome = _outcome(origin, where, report)
     plan = plan_of_step(origin, "filter", {"where": list(outcome.fulfilled)}, outcome.removed.values())
-    finished = workspace.finished(out, plan, overwrite=overwrite)
+    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished, outcome
     removed = {rejection.id for rejection in outcome.removed.values()}
@@ -92,7 +92,7 @@ def _outcome(origin: BaseDataset, where: Sequence[str], report: Progress) -> Fil
             n_rows += 1
             failed = None
             for condition in conditions:
-                holds = condition.holds(row)
+                holds = condition.evaluate(row)
                 counts[condition.text][holds] += 1
                 if not holds and failed is None:
                     failed = condition, holds

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from curate.build_state import BuildState
-from curate.dataset.journal import Records
+from curate.dataset.journal import JournalRecords
 from curate.problem import Problem, Rejection
 
 Record = TypeVar("Record")
@@ -51,7 +51,7 @@ class ProblemStage(Stage, Generic[Record]):
     """
 
     record_type: type[Record]
-    records: Records[Record]
+    records: JournalRecords[Record]
     journal: str = ""
 
     def ids(self, build: BuildState) -> Iterable[str]:

@@ -8,7 +8,7 @@ A dataset whose rows are not those that its manifest describes is refused (curat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sandbox.cases import INTERACTIVE, PROGRAM
+from sandbox.suite import INTERACTIVE, PROGRAM
 
 UNVERIFIED, SUSPECTS = "unverified", "suspects"  # the kinds of rows that are left out
 ALTERED = "altered"  # datasets that are refused

@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import ray
 
-from curate.dataset.reader import Stored
+from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.writer import rejected_row
 from curate.dedup.distributed import duplicates_of_pairs, write_signatures
 from curate.dedup.shingles import jaccard
 
 THRESHOLD = 0.7
 # In a bucket of boilerplate, each row is only compared with the first ones; it meets the others in other bands.
-MOST_COMPARED = 200
+MAX_COMPARED = 200
 PARTITIONS = 2  # partitions of the shuffled data; for real sizes, use a few for each core of the cluster
 
 # The rows that are shuffled: the set of a row, or a pair with or without the partner's set.
@@ -38,7 +38,7 @@ def exploded(rows: pa.Table) -> pa.Table:
 def pairs_in(bucket: pa.Table) -> pa.Table:
     """Return the candidate pairs of one bucket."""
     ids = sorted(bucket["id"].to_pylist())
-    pairs = [(first, second) for index, first in enumerate(ids) for second in ids[: min(index, MOST_COMPARED)]]
+    pairs = [(first, second) for index, first in enumerate(ids) for second in ids[: min(index, MAX_COMPARED)]]
     return pa.table([[first for first, _ in pairs], [second for _, second in pairs], [None] * len(pairs)], TRAVELLING)
 
 
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("datasets", type=Path, nargs="+", metavar="DATASET")
     parser.add_argument("--out", type=Path, required=True, help="file for the rows to remove, with their reasons")
     arguments = parser.parse_args()
-    shards = [Stored(folder) for folder in arguments.datasets]
+    shards = [DatasetReader(folder) for folder in arguments.datasets]
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{number}.parquet" for number in range(len(shards))]
         for shard, file in zip(shards, files, strict=True):

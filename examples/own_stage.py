@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     options = BuildOptions(mutants=0, cross_checks=0)
-    stages = [*default_stages(options), ShortStatements(most=arguments.most_words)]
+    stages = [*default_stages(options), ShortStatements(most=arguments.max_words)]
     manifest = build([("taco", str(RAW))], arguments.out, options, stages=stages)
     rejected = sum(count.rejected_in(ShortStatements.name) for count in manifest.counts.values())
     print(f"{manifest.n_kept} problems in {arguments.out}; {rejected} statements were too long")

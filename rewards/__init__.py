@@ -1,24 +1,24 @@
 """What a completion of a model is worth. Rewards use the sandbox and know nothing of curation or training.
 
-reward          Answer, Task and Reward: what every reward takes and returns
+reward          Completion, Task and Reward: what every reward takes and returns
 errors          what callers may have to catch
 
 Rewards, one in each module:
-code            1.0 if the program in the answer passes every test
+code            1.0 if the program in the completion passes every test
 partial         the share of tests that it passes, for analysis only
 mathematics/    whether the final answer to a question of mathematics is right
-format          whether the answer has the form <think>...</think><answer>...</answer>
+format          whether the completion has the form <think>...</think><answer>...</answer>
 length_budget   a penalty for missing the length that the prompt asks for (INTELLECT-2)
-overlong        a penalty for answers that come near the length limit (DAPO)
+overlong        a penalty for completions that come near the length limit (DAPO)
 weighted        the weighted sum of several rewards
 
 Their parts:
-parameters      check the parameters that a caller gives
-extract/        find the program in an answer
-selection       choose the tests that are run
-async_rewards   score many completions at once, as they arrive
-unknown         count unknown rewards, and stop if there are too many
-shared          one sandbox and one code reward for each process, for the trainers below
+argument_checks     check the arguments of a caller
+extract/            find the program in a completion
+case_selection      choose the tests to run
+async_rewards       score many completions concurrently, as they arrive
+unknown_counter     count unknown rewards, and stop if there are too many
+process_singletons  one sandbox and one code reward per process, for the trainers below
 
 For trainers other than ours:
 trl             reward functions for TRL
@@ -34,47 +34,47 @@ if TYPE_CHECKING:
     from rewards.async_rewards import AsyncRewards
     from rewards.code import CodeReward
     from rewards.errors import RewardError, TooManyUnknownRewards, UnknownReward
-    from rewards.extract import program_in, submission_in
+    from rewards.extract import extract_program, extract_submission
     from rewards.format import FormatReward
-    from rewards.length_budget import LengthBudget
-    from rewards.mathematics.reward import MathAnswer
-    from rewards.overlong import Overlong
+    from rewards.length_budget import LengthBudgetReward
+    from rewards.mathematics.reward import MathReward
+    from rewards.overlong import OverlongPenalty
     from rewards.partial import PartialReward
-    from rewards.reward import Answer, Reward, Score, Task
-    from rewards.weighted import Weighted
+    from rewards.reward import Completion, Reward, RewardCallable, Task
+    from rewards.weighted import WeightedReward
 
 __all__ = [
-    "Answer",
+    "Completion",
     "AsyncRewards",
     "CodeReward",
     "FormatReward",
-    "LengthBudget",
-    "MathAnswer",
-    "Overlong",
+    "LengthBudgetReward",
+    "MathReward",
+    "OverlongPenalty",
     "PartialReward",
     "Reward",
     "RewardError",
-    "Score",
+    "RewardCallable",
     "Task",
     "TooManyUnknownRewards",
     "UnknownReward",
-    "Weighted",
-    "program_in",
-    "submission_in",
+    "WeightedReward",
+    "extract_program",
+    "extract_submission",
 ]
 
 _HOMES = {
     "async_rewards": ["AsyncRewards"],
     "code": ["CodeReward"],
     "errors": ["RewardError", "TooManyUnknownRewards", "UnknownReward"],
-    "extract": ["program_in", "submission_in"],
+    "extract": ["extract_program", "extract_submission"],
     "format": ["FormatReward"],
-    "length_budget": ["LengthBudget"],
-    "mathematics.reward": ["MathAnswer"],
-    "overlong": ["Overlong"],
+    "length_budget": ["LengthBudgetReward"],
+    "mathematics.reward": ["MathReward"],
+    "overlong": ["OverlongPenalty"],
     "partial": ["PartialReward"],
-    "reward": ["Answer", "Reward", "Score", "Task"],
-    "weighted": ["Weighted"],
+    "reward": ["Completion", "Reward", "RewardCallable", "Task"],
+    "weighted": ["WeightedReward"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

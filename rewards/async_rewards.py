@@ -19,18 +19,20 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from rewards.parameters import check_callable, check_number, check_whole
-from rewards.reward import LATE, Answer, Reward, Score, Task
+from rewards.argument_checks import check_callable, check_int, check_number
+from rewards.reward import SCORING_TIMEOUT, Completion, Reward, RewardCallable, Task
 
 __all__ = ["AsyncRewards"]
 
-_AT_ONCE = 64  # a few for each worker: identical programs wait for each other, and no free worker should have to wait
-_LONGEST_SECONDS = 3600.0
+_MAX_CONCURRENT = (
+    64  # a few for each worker: identical programs wait for each other, and no free worker should have to wait
+)
+_MAX_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    answer: Answer
+class _ScoringRequest:
+    answer: Completion
     task: Task
     future: Future[Reward]
 
@@ -39,29 +41,32 @@ class AsyncRewards:
     """Threads that score completions.
 
     reward            the reward, which all threads call
-    at_once           the most completions scored at once; for a cluster or a service, about three times its workers
-    longest_seconds   the most seconds from submit() to the reward. After that the reward is unknown, with the verdict
+    max_concurrent           the most completions scored at once; for a cluster or a service, about three times its
+                             workers
+    timeout_seconds   the most seconds from submit() to the reward. After that the reward is unknown, with the verdict
                       `late`, and a result that arrives later is dropped
 
     Every future ends: with the reward, with the exception that the reward raised, as late, or with CancelledError when
     this is closed.
     """
 
-    def __init__(self, reward: Score, *, at_once: int = _AT_ONCE, longest_seconds: float = _LONGEST_SECONDS) -> None:
+    def __init__(
+        self, reward: RewardCallable, *, max_concurrent: int = _MAX_CONCURRENT, timeout_seconds: float = _MAX_SECONDS
+    ) -> None:
         check_callable("reward", reward, "CodeReward(box)")
-        check_whole("at_once", at_once)
-        check_number("longest_seconds", longest_seconds, above=0)
+        check_int("max_concurrent", max_concurrent)
+        check_number("timeout_seconds", timeout_seconds, above=0)
         self._reward = reward
-        self._at_once = at_once
-        self._longest_seconds = longest_seconds
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._max_concurrent = max_concurrent
+        self._timeout_seconds = timeout_seconds
+        self._requests: queue.SimpleQueue[_ScoringRequest | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._open: deque[tuple[float, Future[Reward]]] = deque()  # each with the time when it is late, in that order
         self._n_threads = 0
         self._closed = False
-        _start_thread(self._end_late_futures)
+        _start_thread(self._expire_futures)
 
-    def submit(self, answer: Answer, task: Task) -> "Future[Reward]":
+    def submit(self, answer: Completion, task: Task) -> "Future[Reward]":
         """Return a future of the reward, without waiting. The future cannot be cancelled.
 
         Raises RuntimeError if this is closed.
@@ -73,9 +78,9 @@ class AsyncRewards:
                 raise RuntimeError("this AsyncRewards is closed")
             while self._open and self._open[0][1].done():
                 self._open.popleft()
-            self._open.append((time.monotonic() + self._longest_seconds, future))
-            self._requests.put(_Request(answer, task, future))
-            if self._n_threads < self._at_once:
+            self._open.append((time.monotonic() + self._timeout_seconds, future))
+            self._requests.put(_ScoringRequest(answer, task, future))
+            if self._n_threads < self._max_concurrent:
                 self._n_threads += 1
                 _start_thread(self._score_requests)
             self._changed.notify()
@@ -109,7 +114,7 @@ class AsyncRewards:
                     _end(request.future, error)
             del request  # a waiting thread must not keep a large answer alive
 
-    def _end_late_futures(self) -> None:
+    def _expire_futures(self) -> None:
         while True:
             with self._changed:
                 if self._closed:
@@ -119,7 +124,10 @@ class AsyncRewards:
                     self._changed.wait(left_seconds)
                     continue
                 _, future = self._open.popleft()
-            _end(future, Reward(None, LATE, self._longest_seconds, f"no reward within {self._longest_seconds:g} s"))
+            _end(
+                future,
+                Reward(None, SCORING_TIMEOUT, self._timeout_seconds, f"no reward within {self._timeout_seconds:g} s"),
+            )
 
 
 def _start_thread(run: Callable[[], None]) -> None:

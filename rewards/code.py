@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 
-from rewards.extract import PYTHON_ONLY, check_languages, languages_for, submission_in
-from rewards.parameters import check_number
-from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Answer, Reward, Task
-from rewards.selection import BUDGET, check_way, select
+from rewards.argument_checks import check_number
+from rewards.case_selection import BUDGET, check_strategy, select
+from rewards.extract import PYTHON_ONLY, check_languages, extract_submission, languages_for
+from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Completion, Reward, Task
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
-from sandbox.concurrency.once import Once
+from sandbox.concurrency.single_flight import SingleFlightCache
 
 __all__ = ["CodeReward"]
 
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 _ATTEMPTS = 3  # attempts to judge a program; a backend has already repeated a lost run before it raises
 _PAUSE_SECONDS = 0.2  # pause before the second attempt; twice as long before the third
 _REMEMBERED = 10_000  # verdicts, of some hundred bytes each
-_LONGEST_PROGRAM = 4 << 20  # characters; as JSON, still less than what a service accepts
+_MAX_PROGRAM_BYTES = 4 << 20  # characters; as JSON, still less than what a service accepts
 _SELECTIONS = 32  # selections of tests kept ready; the completions of a group come together
 
 
 @dataclass(frozen=True, slots=True)
-class _Selection:
+class _SelectedTests:
     """The tests that are run for a task, with their limits."""
 
     suite: Suite
@@ -39,10 +39,10 @@ class CodeReward:
     """Scores programs in a sandbox, which the caller opens and closes.
 
     box                  the sandbox
-    select               which of a problem's tests are run; see selection.py
+    select               which of a problem's tests are run; see case_selection.py
     tests                the most tests that are run, unless `select` is "all"
-    least_wall_seconds   lower bound of a test's limit in wall and CPU seconds
-    most_wall_seconds    upper bound of that limit. Within the bounds, the limit is the problem's calibrated
+    min_test_seconds   lower bound of a test's limit in wall and CPU seconds
+    max_test_seconds    upper bound of that limit. Within the bounds, the limit is the problem's calibrated
                          time_limit_seconds or, without one, the limit of the suite
     languages            the languages that a program may be written in, "python" and "cpp"; the label of its fence says
                          which it is. Tests that call functions take only Python. A block in another language is not a
@@ -61,43 +61,43 @@ class CodeReward:
         *,
         select: str = "longest",
         tests: int = BUDGET,
-        least_wall_seconds: float = 6.0,
-        most_wall_seconds: float = 12.0,
+        min_test_seconds: float = 6.0,
+        max_test_seconds: float = 12.0,
         languages: tuple[str, ...] = PYTHON_ONLY,
     ) -> None:
         if not callable(getattr(box, "judge", None)):
             raise TypeError(f"box must be a Sandbox, not {type(box).__name__}: {type(self).__name__}(Sandbox())")
-        check_way(select, tests, names=("select", "tests"))
-        check_number("least_wall_seconds", least_wall_seconds, above=0)
-        check_number("most_wall_seconds", most_wall_seconds, above=0)
-        if not 0 < least_wall_seconds <= most_wall_seconds:
+        check_strategy(select, tests, names=("select", "tests"))
+        check_number("min_test_seconds", min_test_seconds, above=0)
+        check_number("max_test_seconds", max_test_seconds, above=0)
+        if not 0 < min_test_seconds <= max_test_seconds:
             raise ValueError(
-                "least_wall_seconds must be above 0 and at most most_wall_seconds,"
-                f" not {least_wall_seconds} and {most_wall_seconds}"
+                "min_test_seconds must be above 0 and at most max_test_seconds,"
+                f" not {min_test_seconds} and {max_test_seconds}"
             )
         self._box = box
         self._languages = check_languages("languages", languages)
         self._select, self._tests = select, tests
-        self._least_seconds, self._most_seconds = least_wall_seconds, most_wall_seconds
+        self._min_seconds, self._max_seconds = min_test_seconds, max_test_seconds
         self._selection = lru_cache(_SELECTIONS)(self._select_tests)
-        self._judged: Once[Reward] = Once(_REMEMBERED)
+        self._judged: SingleFlightCache[Reward] = SingleFlightCache(_REMEMBERED)
         self._last_warning = ""
 
-    def __call__(self, answer: Answer, task: Task) -> Reward:
+    def __call__(self, answer: Completion, task: Task) -> Reward:
         begun = time.perf_counter()
         reward = self._score(answer, task)
         return replace(reward, seconds=time.perf_counter() - begun)
 
-    def _score(self, answer: Answer, task: Task) -> Reward:
+    def _score(self, answer: Completion, task: Task) -> Reward:
         if task.tests is None:
             raise ValueError("a code reward needs tests; this task has none")
-        if len(answer.text) > 4 * _LONGEST_PROGRAM:
+        if len(answer.text) > 4 * _MAX_PROGRAM_BYTES:
             return Reward(0.0, COMPILE_ERROR, detail=f"an answer of {len(answer.text):,} characters")
-        program = submission_in(answer.text, languages_for(task.tests, self._languages))
+        program = extract_submission(answer.text, languages_for(task.tests, self._languages))
         if program is None:
             return Reward(0.0, TRUNCATED if answer.truncated else NO_CODE)
-        if len(program.source) > _LONGEST_PROGRAM:  # a service would refuse it, and the reward would be unknown
-            return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_LONGEST_PROGRAM:,} characters")
+        if len(program.source) > _MAX_PROGRAM_BYTES:  # a service would refuse it, and the reward would be unknown
+            return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_MAX_PROGRAM_BYTES:,} characters")
         try:
             selection = self._selection(task.tests, task.strongest_tests, task.time_limit_seconds)
         except ValueError as error:
@@ -105,12 +105,12 @@ class CodeReward:
         key = selection.digest, _digest(f"{program.language} {program.source}")
         return self._judged.get(key, lambda: self._judge(program, selection.suite), _is_known)
 
-    def _select_tests(self, tests: Suite, strongest: tuple[int, ...], limit_seconds: float | None) -> _Selection:
+    def _select_tests(self, tests: Suite, strongest: tuple[int, ...], limit_seconds: float | None) -> _SelectedTests:
         suite = select(tests, self._select, budget=self._tests, strongest=strongest)
         seconds = suite.limits.wall_seconds if limit_seconds is None else limit_seconds
-        seconds = min(max(seconds, self._least_seconds), self._most_seconds)
+        seconds = min(max(seconds, self._min_seconds), self._max_seconds)
         suite = replace(suite, limits=replace(suite.limits, wall_seconds=seconds, cpu_seconds=None))
-        return _Selection(suite, _digest(suite.to_json()))
+        return _SelectedTests(suite, _digest(suite.to_json()))
 
     def _judge(self, program: Program, suite: Suite) -> Reward:
         pause_seconds = _PAUSE_SECONDS
@@ -122,7 +122,7 @@ class CodeReward:
                     return self._unknown(SANDBOX_FAILED, error)
                 time.sleep(pause_seconds)
                 pause_seconds *= 2
-            except (ValueError, TypeError) as error:  # such as RefereeFailed; programs raise neither
+            except (ValueError, TypeError) as error:  # such as RefereeError; programs raise neither
                 return self._unknown(TESTS_FAILED, error)
             except Exception as error:  # a completion that reveals a defect of the sandbox must not stop training
                 log.exception("the sandbox raised an unexpected exception")

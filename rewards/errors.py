@@ -3,7 +3,7 @@
 RewardError                        the base of all of them
     UnknownReward                  a reward is unknown, and the caller has no value for that; also a SandboxError
         TooManyUnknownRewards      so many rewards are unknown that training on the others makes no sense
-    CheckerLost                    a process that compares answers failed; MathAnswer turns it into an unknown reward
+    CheckerLost                    a process that compares answers failed; MathReward turns it into an unknown reward
 """
 
 from sandbox import SandboxError

@@ -1,7 +1,7 @@
 """1.0 if an answer has the form `<think>...</think><answer>...</answer>`, else 0.0 (DeepSeek-R1, 2.2.2)."""
 
-from rewards.parameters import check_flag
-from rewards.reward import TRUNCATED, Answer, Reward, Task
+from rewards.argument_checks import check_bool
+from rewards.reward import TRUNCATED, Completion, Reward, Task
 
 __all__ = ["ANSWER_BEGIN", "ANSWER_END", "FORMATTED", "UNFORMATTED", "FormatReward", "is_formatted"]
 
@@ -17,10 +17,10 @@ class FormatReward:
     """
 
     def __init__(self, *, opened: bool = False) -> None:
-        check_flag("opened", opened)
+        check_bool("opened", opened)
         self._opened = opened
 
-    def __call__(self, answer: Answer, task: Task) -> Reward:
+    def __call__(self, answer: Completion, task: Task) -> Reward:
         if is_formatted(THINK_BEGIN + answer.text if self._opened else answer.text):
             return Reward(1.0, FORMATTED)
         return Reward(0.0, TRUNCATED if answer.truncated else UNFORMATTED)

@@ -7,15 +7,15 @@
 Here max is the length at which answers are cut off, in tokens.
 """
 
-from rewards.parameters import check_whole
-from rewards.reward import Answer, Reward, Task
+from rewards.argument_checks import check_int
+from rewards.reward import Completion, Reward, Task
 
-__all__ = ["LONG", "SHORT", "Overlong"]
+__all__ = ["LONG", "SHORT", "OverlongPenalty"]
 
 SHORT, LONG = "short", "long"
 
 
-class Overlong:
+class OverlongPenalty:
     """Punishes answers that reach into the last `buffer_tokens` tokens before the limit.
 
     Raises ValueError for a buffer below one token. When called, raises ValueError for a task without max_tokens, and
@@ -23,10 +23,10 @@ class Overlong:
     """
 
     def __init__(self, buffer_tokens: int = 4096) -> None:
-        check_whole("buffer_tokens", buffer_tokens)
+        check_int("buffer_tokens", buffer_tokens)
         self._buffer_tokens = buffer_tokens
 
-    def __call__(self, answer: Answer, task: Task) -> Reward:
+    def __call__(self, answer: Completion, task: Task) -> Reward:
         if task.max_tokens is None:
             raise ValueError("the overlong reward needs a length limit; this task has no max_tokens")
         free_tokens = task.max_tokens - self._buffer_tokens

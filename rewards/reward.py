@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rewards.parameters import check_number, check_text, check_whole
+from rewards.argument_checks import check_int, check_number, check_str
 from sandbox import Suite, Verdict
 
 __all__ = [
     "ACCEPTED",
     "CHECKER_FAILED",
     "COMPILE_ERROR",
-    "LATE",
+    "SCORING_TIMEOUT",
     "NO_ANSWER",
     "NO_CODE",
     "SANDBOX_FAILED",
@@ -23,9 +23,9 @@ __all__ = [
     "TIME_LIMIT",
     "TRUNCATED",
     "WRONG_ANSWER",
-    "Answer",
+    "Completion",
     "Reward",
-    "Score",
+    "RewardCallable",
     "Task",
 ]
 
@@ -42,11 +42,11 @@ TRUNCATED = "truncated"  # the completion was cut off before its program or its 
 SANDBOX_FAILED = "sandbox_failed"
 CHECKER_FAILED = "checker_failed"
 TESTS_FAILED = "tests_failed"  # the tests cannot be used, or their own checker crashed
-LATE = "late"  # no reward came in time
+SCORING_TIMEOUT = "late"  # no reward came in time
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Completion:
     """A completion of a model.
 
     text        without special tokens
@@ -59,8 +59,8 @@ class Answer:
     truncated: bool = False
 
     def __post_init__(self) -> None:
-        check_text("Answer.text", self.text)
-        check_whole("Answer.n_tokens", self.n_tokens, least=0)
+        check_str("Answer.text", self.text)
+        check_int("Answer.n_tokens", self.n_tokens, least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Task:
         if self.tests is not None and not isinstance(self.tests, Suite):
             advice = "; for the text of a column, Suite.from_json(text)" if isinstance(self.tests, str) else ""
             raise TypeError(f"Task.tests must be a Suite, not {type(self.tests).__name__}{advice}")
-        check_text("Task.expected", self.expected)
+        check_str("Task.expected", self.expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class Reward:
 def _check_steps(steps: tuple[tuple[int, float], ...]) -> None:
     """Raise ValueError unless each step has a finite reward and ends at or after the one before it."""
     for place, (end, value) in enumerate(steps):
-        check_whole("the end of a step", end, least=steps[place - 1][0] if place else 0)
+        check_int("the end of a step", end, least=steps[place - 1][0] if place else 0)
         check_number("the reward of a step", value)
 
 
 # A reward as a function. It raises ValueError if the task lacks what the reward needs.
-Score = Callable[[Answer, Task], Reward]
+RewardCallable = Callable[[Completion, Task], Reward]

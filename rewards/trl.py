@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from rewards.argument_checks import check_callable, check_int, check_str
 from rewards.async_rewards import AsyncRewards
-from rewards.parameters import check_callable, check_text, check_whole
-from rewards.reward import Answer, Score, Task
-from rewards.shared import counted_value, shared_reward
+from rewards.process_singletons import shared_reward, value_and_count
+from rewards.reward import Completion, RewardCallable, Task
 from sandbox import Suite
 
 __all__ = ["RewardFunction", "code_reward"]
@@ -32,7 +32,7 @@ class RewardFunction:
     reward       the reward, such as CodeReward or Weighted
     name         its name in TRL's metrics
     max_tokens   the trainer's max_completion_length, for rewards that need it
-    at_once      the most completions scored at once
+    max_concurrent      the most completions scored at once
 
     It reads these columns of the dataset, as far as they exist: `tests` (JSON text of a Suite), `strongest_tests`,
     `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a column that is
@@ -41,17 +41,17 @@ class RewardFunction:
     """
 
     def __init__(
-        self, reward: Score, *, name: str = "reward", max_tokens: int | None = None, at_once: int = 64
+        self, reward: RewardCallable, *, name: str = "reward", max_tokens: int | None = None, max_concurrent: int = 64
     ) -> None:
         check_callable("reward", reward, "CodeReward(box)")
-        check_text("name", name)
-        check_whole("at_once", at_once)
+        check_str("name", name)
+        check_int("max_concurrent", max_concurrent)
         if max_tokens is not None:
-            check_whole("max_tokens", max_tokens)
+            check_int("max_tokens", max_tokens)
         self.__name__ = name
         self._reward = reward
         self._max_tokens = max_tokens
-        self._at_once = at_once
+        self._max_concurrent = max_concurrent
 
     def __call__(
         self,
@@ -66,11 +66,12 @@ class RewardFunction:
         columns          the other columns of the dataset
 
         TRL leaves a completion with None out of its group instead of punishing it. No single completion raises an
-        exception. Raises TooManyUnknownRewards, a SandboxError, after many of them in this process; see unknown.py.
+        exception. Raises TooManyUnknownRewards, a SandboxError, after many of them in this process; see
+        unknown_counter.py.
         """
         texts = [_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]
-        with AsyncRewards(self._reward, at_once=self._at_once) as rewards:
+        with AsyncRewards(self._reward, max_concurrent=self._max_concurrent) as rewards:
             futures = [
                 rewards.submit(self._answer(text, length), self._task(columns, row))
                 for row, (text, length) in enumerate(zip(texts, lengths, strict=True))
@@ -78,10 +79,10 @@ class RewardFunction:
             scored = [future.result() for future in futures]
         if unknown := Counter(reward.verdict for reward in scored if reward.value is None):
             log.warning("%d of %d rewards are unknown: %s", unknown.total(), len(scored), dict(unknown))
-        return [counted_value(reward) for reward in scored]
+        return [value_and_count(reward) for reward in scored]
 
-    def _answer(self, text: str, n_tokens: int) -> Answer:
-        return Answer(text, n_tokens, truncated=self._max_tokens is not None and n_tokens >= self._max_tokens)
+    def _answer(self, text: str, n_tokens: int) -> Completion:
+        return Completion(text, n_tokens, truncated=self._max_tokens is not None and n_tokens >= self._max_tokens)
 
     def _task(self, columns: dict[str, Any], row: int) -> Task:
         tests, strongest, seconds, expected, target = (

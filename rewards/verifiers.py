@@ -11,8 +11,8 @@ from typing import TypeVar
 import verifiers.v1 as vf
 
 from rewards.errors import UnknownReward
-from rewards.reward import Answer, Task
-from rewards.shared import counted_value, shared_rewards
+from rewards.process_singletons import shared_rewards, value_and_count
+from rewards.reward import Completion, Task
 from sandbox import Suite
 
 __all__ = ["CodeData", "CodeTask"]
@@ -37,8 +37,8 @@ class CodeTask(vf.Task[Data]):
         rollout, which keeps it apart from a reward of zero.
         """
         task = Task(tests=_suite(self.data.tests))
-        reward = await asyncio.wrap_future(shared_rewards().submit(Answer(trace.last_reply, 0), task))
-        value = counted_value(reward)
+        reward = await asyncio.wrap_future(shared_rewards().submit(Completion(trace.last_reply, 0), task))
+        value = value_and_count(reward)
         if value is None:
             raise UnknownReward(f"the reward of this reply is unknown, {reward.verdict}: {reward.detail}")
         return value

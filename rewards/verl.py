@@ -8,18 +8,18 @@ completions at once, see verl_manager.py.
 
 verl has no value for an unknown reward: it cannot leave a completion out of its group, and NaN would spoil the whole
 group. Such a completion gets UNKNOWN, so that no completion gains by escaping its judge. Each one is counted and
-logged, and many of them end the run with a SandboxError; see unknown.py.
+logged, and many of them end the run with a SandboxError; see unknown_counter.py.
 """
 
 import json
 from typing import Any
 
-from rewards.reward import Answer, Task
-from rewards.shared import counted_value, shared_reward
+from rewards.process_singletons import shared_reward, value_and_count
+from rewards.reward import Completion, Task
 from sandbox import Suite
-from sandbox.record import suite_of
+from sandbox.judge_record import suite_of
 
-__all__ = ["UNKNOWN", "compute_score", "suite_of_ground_truth"]
+__all__ = ["UNKNOWN", "compute_score", "parse_ground_truth"]
 
 UNKNOWN = 0.0
 
@@ -33,12 +33,12 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
     verl passes the other parameters, which are ignored. Raises ValueError or KeyError for ground truth that cannot be
     read, and SandboxError if no sandbox can be opened or after many unknown rewards.
     """
-    task = Task(tests=suite_of_ground_truth(ground_truth))
-    value = counted_value(shared_reward()(Answer(solution_str, 0), task))
+    task = Task(tests=parse_ground_truth(ground_truth))
+    value = value_and_count(shared_reward()(Completion(solution_str, 0), task))
     return UNKNOWN if value is None else value
 
 
-def suite_of_ground_truth(text: str) -> Suite:
+def parse_ground_truth(text: str) -> Suite:
     """Return the suite in what verl calls ground truth.
 
     The text is a JSON object with `inputs` and `outputs`, where the input of a call has one argument on each line. It

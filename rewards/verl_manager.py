@@ -14,9 +14,9 @@ from typing import Any
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from rewards.reward import Answer, Task
-from rewards.shared import counted_value, shared_rewards
-from rewards.verl import UNKNOWN, suite_of_ground_truth
+from rewards.process_singletons import shared_rewards, value_and_count
+from rewards.reward import Completion, Task
+from rewards.verl import UNKNOWN, parse_ground_truth
 
 __all__ = ["RewardManager"]
 
@@ -32,15 +32,15 @@ class RewardManager(RewardManagerBase):
         """Return the reward of the last sequence in `data`. verl runs as many of these calls at once as it likes.
 
         If the reward is unknown, the score is UNKNOWN and `unknown` in reward_extra_info is 1.0; otherwise `unknown` is
-        0.0. Raises SandboxError after many unknown rewards; see unknown.py.
+        0.0. Raises SandboxError after many unknown rewards; see unknown_counter.py.
         """
         item = data[-1:][0]
         response_ids = item.batch["responses"]
         n_tokens = int(item.batch["attention_mask"][-response_ids.shape[-1] :].sum())
         text = self.tokenizer.decode(response_ids[:n_tokens], skip_special_tokens=True)
-        task = Task(tests=suite_of_ground_truth(item.non_tensor_batch["reward_model"]["ground_truth"]))
-        reward = await asyncio.wrap_future(self._rewards.submit(Answer(text, n_tokens), task))
-        value = counted_value(reward)
+        task = Task(tests=parse_ground_truth(item.non_tensor_batch["reward_model"]["ground_truth"]))
+        reward = await asyncio.wrap_future(self._rewards.submit(Completion(text, n_tokens), task))
+        value = value_and_count(reward)
         score = UNKNOWN if value is None else value
         extra_info = {"acc": score, "reward_seconds": reward.seconds, "unknown": float(value is None)}
         return {"reward_score": score, "reward_extra_info": extra_info}

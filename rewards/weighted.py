@@ -4,15 +4,15 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from rewards.parameters import check_callable, check_number, check_text
-from rewards.reward import Answer, Reward, Score, Task
+from rewards.argument_checks import check_callable, check_number, check_str
+from rewards.reward import Completion, Reward, RewardCallable, Task
 
-__all__ = ["Weighted"]
+__all__ = ["WeightedReward"]
 
-_Part = tuple[float, Score, str]
+_Part = tuple[float, RewardCallable, str]
 
 
-class Weighted:
+class WeightedReward:
     """Adds up rewards, each given as (weight, reward) or (weight, reward, name). The verdict is that of the first.
 
     The sum keeps the value of each reward that has a name, before its weight. If one reward is unknown, so is the sum:
@@ -22,14 +22,14 @@ class Weighted:
     Raises ValueError if no reward is given, or a weight is not finite, and TypeError for anything but such pairs.
     """
 
-    def __init__(self, parts: Iterable[tuple[float, Score] | _Part]) -> None:
+    def __init__(self, parts: Iterable[tuple[float, RewardCallable] | _Part]) -> None:
         if not isinstance(parts, Iterable):
             raise TypeError(f"parts must be a list of pairs (weight, reward), not {type(parts).__name__}")
         self._parts = tuple(map(_part, parts))
         if not self._parts:
             raise ValueError("a weighted reward needs at least one part")
 
-    def __call__(self, answer: Answer, task: Task) -> Reward:
+    def __call__(self, answer: Completion, task: Task) -> Reward:
         seconds = 0.0
         made: list[Reward] = []
         for _, score, _ in self._parts:
@@ -70,5 +70,5 @@ def _part(part: Any) -> _Part:
     check_number("a weight", weight)
     check_callable("the second of a pair (weight, reward)", score, "CodeReward(box)")
     if name:
-        check_text("the name of a reward", name[0])
+        check_str("the name of a reward", name[0])
     return weight, score, name[0] if name else ""

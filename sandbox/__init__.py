@@ -11,26 +11,26 @@ ValueError.
     options        SandboxOptions, by which commands and builds open a Sandbox
     packages       Package, and the search for packages that programs can import besides the standard library
     program        what enters a run and what leaves it: Program, Invocation, Limits, Outcome, RunResult
-    cases          tests as data: Case, Suite, Referee, Assertions
+    suite          tests as data: Case, Suite, Referee, Assertions
     judge          from runs to verdicts: Verdict, CaseJudgement, Judgement
     errors         what can go wrong with the sandbox itself
     checkers/      rules that compare an output with the expected one, one file each
     languages/     how programs are compiled and started, one file for each language
     referee        reads the ruling of a suite's own checker program or interactor
-    returned       reads the value that a call returned, as a hostile process wrote it
+    return_values  reads the value that a call returned, as a hostile process wrote it
     literals       reads the Python literals that tests expect
 
     backends/      where programs run, one file each: local, docker, ray, http
     request        what a backend is asked to do
     jail/          one worker: the processes that shut programs in, run them and judge them
     image/         the image of the docker backend's containers
-    maxima         upper bounds for limits
+    limit_bounds   upper bounds for limits
     machine        how much memory and how many processors there are
     concurrency/   threads, deadlines and cancellation
-    closing        what objects that hold resources have in common
+    closeable      what objects that hold resources have in common
 
-    messages       requests and answers as JSON
-    record         submissions and verdicts as JSON records
+    json_codec     requests and answers as JSON
+    judge_record   submissions and verdicts as JSON records
     record_fields  the fields that a record may have
     service/       a Sandbox over HTTP
     conformance    the checks that every backend must pass
@@ -42,25 +42,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox.box import Sandbox
-    from sandbox.cases import Assertions, Case, Convention, Referee, Suite
-    from sandbox.concurrency.cancellation import Cancellation
+    from sandbox.concurrency.cancellation import CancelToken
     from sandbox.errors import (
         BackendUnavailable,
         Cancelled,
         ExecutionLost,
-        KilledFromOutside,
-        RefereeFailed,
+        KilledExternally,
+        RefereeError,
         SandboxError,
     )
     from sandbox.judge import CaseJudgement, Judgement, Verdict
     from sandbox.options import SandboxOptions
     from sandbox.packages import Package
     from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
+    from sandbox.suite import Assertions, Case, Convention, Referee, Suite
 
 __all__ = [
     "Assertions",
     "BackendUnavailable",
-    "Cancellation",
+    "CancelToken",
     "Cancelled",
     "Case",
     "CaseJudgement",
@@ -68,13 +68,13 @@ __all__ = [
     "ExecutionLost",
     "Invocation",
     "Judgement",
-    "KilledFromOutside",
+    "KilledExternally",
     "Limits",
     "Outcome",
     "Package",
     "Program",
     "Referee",
-    "RefereeFailed",
+    "RefereeError",
     "RunResult",
     "Sandbox",
     "SandboxError",
@@ -85,14 +85,14 @@ __all__ = [
 
 _HOMES = {
     "box": ["Sandbox"],
-    "concurrency.cancellation": ["Cancellation"],
-    "cases": ["Assertions", "Case", "Convention", "Referee", "Suite"],
+    "concurrency.cancellation": ["CancelToken"],
+    "suite": ["Assertions", "Case", "Convention", "Referee", "Suite"],
     "errors": [
         "BackendUnavailable",
         "Cancelled",
         "ExecutionLost",
-        "KilledFromOutside",
-        "RefereeFailed",
+        "KilledExternally",
+        "RefereeError",
         "SandboxError",
     ],
     "judge": ["CaseJudgement", "Judgement", "Verdict"],

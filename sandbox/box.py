@@ -6,17 +6,17 @@ from typing import Any
 
 from sandbox import backends
 from sandbox.backends import Backend
-from sandbox.cases import Suite
-from sandbox.closing import Closing
-from sandbox.concurrency.cancellation import Cancellation
+from sandbox.closeable import Closeable
+from sandbox.concurrency.cancellation import CancelToken
 from sandbox.judge import Judgement
-from sandbox.maxima import Maxima
+from sandbox.limit_bounds import LimitClamp
 from sandbox.packages import Package
 from sandbox.program import Invocation, Limits, Program, RunResult
 from sandbox.request import Answer, JudgeRequest, Request, RunRequest
+from sandbox.suite import Suite
 
 
-class Sandbox(Closing):
+class Sandbox(Closeable):
     """A judge of untrusted programs. Thread-safe; use it as a context manager or call close().
 
     workers    number of programs that run at once; by default one for each processor that this process may
@@ -59,7 +59,7 @@ class Sandbox(Closing):
             raise ValueError(f"workers must be at least 1, not {workers}")
         if isolation not in ("full", "best-effort"):
             raise ValueError(f'isolation must be "full" or "best-effort", not {isolation!r}')
-        self._maxima = Maxima(most) if most is not None else None
+        self._maxima = LimitClamp(most) if most is not None else None
         if words := tuple(packages):
             options = {**options, "packages": words, "packages_from": str(packages_from)}
         elif packages_from:
@@ -95,7 +95,7 @@ class Sandbox(Closing):
         arguments: Iterable[str] = (),
         files: Mapping[str, bytes] | None = None,
         fetch: Iterable[str] = (),
-        cancellation: Cancellation | None = None,
+        cancellation: CancelToken | None = None,
     ) -> RunResult:
         """Run a program once.
 
@@ -110,7 +110,7 @@ class Sandbox(Closing):
         """
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else stdin
         invocation = Invocation(data, tuple(arguments), dict(files or {}), tuple(fetch))
-        return self._backend.ask(self._bounded(RunRequest(program, invocation, limits or Limits())), cancellation)
+        return self._backend.execute(self._bounded(RunRequest(program, invocation, limits or Limits())), cancellation)
 
     def judge(
         self,
@@ -119,7 +119,7 @@ class Sandbox(Closing):
         *,
         run_all: bool = False,
         keep_outputs: bool = False,
-        cancellation: Cancellation | None = None,
+        cancellation: CancelToken | None = None,
     ) -> Judgement:
         """Judge a program by a suite, stopping at the first case that fails unless run_all.
 
@@ -130,7 +130,7 @@ class Sandbox(Closing):
         Raises ValueError for an unknown language or checker, and for a suite that has no cases, or expected values
         that are not JSON.
         """
-        return self._backend.ask(self._bounded(JudgeRequest(program, suite, run_all, keep_outputs)), cancellation)
+        return self._backend.execute(self._bounded(JudgeRequest(program, suite, run_all, keep_outputs)), cancellation)
 
     def judge_many(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
@@ -139,17 +139,17 @@ class Sandbox(Closing):
 
         `pairs` may be endless: it is read only a little ahead of the workers. Raises as judge does.
         """
-        for index, answer in self.judge_each(pairs, run_all=run_all):
+        for index, answer in self.judge_many_with_errors(pairs, run_all=run_all):
             if isinstance(answer, Exception):
                 raise answer
             yield index, answer
 
-    def judge_each(
+    def judge_many_with_errors(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
     ) -> Iterator[tuple[int, Judgement | Exception]]:
         """Do the same as judge_many, but where judge would raise an exception, yield it in place of the judgement."""
         requests = (self._bounded(JudgeRequest(program, suite, run_all)) for program, suite in pairs)
-        return self._backend.ask_many(requests)
+        return self._backend.execute_many(requests)
 
     def _bounded(self, request: Request[Answer]) -> Request[Answer]:
         return request if self._maxima is None else self._maxima.bounded(request)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from sandbox import languages
 from sandbox.box import Sandbox
-from sandbox.cases import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Referee, Suite
 from sandbox.errors import BackendUnavailable, SandboxError
 from sandbox.judge import Verdict
 from sandbox.program import Limits, Program
+from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Referee, Suite
 
 _LIMITS = Limits(wall_seconds=5, memory_mb=256)
 _SHORT = Limits(wall_seconds=0.4, memory_mb=256)
@@ -23,7 +23,7 @@ KNOWN_FAILURES: dict[str, dict[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ConformanceCheck:
     """One program and the verdicts that show that the property `name` holds."""
 
     name: str
@@ -33,30 +33,30 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """What a check showed.
 
-    holds   whether the property holds; None if the check could not be made, because there is no compiler
-    seen    what came instead of the expected verdict
+    passed  whether the property holds; None if the check could not be made, because there is no compiler
+    actual  what came instead of the expected verdict
     """
 
-    check: Check
-    holds: bool | None
-    seen: str = ""
+    check: ConformanceCheck
+    passed: bool | None
+    actual: str = ""
 
 
-def run(box: Sandbox) -> Iterator[Finding]:
+def run(box: Sandbox) -> Iterator[CheckResult]:
     """Make every check and yield what it shows."""
     for check in CHECKS:
         try:
             judgement = box.judge(check.program, check.suite)
         except BackendUnavailable as error:
-            yield Finding(check, None if check.program.language != "python" else False, str(error))
+            yield CheckResult(check, None if check.program.language != "python" else False, str(error))
         except SandboxError as error:
-            yield Finding(check, False, f"{type(error).__name__}: {error}")
+            yield CheckResult(check, False, f"{type(error).__name__}: {error}")
         else:
             seen = f"{judgement.verdict.value} {judgement.cases[-1].detail}".strip()
-            yield Finding(check, judgement.verdict in check.expected, seen)
+            yield CheckResult(check, judgement.verdict in check.expected, seen)
 
 
 def _prints(
@@ -66,35 +66,39 @@ def _prints(
     expected: Verdict = Verdict.ACCEPTED,
     limits: Limits = _LIMITS,
     language: str = "python",
-) -> Check:
+) -> ConformanceCheck:
     suite = Suite([Case(*case) for case in cases or [("3 4\n", "7\n")]], checker="tokens", limits=limits)
-    return Check(name, Program(source, language), suite, frozenset([expected]))
+    return ConformanceCheck(name, Program(source, language), suite, frozenset([expected]))
 
 
-def _returns(name: str, source: str, arguments: list[object], value: object) -> Check:
+def _returns(name: str, source: str, arguments: list[object], value: object) -> ConformanceCheck:
     case = Case(json.dumps(arguments), json.dumps(value))
     suite = Suite([case], entry_point="solve", checker="tokens", limits=_LIMITS)
-    return Check(name, Program(source), suite, frozenset([Verdict.ACCEPTED]))
+    return ConformanceCheck(name, Program(source), suite, frozenset([Verdict.ACCEPTED]))
 
 
-def _refereed(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> Check:
+def _refereed(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> ConformanceCheck:
     suite = Suite([Case("7\n", "3 4\n")], checker=checker, limits=_LIMITS, referee=referee)
-    return Check(name, Program(source), suite, frozenset([expected]))
+    return ConformanceCheck(name, Program(source), suite, frozenset([expected]))
 
 
-def _asserted(name: str, source: str, expected: Verdict, *, statements: bool, limits: Limits = _LIMITS) -> Check:
+def _asserted(
+    name: str, source: str, expected: Verdict, *, statements: bool, limits: Limits = _LIMITS
+) -> ConformanceCheck:
     """Return a check with a test that is Python: a call whose value is compared, or statements."""
     case = Case("assert double(3) == 6", "") if statements else Case("double(3)", "6")
     shared = Assertions(("double",), given="TWO = 2", setup="import unittest" if statements else "")
     suite = Suite([case], checker=PYTHON, limits=limits, assertions=shared)
-    return Check(f"{name} {'statements' if statements else 'a call'}", Program(source), suite, frozenset([expected]))
+    return ConformanceCheck(
+        f"{name} {'statements' if statements else 'a call'}", Program(source), suite, frozenset([expected])
+    )
 
 
-def _asserted_both(name: str, source: str, expected: Verdict, limits: Limits = _LIMITS) -> list[Check]:
+def _asserted_both(name: str, source: str, expected: Verdict, limits: Limits = _LIMITS) -> list[ConformanceCheck]:
     return [_asserted(name, source, expected, statements=statements, limits=limits) for statements in (False, True)]
 
 
-def _denied(name: str, attempt: str) -> Check:
+def _denied(name: str, attempt: str) -> ConformanceCheck:
     """Return a check that an attack does not work.
 
     attempt   an expression that is true if the attack works, and may raise if it does not
@@ -108,7 +112,7 @@ def _denied(name: str, attempt: str) -> Check:
     )
     # The suite expects that the attack works, so accepted means an escape. Every other verdict is good.
     suite = Suite([Case("", "escaped\n")], checker="tokens", limits=_LIMITS)
-    return Check(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
+    return ConformanceCheck(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
 
 
 _SUM = Referee(  # accepts two numbers whose sum is the input
@@ -126,7 +130,7 @@ _GUESSING = Referee(  # lets a program guess the input, and answers whether it i
     )
 )
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[ConformanceCheck, ...] = (
     # Correct programs are accepted.
     *(
         _prints(f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name)

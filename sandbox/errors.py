@@ -4,10 +4,10 @@ SandboxError                 we know nothing about the program: retry it or mask
     BackendUnavailable       this machine cannot give what was asked for; the message says what to change
         CannotIsolate        it refuses the isolation that was asked for
     ExecutionLost            a worker died or went silent and a bounded number of repeats did not help
-        KilledFromOutside    somebody other than the sandbox or the program itself killed the program
+        KilledExternally    somebody other than the sandbox or the program itself killed the program
     Cancelled                the caller took the request back
 
-RefereeFailed                the suite's own checker or interactor failed, a ValueError: the suite has to be mended, and
+RefereeError                the suite's own checker or interactor failed, a ValueError: the suite has to be mended, and
                              nothing is known about the program
 """
 
@@ -34,18 +34,18 @@ class ExecutionLost(SandboxError):
     """A run and its repeats were lost: a worker died or hung, or the machine was starved."""
 
 
-class KilledFromOutside(ExecutionLost):
+class KilledExternally(ExecutionLost):
     """A SIGKILL came neither from the sandbox nor from the program's own processes, but from an operator, or because
     memory ran out elsewhere. A worker reports it at once; a pool raises it only if it happens twice."""
 
-    code = "KilledFromOutside"
+    code = "KilledExternally"
 
 
 class Cancelled(SandboxError):
     """The caller took its request back (see sandbox/concurrency/cancellation.py) and therefore gets no answer."""
 
 
-class RefereeFailed(ValueError):
+class RefereeError(ValueError):
     """The suite's own checker or interactor crashed, was too slow, or cannot be understood."""
 
-    code = "RefereeFailed"
+    code = "RefereeError"

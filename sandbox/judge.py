@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from sandbox import checkers, literals
-from sandbox.cases import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Suite
 from sandbox.checkers import _python_values, _text
 from sandbox.program import Outcome, RunResult
-from sandbox.referee import Ruling
-from sandbox.returned import decode, decode_literal, may_equal, may_equal_literal
+from sandbox.referee import RefereeResult
+from sandbox.return_values import decode, decode_literal, may_equal, may_equal_literal
+from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Suite
 
 _DETAIL = 300  # characters
 MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
@@ -100,33 +100,34 @@ _ENDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CaseRun:
     """What became of a program on one case.
 
-    ruling        the ruling of the suite's referee, or of tests that are statements; None: a comparison decides
-    more_seconds  wall time besides that of the result: of a referee that was busy after the program's end, or of a run
-                  that showed nothing
-    again         runs the case again, alone, in so many seconds at most; None if it was alone. A failure counts only
-                  then. If it is accepted then, the program has given two answers, of which one may have been guessed
+    ruling              the ruling of the suite's referee, or of tests that are statements; None: a comparison decides
+    extra_wall_seconds  wall time besides that of the result: of a referee that was busy after the program's end, or of
+                        a run that showed nothing
+    rerun_isolated      runs the case again, alone, in so many seconds at most; None if it was alone. A failure counts
+                        only then. If it is accepted then, the program has given two answers, of which one may have been
+                        guessed
     """
 
     result: RunResult
-    ruling: Ruling | None = None
-    more_seconds: float = 0.0
-    again: "Callable[[float], Ran] | None" = None
+    ruling: RefereeResult | None = None
+    extra_wall_seconds: float = 0.0
+    rerun_isolated: "Callable[[float], CaseRun] | None" = None
 
     @property
     def seconds(self) -> float:
-        return self.result.wall_seconds + self.more_seconds
+        return self.result.wall_seconds + self.extra_wall_seconds
 
 
 def judge(
     suite: Suite,
-    run: Callable[[Case, float], Ran],
+    run: Callable[[Case, float], CaseRun],
     *,
     run_all: bool = False,
     keep_outputs: bool = False,
-    alone: Callable[[Case, float], Ran] | None = None,
+    alone: Callable[[Case, float], CaseRun] | None = None,
 ) -> Judgement:
     """Judge one submission.
 
@@ -151,8 +152,8 @@ def judge(
         ran = run(case, left_seconds)
         left_seconds -= ran.seconds
         judged = _judge_case(case, ran, checker, suite)
-        if ran.again is not None and judged.verdict is not Verdict.ACCEPTED:
-            ran = ran.again(left_seconds)
+        if ran.rerun_isolated is not None and judged.verdict is not Verdict.ACCEPTED:
+            ran = ran.rerun_isolated(left_seconds)
             left_seconds -= ran.seconds
             judged = _judge_case(case, ran, checker, suite)
             if judged.verdict is Verdict.ACCEPTED and alone is not None:
@@ -246,7 +247,7 @@ def _check_statements(text: str) -> None:
         raise ValueError("must be Python statements, and there are none")
 
 
-def _judge_case(case: Case, ran: Ran, checker: checkers.Checker | None, suite: Suite) -> CaseJudgement:
+def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suite: Suite) -> CaseJudgement:
     result, partial = ran.result, 0.0
     if result.outcome is not Outcome.EXITED:
         # A compiler's first errors say the most, and so do a program's last lines.
@@ -295,7 +296,7 @@ def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Ch
         same = checker.same_value(returned, expected)
     except (ValueError, TypeError, RecursionError) as error:  # sets are compared with less nesting than they may have
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
-    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, _python_values.shown(returned)[:_DETAIL])
+    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, _python_values.describe(returned)[:_DETAIL])
 
 
 def _far_more(encoded: bytes) -> str:

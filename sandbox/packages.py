@@ -42,7 +42,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledPackage:
     """A package and where it is.
 
     path       its .dist-info folder
@@ -76,7 +76,7 @@ def requirements(words: Iterable[str]) -> list["Requirement"]:
     return parsed
 
 
-def find(words: Iterable[str], folder: str = "") -> tuple[Installed, ...]:
+def find(words: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]:
     """Return the packages asked for and all that they need, sorted by name.
 
     words   names of packages, with versions if they matter: "pandas", "scipy>=1.11"
@@ -84,7 +84,7 @@ def find(words: Iterable[str], folder: str = "") -> tuple[Installed, ...]:
 
     Raises BackendUnavailable if one of them is missing or has another version, and ValueError for a wrong name.
     """
-    found: dict[str, Installed] = {}
+    found: dict[str, InstalledPackage] = {}
     waiting = [(requirement, "") for requirement in requirements(words)]
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -117,21 +117,21 @@ def check(words: Iterable[str], there: Mapping[str, str], place: str, remedy: st
             raise BackendUnavailable(f"{place} has {requirement.name} {version}, not {requirement}. {remedy}")
 
 
-def described(folder: str) -> str:
+def describe_installed(folder: str) -> str:
     """Return all packages that are installed in a folder, as JSON for `from_description`."""
     names = sorted({_canonical(each.name) for each in metadata.distributions(path=[folder])})
     found = [each for each in find(names, folder) if each.package.name in names]
     return json.dumps([{**asdict(each), "path": Path(each.path).name} for each in found], separators=(",", ":"))
 
 
-def from_description(text: str, folder: str, words: Iterable[str]) -> tuple[Installed, ...]:
+def parse_description(text: str, folder: str, words: Iterable[str]) -> tuple[InstalledPackage, ...]:
     """Return the packages of a description that `described` has written.
 
     folder  the folder that they are installed in, in the image that the description belongs to
     words   names of the packages asked for
     """
     return tuple(
-        Installed(
+        InstalledPackage(
             package=as_requested(Package(**each["package"]), words),
             path=f"{folder}/{each['path']}",
             modules=tuple(each["modules"]),
@@ -152,7 +152,7 @@ def fingerprint(packages: Iterable[Package]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
 
 
-def in_jail(installed: Iterable[Installed], numpy: Mapping[str, str]) -> of_the_jail.Packages:
+def for_jail(installed: Iterable[InstalledPackage], numpy: Mapping[str, str]) -> of_the_jail.Packages:
     """Return these packages in the form that the jail takes.
 
     numpy: folders of the numpy that programs get if it is not one of these packages: name -> path
@@ -198,7 +198,7 @@ def _needed(distribution: metadata.Distribution, extra: str) -> list["Requiremen
     return [each for each in needed if each.marker is None or each.marker.evaluate({"extra": extra})]
 
 
-def _installed(distribution: metadata.Distribution, name: str, folder: str, *, requested: bool) -> Installed:
+def _installed(distribution: metadata.Distribution, name: str, folder: str, *, requested: bool) -> InstalledPackage:
     """Describe a distribution. Raises BackendUnavailable if it does not say which files are its own."""
     listed = [path for path in distribution.files or [] if path.name == "METADATA"]
     root = Path(str(distribution.locate_file(""))).resolve()
@@ -215,4 +215,4 @@ def _installed(distribution: metadata.Distribution, name: str, folder: str, *, r
         content = (root / file).read_bytes()
         digest.update(f"{file}\0{hashlib.sha256(content).hexdigest()}\n".encode())
     package = Package(name, distribution.version, digest.hexdigest(), requested)
-    return Installed(package, str(path), tuple(sorted(modules)))
+    return InstalledPackage(package, str(path), tuple(sorted(modules)))

@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 
-from sandbox.cases import Convention, Referee
-from sandbox.errors import RefereeFailed
+from sandbox.errors import RefereeError
 from sandbox.languages.python import REFEREE_CRASHED, REFEREE_LEFT_ALONE
 from sandbox.program import Limits, Outcome, RunResult
+from sandbox.suite import Convention, Referee
 
 INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # the files that a referee finds beside it
 LIMITS = Limits(wall_seconds=30, memory_mb=1024)
@@ -19,7 +19,7 @@ _PARTIAL = range(50, 151)  # 50 and a hundred steps, with TESTSYS defined
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class RefereeResult:
     """What a referee decided.
 
     score    1.0 is right, 0.0 is wrong, partial credit is between
@@ -37,34 +37,34 @@ def arguments(convention: Convention) -> tuple[str, ...]:
     return (INPUT, ANSWER, OUTPUT)
 
 
-def ruling(result: RunResult, judge: Referee) -> Ruling:
+def read_result(result: RunResult, judge: Referee) -> RefereeResult:
     """Return the ruling of a referee that has run.
 
-    Raises RefereeFailed if it crashed, was too slow or said nothing that can be understood. The output that it was
+    Raises RefereeError if it crashed, was too slow or said nothing that can be understood. The output that it was
     shown may have caused that, and it may have repeated some of the output on stderr: see jail/referee_trials.py.
     """
     convention = judge.convention
     message = result.stderr.decode("utf-8", "replace").strip()
     if judge.program.language == "python" and result.exit_code in (REFEREE_CRASHED, REFEREE_LEFT_ALONE):
-        raise RefereeFailed(f"it crashed: {message[-_DETAIL:]}")
+        raise RefereeError(f"it crashed: {message[-_DETAIL:]}")
     if result.outcome is not Outcome.EXITED:
-        raise RefereeFailed(f"it ended: {result.outcome.value} {message[-_DETAIL:]}".strip())
+        raise RefereeError(f"it ended: {result.outcome.value} {message[-_DETAIL:]}".strip())
     if convention is Convention.TESTLIB:
-        return Ruling(_score_of_exit(result.exit_code, message), message[:_DETAIL])
+        return RefereeResult(_score_of_exit(result.exit_code, message), message[:_DETAIL])
     printed = result.text.strip()
     if result.exit_code != 0:
-        raise RefereeFailed(f"exit status {result.exit_code}: {message[-_DETAIL:]}")
-    return Ruling(_score(printed, f"it printed {printed[:80]!r}"), message[:_DETAIL])
+        raise RefereeError(f"exit status {result.exit_code}: {message[-_DETAIL:]}")
+    return RefereeResult(_score(printed, f"it printed {printed[:80]!r}"), message[:_DETAIL])
 
 
-def left_alone(result: RunResult, judge: Referee) -> bool:
+def hit_eof(result: RunResult, judge: Referee) -> bool:
     """Return whether the referee crashed because its partner ended while it expected more input."""
     return judge.program.language == "python" and result.exit_code == REFEREE_LEFT_ALONE
 
 
-def ruling_of_failure(failure: RefereeFailed) -> Ruling:
+def wrong_answer_result(failure: RefereeError) -> RefereeResult:
     """Return the ruling for an output that made a sound referee fail: the output is wrong."""
-    return Ruling(0.0, f"the referee failed on this output, though not on a sound one: {failure}")
+    return RefereeResult(0.0, f"the referee failed on this output, though not on a sound one: {failure}")
 
 
 def as_timed_out(result: RunResult) -> RunResult:
@@ -83,8 +83,8 @@ def _score_of_exit(status: int, message: str) -> float:
     if status == _POINTS:
         return _points(message)
     if status == _FAIL:
-        raise RefereeFailed(f"it gave up: {message[:_DETAIL]}")
-    raise RefereeFailed(f"exit status {status}: {message[-_DETAIL:]}")
+        raise RefereeError(f"it gave up: {message[:_DETAIL]}")
+    raise RefereeError(f"exit status {status}: {message[-_DETAIL:]}")
 
 
 def _points(message: str) -> float:
@@ -102,11 +102,11 @@ def _points(message: str) -> float:
 
 
 def _score(text: str, complaint: str) -> float:
-    """Return the score in a text. Raises RefereeFailed, whose message begins with `complaint`, if it has none."""
+    """Return the score in a text. Raises RefereeError, whose message begins with `complaint`, if it has none."""
     try:
         score = float(text)
     except ValueError:
         score = math.nan
     if not 0 <= score <= 1:
-        raise RefereeFailed(f"{complaint}, not a score from 0 to 1")
+        raise RefereeError(f"{complaint}, not a score from 0 to 1")
     return score

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Self, TypeVar
 
 from sandbox import referee
-from sandbox.cases import INTERACTIVE, Suite
 from sandbox.judge import Judgement
 from sandbox.program import Invocation, Limits, Program, RunResult
+from sandbox.suite import INTERACTIVE, Suite
 
 Answer = TypeVar("Answer")
 AnswerType = TypeVar("AnswerType", covariant=True)
@@ -20,7 +20,7 @@ class Request(ABC, Generic[AnswerType]):
 
     @property
     @abstractmethod
-    def answer_type(self) -> type[AnswerType]: ...
+    def result_type(self) -> type[AnswerType]: ...
 
     @property
     @abstractmethod
@@ -51,7 +51,7 @@ class RunRequest(Request[RunResult]):
     limits: Limits = field(default_factory=Limits)
 
     @property
-    def answer_type(self) -> type[RunResult]:
+    def result_type(self) -> type[RunResult]:
         return RunResult
 
     @property
@@ -84,7 +84,7 @@ class JudgeRequest(Request[Judgement]):
     keep_outputs: bool = False
 
     @property
-    def answer_type(self) -> type[Judgement]:
+    def result_type(self) -> type[Judgement]:
         return Judgement
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the driver may run in any environment
 
 from sandbox import Program, Sandbox
-from sandbox.record import suite_of
+from sandbox.judge_record import suite_of
 
 
 @cache

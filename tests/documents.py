@@ -28,7 +28,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "examples
 _FENCE = re.compile(
     r"^(?:<!-- (?P<mark>[^>]*) -->\n+)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_LONGEST_SECONDS = 600  # long enough for a busy machine
+_MAX_SECONDS = 600  # long enough for a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class World:
         """Run a command, and return its exit status and everything that it printed."""
         process = self._process(command)
         try:
-            printed, _ = process.communicate(timeout=_LONGEST_SECONDS)
+            printed, _ = process.communicate(timeout=_MAX_SECONDS)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)  # also what the command has started
             process.wait()
@@ -143,7 +143,7 @@ class World:
     def close(self) -> None:
         for process in self._background:
             process.terminate()
-            process.communicate(timeout=_LONGEST_SECONDS)
+            process.communicate(timeout=_MAX_SECONDS)
 
 
 def missing(shown: list[str], printed: str) -> str | None:

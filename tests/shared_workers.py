@@ -13,8 +13,8 @@ import pytest
 
 from sandbox import backends, machine
 from sandbox.backends import Backend
-from sandbox.concurrency.cancellation import Cancellation
-from sandbox.concurrency.completed import answered
+from sandbox.concurrency.cancellation import CancelToken
+from sandbox.concurrency.thread_map import map_results
 from sandbox.errors import SandboxError
 from sandbox.request import Answer, Request
 
@@ -31,13 +31,13 @@ class _Borrowed:
         self._key, self._lender, self._closed = key, lender, False
         self.workers, self.layers, self.packages = lender.workers, lender.layers, lender.packages
 
-    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
         if self._closed:
             raise SandboxError("this Sandbox is closed")
-        return self._lender.ask(request, cancellation)
+        return self._lender.execute(request, cancellation)
 
-    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        return answered(self.ask, requests, threads=self.workers)
+    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+        return map_results(self.execute, requests, threads=self.workers)
 
     def close(self) -> None:
         if self._closed or self._key[0] != os.getpid():

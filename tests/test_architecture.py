@@ -30,18 +30,20 @@ AT_HOME = {  # packages that only these modules may import
 }
 # From the bottom up: a room of a package may import only the rooms that stand before it in its list.
 DIRECTIONS = {
-    "sandbox": "closing errors extras program cases machine messages literals languages referee checkers returned "
-    "judge request maxima concurrency jail packages image backends box options record_fields record conformance "
-    "service commands",
-    "rewards": "errors parameters reward unknown extract format overlong length_budget weighted selection code partial "
-    "mathematics async_rewards shared trl verl verl_manager verifiers",
+    "sandbox": "closeable errors extras program suite machine json_codec literals languages referee checkers "
+    "return_values judge request limit_bounds concurrency jail packages image backends box options "
+    "record_fields judge_record conformance service commands",
+    "rewards": "errors argument_checks reward unknown_counter extract format overlong length_budget weighted "
+    "case_selection code partial mathematics async_rewards process_singletons trl verl verl_manager "
+    "verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources filters verification "
-    "strength options recipe ingestion dataset dedup report derivation difficulty decontamination expressions "
-    "row_filter splitting merging build_state stage stages exports pipeline audit recipes commands __main__",
+    "strength options recipe ingestion dataset dedup report derivation difficulty decontamination "
+    "expressions row_filter splitting merging build_state stage stages exports pipeline audit recipes "
+    "commands __main__",
     "train": "errors recovery_hints fsync interrupts engine_options config presets weights sampling evaluation "
     "learning rollouts asynchronous swarm planning run_evaluation run loop commands",
     "train.learning": "packing sequences distributed model objectives loss schedule memory_estimate flops learner",
-    "train.asynchronous": "messages packed groups journal controller http workers pipeline replay opened",
+    "train.asynchronous": "messages binary_arrays groups journal controller http workers pipeline replay runtime",
 }
 
 

@@ -16,11 +16,11 @@ from documents import ROOT, blocks, commands
 from source_rows import SUM, livecodebench_row, taco_row, words, write_jsonl
 
 from curate.commands.main import COMMANDS, load, main
-from curate.recipes.read import read_recipe
+from curate.recipes.reader import read_recipe
 from train.config import Config, from_table, presets
 from train.config.file import preset_table
-from train.evaluation.protocols.named import PROTOCOLS
-from train.evaluation.suites.named import named
+from train.evaluation.protocols.by_name import PROTOCOLS
+from train.evaluation.suites.by_name import parse_suite
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -96,7 +96,7 @@ def test_suites_that_are_shown_have_a_place_and_are_part_of_their_protocol() -> 
         suites = [value for option, value in zip(typed, typed[1:], strict=False) if option == "--suite"]
         protocols = [value for option, value in zip(typed, typed[1:], strict=False) if option == "--protocol"]
         for suite in suites:
-            name, _ = named(suite)
+            name, _ = parse_suite(suite)
             assert all(name in PROTOCOLS[protocol].settings for protocol in protocols), typed
             checked += 1
     assert checked >= 8

@@ -14,7 +14,7 @@ from benchmarks import render
 from curate.commands.main import COMMANDS, load
 from curate.problem import COLUMNS
 from train.config import presets
-from train.run.figures import MEANINGS
+from train.run.step_metrics import METRIC_DESCRIPTIONS
 
 _LANGUAGES = {"console", "python", "toml", "text"}
 _LINK = re.compile(r"\]\((?P<target>[^()\s#]*)(?:#(?P<anchor>[^()\s]+))?\)")
@@ -120,7 +120,7 @@ def test_the_reference_has_every_command_with_its_options(command: str, tables: 
 
 def test_the_reference_has_every_column_metric_key_and_preset(tables: ModuleType) -> None:
     assert all(f"| `{name}` |" in tables.columns() for name in COLUMNS)
-    assert all(f"| `{name}` |" in tables.metrics() for name in MEANINGS)
+    assert all(f"| `{name}` |" in tables.metrics() for name in METRIC_DESCRIPTIONS)
     configuration = tables.configuration()
     assert "## `[model]`" in configuration
     assert "## `[[stages]]`" in configuration

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PAIRS = [(n, 7 - 2 * n) for n in range(6)]
 STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
-MOST_TOKENS = 36  # enough for all answers except the endless one
+MAX_TOKENS = 36  # enough for all answers except the endless one
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",

@@ -1,21 +1,21 @@
 """Sample from models, measure them, and train them with GRPO+ on datasets whose rewards can be trusted.
 
-    config/       what a run is: one frozen Config, read from a TOML file; presets/ has the settings of the papers
-    sampling/     prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
-    evaluation/   how often a model solves the problems of a set, and the statistics of it
-    learning/     from scored completions to better weights: objectives, model, optimizer steps
-    rollouts/     batches of scored completions, and new weights for the sampler
-    weights/      new weights on their way from the learner to the engines
+    config/            what a run is: one frozen Config, read from a TOML file; presets/ has the settings of the papers
+    sampling/          prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
+    evaluation/        how often a model solves the problems of a set, and the statistics of it
+    learning/          from scored completions to better weights: objectives, model, optimizer steps
+    rollouts/          batches of scored completions, and new weights for the sampler
+    weights/           new weights on their way from the learner to the engines
     asynchronous/ a controller and its workers: training while sampling never stops
-    swarm/        workers that nobody has to trust: verified, paid, banned
-    planning/     a run on a simulated clock: how long it takes, and how to split GPUs
+    swarm/             workers that nobody has to trust: verified, paid, banned
+    planning/          a run on a simulated clock: how long it takes, and how to split GPUs
     run_evaluation/ evaluations of a run, within its steps or beside it
-    run/          the folder of a run: checkpoints, metrics, pictures, the model card
-    loop.py       the training loop, which reads from top to bottom
-    commands/     curate train, evaluate, difficulty and plot
-    errors.py     what can go wrong; TrainError is the base
+    run/               the folder of a run: checkpoints, metrics, pictures, the model card
+    loop.py            the training loop, which reads from top to bottom
+    commands/          curate train, evaluate, difficulty and plot
+    errors.py          what can go wrong; TrainError is the base
     recovery_hints.py  what to do about an error of the disk
-    fsync.py      what was written is on the disk before the work goes on
+    fsync.py           what was written is on the disk before the work goes on
 
 The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.
 """
@@ -26,21 +26,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from train.config import Config, read_config
     from train.errors import RunError, SamplerError, TrainError
-    from train.evaluation.evaluate import Evaluation, evaluate
+    from train.evaluation.evaluate import EvaluationResult, evaluate
     from train.evaluation.exercise import Exercise
-    from train.evaluation.exercises import exercises
+    from train.evaluation.exercises import read_exercises
     from train.loop import train
     from train.run.folder import open_run
 
 __all__ = [
     "Config",
-    "Evaluation",
+    "EvaluationResult",
     "Exercise",
     "RunError",
     "SamplerError",
     "TrainError",
     "evaluate",
-    "exercises",
+    "read_exercises",
     "open_run",
     "read_config",
     "train",
@@ -49,9 +49,9 @@ __all__ = [
 _HOMES = {
     "config": ["Config", "read_config"],
     "errors": ["RunError", "SamplerError", "TrainError"],
-    "evaluation.evaluate": ["Evaluation", "evaluate"],
+    "evaluation.evaluate": ["EvaluationResult", "evaluate"],
     "evaluation.exercise": ["Exercise"],
-    "evaluation.exercises": ["exercises"],
+    "evaluation.exercises": ["read_exercises"],
     "loop": ["train"],
     "run.folder": ["open_run"],
 }

@@ -15,28 +15,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from train.asynchronous.opened import opened
-from train.asynchronous.replay import Replay
+from train.asynchronous.replay import ReplayPipeline
+from train.asynchronous.runtime import open_async_pipeline
 from train.config import Config
-from train.config.checks import doubts
+from train.config.checks import config_warnings
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.interrupts import defer_interrupts, handle_signals, interrupt_requested
 from train.learning.learner import Learner
-from train.rollouts.batch import Group, Submit
-from train.rollouts.context_stages import Course
-from train.rollouts.in_batches import BatchPipeline
-from train.rollouts.lessons import sequences_of
+from train.rollouts.advantages import to_training_sequences
+from train.rollouts.batch_collector import Group, Submit
+from train.rollouts.batch_pipeline import BatchPipeline
+from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.pipeline import Pipeline
-from train.rollouts.questions import Questions
+from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.scoring import scoring
-from train.rollouts.weight_sync import check_batch
-from train.run import checkpoint, figures, model_card
-from train.run.checkpoint import Progress
-from train.run.metrics import Metrics
+from train.rollouts.weight_sync import check_mismatch
+from train.run import checkpoint, model_card, step_metrics
+from train.run.checkpoint import RunProgress
+from train.run.metrics_log import MetricsLog
 from train.run.performance import Performance
 from train.run.timeline import Timeline
-from train.run_evaluation.evaluations import Evaluations
-from train.run_evaluation.suites import RunSuite, read_suites
+from train.run_evaluation.evaluation_scheduler import EvaluationScheduler
+from train.run_evaluation.run_suites import RunSuite, read_suites
 from train.sampling.open_engine import open_engine
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
 
     Raises a TrainError, CurateError or SandboxError that says what to do; what was saved stays valid.
     """
-    for doubt in doubts(config):
+    for doubt in config_warnings(config):
         log.warning("%s", doubt)
     with handle_signals(), ExitStack() as stack:
         learner = stack.enter_context(closing(_load_learner(config)))
@@ -66,16 +66,18 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
                 learner.serve_calls()
             return
         tokenizer = _tokenizer(config.model.path)
-        questions = Questions(
+        questions = PromptDataset(
             config.data, config.prompt, tokenizer, seed=config.run.seed, cache=run / "questions.jsonl"
         )
         suites = read_suites(config)
         rewards = stack.enter_context(
             scoring(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds)
         )
-        metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
+        metrics = stack.enter_context(
+            closing(MetricsLog(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb))
+        )
         done = _restore(config, run, learner, questions.digest)
-        metrics.resumed_at(done.step if done.step else -1)  # step 0 is evaluated again
+        metrics.truncate_after(done.step if done.step else -1)  # step 0 is evaluated again
         timeline = Timeline(run, after_seconds=done.seconds)
         open_pipeline = _open_async_pipeline if config.rollout.pipeline == "async" else _open_batch_pipeline
         pipeline = stack.enter_context(
@@ -99,11 +101,13 @@ def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = 
             with defer_interrupts():
                 learner.serve_calls()
             return
-        metrics = stack.enter_context(closing(Metrics(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
+        metrics = stack.enter_context(
+            closing(MetricsLog(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb))
+        )
         done = _restore(config, run, learner, questions="")
-        metrics.resumed_at(done.step if done.step else -1)
+        metrics.truncate_after(done.step if done.step else -1)
         timeline = Timeline(run, after_seconds=done.seconds)
-        pipeline = Replay(recorded, config.optimizer.minibatches, step=done.step)
+        pipeline = ReplayPipeline(recorded, config.optimizer.minibatches, step=done.step)
         Trainer(config, run, learner, pipeline, (), metrics, timeline, report, done).run()
 
 
@@ -119,16 +123,16 @@ def _load_learner(config: Config) -> Learner:
     )
 
 
-def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Progress:
+def _restore(config: Config, run: Path, learner: Learner, questions: str) -> RunProgress:
     """Load the newest checkpoint, if there is one, and return its progress.
 
     questions: digest of the questions to train on
     """
     saved = checkpoint.steps(run)
     if not saved:
-        return Progress(questions=questions)
+        return RunProgress(dataset_digest=questions)
     progress = checkpoint.load(saved[-1], learner.load_state)
-    if progress.questions != questions:
+    if progress.dataset_digest != questions:
         raise ConfigError(
             f"{config.data.dataset} holds other problems to train on than when {run} began. "
             "Give the same data.include as then, or choose another --out."
@@ -139,24 +143,25 @@ def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Pro
 
 @contextmanager
 def _open_batch_pipeline(
-    config: Config, run: Path, learner: Learner, questions: Questions, tokenizer: Any, submit: Submit,
-    timeline: Timeline, done: Progress,
+    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: Submit,
+    timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
     """Yield one of the pipelines that sample batch by batch."""
     with closing(open_engine(config)) as sampler:
         yield BatchPipeline(
             config, sampler, learner, questions, submit, timeline,
-            step=done.step, position=done.position, ahead=done.ahead, max_tokens=config.stages[done.stage].max_tokens,
+            step=done.step, position=done.position, ahead=done.prefetched_groups,
+            max_tokens=config.stages[done.stage].max_tokens,
         )  # fmt: skip
 
 
 @contextmanager
 def _open_async_pipeline(
-    config: Config, run: Path, learner: Learner, questions: Questions, tokenizer: Any, submit: Submit,
-    timeline: Timeline, done: Progress,
+    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: Submit,
+    timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
     """Yield the pipeline in which sampling never stops."""
-    with opened(
+    with open_async_pipeline(
         config, run, learner, questions, tokenizer, submit,
         step=done.step, position=done.position, max_tokens=config.stages[done.stage].max_tokens,
     ) as pipeline:  # fmt: skip
@@ -173,10 +178,10 @@ class Trainer:
         learner: Learner,
         pipeline: Pipeline,
         suites: Sequence[RunSuite],
-        metrics: Metrics,
+        metrics: MetricsLog,
         timeline: Timeline,
         report: StepCallback,
-        done: Progress,
+        done: RunProgress,
     ) -> None:
         self._config = config
         self._folder = run
@@ -187,11 +192,11 @@ class Trainer:
         self._report = report
         self._last_progress = done  # the progress after the last whole step
         self._saved_step = self._step_of_weights = done.step
-        self._course = Course(
+        self._course = ContextSchedule(
             config.stages, done.stage, done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
         self._saving: Future[Path] | None = None  # the checkpoint that is being written
-        self._evaluations = Evaluations(
+        self._evaluations = EvaluationScheduler(
             config,
             run,
             learner,
@@ -232,25 +237,25 @@ class Trainer:
     def _make_step(self, step: int) -> None:
         began = self._timeline.now()
         groups, updates = self._learn_from_batch(step)
-        counts = self._pipeline.counts
+        counts = self._pipeline.signal_counts
         if all(math.isnan(rollout.reward) for group in groups for rollout in group):
             raise RolloutError(_no_signal_message(step, counts))
         if self._config.objective.reference_steps and step % self._config.objective.reference_steps == 0:
             self._learner.update_reference()
-        self._pipeline.finish()
+        self._pipeline.wait_for_sampling()
         self._evaluations.engine_is_needed()
         metrics = {
-            **figures.of_updates(updates),
-            **figures.of_batch(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
+            **step_metrics.update_metrics(updates),
+            **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step),
             "stage": float(self._course.index),
             **self._times(groups, self._timeline.now() - began),
-            **self._pipeline.figures(),
+            **self._pipeline.metrics(),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
-        if self._course.after(step, clipped_ratio):
-            self._pipeline.lengthen(self._course.max_tokens)
+        if self._course.advance(step, clipped_ratio):
+            self._pipeline.set_max_tokens(self._course.max_tokens)
             log.info("answers may have %d tokens from now on", self._course.max_tokens)
         metrics |= self._evaluations.after_step(step, self._course.max_tokens)
         with defer_interrupts():
@@ -265,7 +270,7 @@ class Trainer:
         groups: list[Group] = []
         updates: list[dict[str, float]] = []
         self._train_seconds = 0.0
-        for minibatches in self._pipeline.stretches(step):
+        for minibatches in self._pipeline.ready_minibatches(step):
             self._evaluations.engine_is_free()
             began = self._timeline.now()
             metrics = self._learn(step, minibatches)
@@ -280,11 +285,11 @@ class Trainer:
         """Compare sampler and learner over the first groups of a batch, if both know them with the same weights."""
         if all(version == step - 1 for group in groups for rollout in group for version in rollout.versions):
             engine = self._config.engine
-            check_batch(metrics, step=step, alarm=engine.mismatch_alarm, stop=engine.mismatch_stop)
+            check_mismatch(metrics, step=step, alarm=engine.mismatch_alarm, stop=engine.mismatch_stop)
 
     def _times(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
         return {
-            **self._performance.of_step(groups, train_seconds=self._train_seconds, step_seconds=seconds),
+            **self._performance.step_metrics(groups, train_seconds=self._train_seconds, step_seconds=seconds),
             "step_time": seconds,
             "idle/trainer": self._pipeline.waited_seconds / seconds,
             "idle/sampler": max(1 - self._pipeline.sampled_seconds / seconds, 0.0),  # nan stays nan
@@ -305,7 +310,7 @@ class Trainer:
         self._step_of_weights = step
         with self._timeline.part(step, "train"):
             parts = [
-                [sequence for group in minibatch for sequence in sequences_of(group, self._config.objective)]
+                [sequence for group in minibatch for sequence in to_training_sequences(group, self._config.objective)]
                 for minibatch in minibatches
             ]
             self._learner.begin_batch([sequence for part in parts for sequence in part])
@@ -326,8 +331,8 @@ class Trainer:
         self._metrics.log(step, metrics)
         self._report(step, metrics)
 
-    def _progress(self, step: int, num_tokens: float) -> Progress:
-        ahead = self._pipeline.ahead()
+    def _progress(self, step: int, num_tokens: float) -> RunProgress:
+        ahead = self._pipeline.prefetched_batch()
         return replace(
             self._last_progress,
             step=step,
@@ -336,8 +341,8 @@ class Trainer:
             seconds=self._timeline.now(),
             stage=self._course.index,
             evaluated_seconds=self._evaluations.schedule.seconds,
-            recent_clipped=tuple(self._course.recent),
-            ahead=None if ahead is None else tuple(ahead[1]),
+            recent_clipped=tuple(self._course.recent_truncated),
+            prefetched_groups=None if ahead is None else tuple(ahead[1]),
         )
 
     def _save(self, *, held: bool = False) -> None:
@@ -356,7 +361,7 @@ class Trainer:
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.result()
-            self._pipeline.saved(checkpoint.oldest(self._folder))
+            self._pipeline.on_checkpoint_saved(checkpoint.oldest(self._folder))
 
     def _save_after_failure(self, error: BaseException) -> None:
         """Save the last whole step. If the next one has changed the weights already, the learner holds a copy."""

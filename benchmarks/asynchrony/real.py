@@ -32,12 +32,12 @@ import psutil
 
 from benchmarks.asynchrony.simulated import RESULTS
 from benchmarks.machine import describe
+from train.asynchronous.binary_arrays import unpack_tokens
 from train.asynchronous.groups.events import Answered
 from train.asynchronous.journal import FOLDER, read
-from train.asynchronous.packed import unpack_tokens
 from train.planning.rates import EngineRates, LearnerRates
-from train.planning.simulate import ONE_OFF, SYNC, Layout, Way, Workload, simulate
-from train.run import metrics
+from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workload, simulate
+from train.run import metrics_log
 
 ROOT = Path(__file__).parents[2]
 LEARN, RUNS = ROOT / "runs" / "learn", ROOT / "runs" / "asynchrony"
@@ -50,9 +50,9 @@ _PROMPT_TOKENS = 24
 _WAYS = {
     "sync": SYNC,
     "one-off": ONE_OFF,
-    "async-1": Way("async", 1),
-    "async-2": Way("async", 2),
-    "async-4": Way("async", 4),
+    "async-1": TrainingMode("async", 1),
+    "async-2": TrainingMode("async", 2),
+    "async-4": TrainingMode("async", 4),
 }
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -65,7 +65,7 @@ _ENVIRONMENT = {
 }
 
 
-class Recorded:
+class RecordedLengths:
     """The lengths of real answers, in their order and then from the beginning."""
 
     def __init__(self, lengths: Iterable[int]) -> None:
@@ -77,7 +77,7 @@ class Recorded:
         return next(self._lengths)
 
 
-def train(name: str, way: Way, steps: int, *, evaluates: bool) -> Path:
+def train(name: str, way: TrainingMode, steps: int, *, evaluates: bool) -> Path:
     """Make the run, or continue it, and return its folder."""
     folder, seed = RUNS / (f"{name}-evaluated" if evaluates else name), LEARN / "seed-0"
     changes = [
@@ -129,7 +129,7 @@ def _pin_engines(pid: int, over: threading.Event) -> None:
 
 def learned(folder: Path) -> dict[str, Any]:
     """Return what a run's evaluations found: the first step at which pass@1 was at least the goal, and the last one."""
-    found = {line["step"]: line[PASSED] for line in metrics.steps(folder) if PASSED in line}
+    found = {line["step"]: line[PASSED] for line in metrics_log.steps(folder) if PASSED in line}
     return {
         "steps_to_goal": next((step for step, passed in found.items() if passed >= GOAL), None),
         "pass@1": found[max(found)],
@@ -138,7 +138,7 @@ def learned(folder: Path) -> dict[str, Any]:
 
 def measured(folder: Path) -> dict[str, Any]:
     """Return how long the steps of a run were, and what they waited for."""
-    counted = [line for line in metrics.steps(folder) if "step_time" in line][_NOT_MEASURED:]
+    counted = [line for line in metrics_log.steps(folder) if "step_time" in line][_NOT_MEASURED:]
     return {
         "step_seconds": round(fmean(line["step_time"] for line in counted), 3),
         "idle_learner": round(fmean(line["idle/trainer"] for line in counted), 3),
@@ -168,14 +168,14 @@ def lengths(folder: Path) -> list[int]:
 
 def calibrated(folder: Path) -> tuple[Workload, Layout]:
     """Return the batches, and the rates of engine and learner, that a synchronous run shows."""
-    lines = [line for line in metrics.steps(folder) if "step_time" in line][_NOT_MEASURED:]
+    lines = [line for line in metrics_log.steps(folder) if "step_time" in line][_NOT_MEASURED:]
     of_part = {part: fmean(seconds) for part, seconds in parts(folder).items()}
     latency = fmean(line["reward_latency_s/p50"] for line in lines)
     workload = Workload(
         PROMPTS,
         COMPLETIONS,
         _PROMPT_TOKENS,
-        Recorded(lengths(RUNS / _RECORDED)),
+        RecordedLengths(lengths(RUNS / _RECORDED)),
         reward_seconds=(0.5 * latency, latency, 2 * latency),
         unit=1,
     )

@@ -20,39 +20,39 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe
-from train.planning.lengths import Lengths
+from train.planning.lengths import LogNormalLengths
 from train.planning.rates import H100, ModelSize, engine_rates, learner_rates
-from train.planning.simulate import Layout, Way, Workload, simulate
-from train.planning.split import WAYS, Cluster, Split, best_split
+from train.planning.simulate import Layout, TrainingMode, Workload, simulate
+from train.planning.split import MODES, GpuCluster, GpuSplit, best_split
 
 RESULTS = Path(__file__).parents[1] / "results" / "asynchrony.json"
 SMALL = ModelSize(1.54e9, 2 * 28 * 2 * 128 * 2)  # Qwen2.5-1.5B: layers, key heads, width of a head
 LARGE = ModelSize(14.8e9, 2 * 48 * 8 * 128 * 2)  # Qwen2.5-14B
 GPUS = (8, 32, 128, 512)
-NOT_INTERRUPTED = Way("async", 4, interrupts=False)
+NOT_INTERRUPTED = TrainingMode("async", 4, interrupts=False)
 GROWTH = ((4_000, 16_384), (8_000, 16_384), (17_500, 32_768))  # mean length, limit
 SEEDS = (0, 1, 2)
 
 
 def workload(mean_tokens: int, limit: int = 32_768) -> Workload:
-    return Workload(128, 16, 500, Lengths.with_mean(mean_tokens, limit=limit))
+    return Workload(128, 16, 500, LogNormalLengths.with_mean(mean_tokens, limit=limit))
 
 
-def cases() -> Iterator[tuple[str, ModelSize, Cluster, Workload, Way]]:
+def cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode]]:
     """Yield each simulation with a name that identifies it."""
     for gpus in GPUS:
-        for way in (*WAYS, NOT_INTERRUPTED):
-            yield f"1.5B, {gpus} GPUs, {way}", SMALL, Cluster(H100, gpus), workload(9_000), way
-        for way in WAYS[:-1]:
-            large = Cluster(H100, gpus, tensor_parallel=2, least_learner_gpus=min(4, gpus // 2))
+        for way in (*MODES, NOT_INTERRUPTED):
+            yield f"1.5B, {gpus} GPUs, {way}", SMALL, GpuCluster(H100, gpus), workload(9_000), way
+        for way in MODES[:-1]:
+            large = GpuCluster(H100, gpus, tensor_parallel=2, min_learner_gpus=min(4, gpus // 2))
             yield f"14B, {gpus} GPUs, {way}", LARGE, large, workload(12_000), way
     for mean, limit in GROWTH:
-        for way in WAYS[:-1]:
-            grown = Cluster(H100, 32, tensor_parallel=2, least_learner_gpus=4)
+        for way in MODES[:-1]:
+            grown = GpuCluster(H100, 32, tensor_parallel=2, min_learner_gpus=4)
             yield f"14B, 32 GPUs, mean {mean}, {way}", LARGE, grown, workload(mean, limit), way
 
 
-def measured(split: Split, model: ModelSize, cluster: Cluster, work: Workload) -> dict[str, Any]:
+def measured(split: GpuSplit, model: ModelSize, cluster: GpuCluster, work: Workload) -> dict[str, Any]:
     """Return the split with the seconds of a step for each seed."""
     layout = Layout(
         split.engines,

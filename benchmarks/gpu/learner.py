@@ -5,8 +5,8 @@ import time
 import torch
 
 from benchmarks.gpu import models
-from benchmarks.gpu.outcome import tell
-from train.config import Model, Objective, Optimizer
+from benchmarks.gpu.outcome import print_figures
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig
 from train.learning.learner import Learner
 
 ROW_TOKENS = 16_384
@@ -14,11 +14,11 @@ BATCHES = 3
 
 
 def learner(path: str, dtype: str, *, row_tokens: int = ROW_TOKENS, checkpointing: bool = True) -> Learner:
-    model = Model(path, dtype=dtype, head_dtype="float32", activation_checkpointing=checkpointing)  # type: ignore[arg-type]
+    model = ModelConfig(path, dtype=dtype, head_dtype="float32", activation_checkpointing=checkpointing)  # type: ignore[arg-type]
     return Learner(
         model,
-        Objective(),
-        Optimizer(learning_rate=1e-4, row_tokens=row_tokens),
+        ObjectiveConfig(),
+        OptimizerConfig(learning_rate=1e-4, row_tokens=row_tokens),
         temperature=1.0,
         total_updates=10,
         seed=0,
@@ -59,7 +59,7 @@ def speed() -> dict[str, float]:
 
 
 def main() -> None:
-    tell(**agreement(), **speed(), parameters=0.6e9, row_tokens=ROW_TOKENS)
+    print_figures(**agreement(), **speed(), parameters=0.6e9, row_tokens=ROW_TOKENS)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ MARK = "outcome: "
 SKIPPED = 77  # exit status, as in automake
 
 
-def tell(**figures: Any) -> None:
+def print_figures(**figures: Any) -> None:
     """Print the figures of a check that has passed."""
     print(MARK + json.dumps(figures), flush=True)
 

@@ -11,18 +11,18 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import models
-from benchmarks.gpu.outcome import need_vllm, tell
-from train.sampling.protocol import Sampling
+from benchmarks.gpu.outcome import need_vllm, print_figures
+from train.sampling.protocol import SamplingParams
 
 ANSWERS = 256
-MOST_ERROR = 0.05  # mean |difference of log-probabilities| in half precision
+MAX_ERROR = 0.05  # mean |difference of log-probabilities| in half precision
 
 
 def speed(engine: Any) -> dict[str, float]:
     """Draw many answers at once, and return tokens per second."""
     prompts = [(tuple(range(3, 300)), seed) for seed in range(ANSWERS)]
     began, tokens = time.monotonic(), 0
-    for _, answer in engine.sample(prompts, Sampling(1.0, 1.0, 512, logprobs=True)):
+    for _, answer in engine.sample(prompts, SamplingParams(1.0, 1.0, 512, logprobs=True)):
         tokens += answer.n_tokens
     return {"tokens_per_second": round(tokens / (time.monotonic() - began))}
 
@@ -32,10 +32,10 @@ def interrupted(engine: Any, causal: Any) -> dict[str, float]:
     rng, versions = random.Random(0), {}
     for version in (1, 2, 3):
         versions[version] = {name: weight + 0.02 * weight.std() * version for name, weight in _weights(causal)}
-    engine.hand_over(versions[1].items(), 1, None, 1.05)
+    engine.update_weights(versions[1].items(), 1, None, 1.05)
     prompts = [tuple(rng.randrange(3, 250) for _ in range(50)) for _ in range(16)]
     for number, prompt in enumerate(prompts):
-        engine.add(str(number), prompt, number, Sampling(1.0, 1.0, 200, logprobs=True))
+        engine.add(str(number), prompt, number, SamplingParams(1.0, 1.0, 200, logprobs=True))
     answers, steps = [], 0
     while len(answers) < len(prompts):
         answers += [answer for _, answer in engine.step()]
@@ -45,7 +45,7 @@ def interrupted(engine: Any, causal: Any) -> dict[str, float]:
     seen = {version for answer in answers for version in answer.versions}
     assert seen == {1, 2, 3}, seen
     errors = [_error(answer, causal, versions) for answer in answers]
-    assert max(errors) < MOST_ERROR, errors
+    assert max(errors) < MAX_ERROR, errors
     return {"logp_difference_mean": round(max(errors), 4)}
 
 
@@ -55,7 +55,7 @@ def slept(engine: Any, causal: Any) -> dict[str, float]:
     engine.sleep()
     lent = torch.cuda.mem_get_info()[0] - before
     began = time.monotonic()
-    engine.hand_over(_weights(causal), 4, None, 1.05)
+    engine.update_weights(_weights(causal), 4, None, 1.05)
     assert lent > 0, lent
     return {"lent_gib": round(lent / 2**30, 1), "wake_seconds": round(time.monotonic() - began, 2)}
 
@@ -92,7 +92,7 @@ def main() -> None:
     causal: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16).to("cuda")
     figures = {**speed(engine), **interrupted(engine, causal), **slept(engine, causal)}
     engine.close()
-    tell(**figures)
+    print_figures(**figures)
 
 
 if __name__ == "__main__":

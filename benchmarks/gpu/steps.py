@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.gpu import models
-from benchmarks.gpu.outcome import need_vllm, tell
+from benchmarks.gpu.outcome import need_vllm, print_figures
 
 ROOT = Path(__file__).parents[2]
 STEPS = 3
@@ -78,7 +78,7 @@ def main() -> None:
             for name in ("step_time", "weight_sync_s", "idle/trainer", "idle/sampler", "mismatch/kl")
             if name in steps[-1]
         }
-    tell(seconds_by_part=figures, skipped=[] if len(ways) > 1 else list(TWO_GPUS))
+    print_figures(seconds_by_part=figures, skipped=[] if len(ways) > 1 else list(TWO_GPUS))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import models
-from benchmarks.gpu.outcome import need_gpus, need_vllm, tell
-from train.config import Engine
-from train.sampling.processes import SamplerProcesses
+from benchmarks.gpu.outcome import need_gpus, need_vllm, print_figures
+from train.config import EngineConfig
+from train.sampling.engine_processes import EngineProcesses
 from train.weights.nccl import BACKEND
 
 
@@ -26,14 +26,14 @@ def main() -> None:
     path = models.folder(models.SIX_HUNDRED_MILLION)
     causal: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16).to("cuda:0")
     n_bytes = sum(weight.nbytes for weight in causal.parameters())
-    settings = Engine(gpus=(1,), transfer="nccl", load_seconds=120, sync_seconds=60)
+    settings = EngineConfig(gpus=(1,), transfer="nccl", load_seconds=120, sync_seconds=60)
     options = {"dtype": "bfloat16", "max_model_len": 2048, "weight_transfer_config": {"backend": BACKEND}}
-    engine = SamplerProcesses(path, settings, options)
+    engine = EngineProcesses(path, settings, options)
     figures: dict[str, float] = {"bytes": n_bytes}
     try:
         for version, name in enumerate(("memory", "nccl_first", "nccl")):
             began = time.monotonic()
-            proof = engine.hand_over(_weights(causal, version), version, None, 1.05)
+            proof = engine.update_weights(_weights(causal, version), version, None, 1.05)
             seconds = time.monotonic() - began
             assert proof["parity/checked"] == 1, proof
             figures[f"{name}_seconds"] = round(seconds, 2)
@@ -41,7 +41,7 @@ def main() -> None:
             figures[f"{name}_gb_per_second"] = round(n_bytes / 1e9 / seconds, 2)
     finally:
         engine.close()
-    tell(**figures)
+    print_figures(**figures)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe
-from benchmarks.soak.deaths import deaths
+from benchmarks.soak.kills import kill_workers
 from benchmarks.soak.restarts import restarts
 from benchmarks.soak.steady import steady
 from sandbox.jail import linux
@@ -35,7 +35,7 @@ def main() -> int:
     result |= {"machine": describe(), "seed": seed, "workers": workers}
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "steady": lambda: steady(runs, workers, seed),
-        "deaths": lambda: deaths(max(150, runs // 60), workers, seed),
+        "deaths": lambda: kill_workers(max(150, runs // 60), workers, seed),
         "restarts": lambda: restarts(max(150, runs // 50), max(4, runs // 5000), workers, seed),
     }
     for name in [given.only] if given.only else _PARTS:

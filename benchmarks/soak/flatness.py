@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks.soak.holdings import MEASURES
+from benchmarks.soak.resources import MEASURES
 
 
 def quarters(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:

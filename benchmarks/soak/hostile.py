@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from random import Random
 
-from benchmarks.soak.submission import Submission, Verdicts
+from benchmarks.soak.submission import SoakSubmission, Verdicts
 from sandbox import Case, Limits, Program, Suite, Verdict
 
 _ATTACKS = Path(__file__).parents[2] / "tests" / "sandbox" / "attacks"  # tests/sandbox/test_attacks.py explains them
@@ -46,7 +46,7 @@ class Hostile:
         self._slow = [(name, source) for name, source in everything.items() if name in slow]
         self._quick = [(name, source) for name, source in everything.items() if name not in slow]
 
-    def draw(self, random: Random) -> Submission:
+    def draw(self, random: Random) -> SoakSubmission:
         kind = random.random()
         if kind < _RARELY:
             return _attack(*random.choice(self._slow), random)
@@ -55,13 +55,13 @@ class Hostile:
         return _attack(*random.choice(self._quick), random)
 
 
-def _bomb(name: str, source: str, random: Random) -> Submission:
+def _bomb(name: str, source: str, random: Random) -> SoakSubmission:
     limits = Limits(wall_seconds=0.2, memory_mb=64, output_kb=1024, disk_mb=16)
     suite = Suite([Case("", "defused")], limits=limits)
-    return Submission(f"bomb of {name}", _new(source, random), suite, (_REFUSED,))
+    return SoakSubmission(f"bomb of {name}", _new(source, random), suite, (_REFUSED,))
 
 
-def _attack(name: str, source: str, random: Random) -> Submission:
+def _attack(name: str, source: str, random: Random) -> SoakSubmission:
     first_line = source.partition("\n")[0].removeprefix("# expect: ")
     due: Verdicts = frozenset(Verdict(word) for word in first_line.split(" or "))
     answer = f"SECRET{random.getrandbits(128):032x}" if name.startswith("expected_") else "ESCAPED"
@@ -74,7 +74,7 @@ def _attack(name: str, source: str, random: Random) -> Submission:
     else:
         inputs = "12" if name.startswith("message_") else "1"
         suite = Suite([Case(f"{number}\n", f"{answer}\n") for number in inputs], checker="tokens", limits=limits)
-    return Submission(f"attack {name}", _new(source, random), suite, (due,) * len(suite.cases))
+    return SoakSubmission(f"attack {name}", _new(source, random), suite, (due,) * len(suite.cases))
 
 
 def _new(source: str, random: Random) -> Program:

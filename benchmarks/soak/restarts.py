@@ -20,11 +20,11 @@ from typing import Any
 import psutil
 from tqdm import tqdm
 
-from benchmarks.soak.family import Family, becomes
 from benchmarks.soak.mixture import mixture
+from benchmarks.soak.process_family import ProcessFamily, becomes
 from sandbox.jail import linux
-from sandbox.jail.leftovers import PREFIX
-from sandbox.record import parse
+from sandbox.jail.stale_resources import PREFIX
+from sandbox.judge_record import parse
 
 _ROOT = Path(__file__).parents[2]
 _JUDGE = [sys.executable, "-c", "from cli import main; main()", "judge"]
@@ -88,13 +88,13 @@ class _Command:
         self._temporary.mkdir()
         self._folder = folder
         self._workers = workers
-        self._ever = self._now = Family(psutil.Process(), str(self._temporary))
+        self._ever = self._now = ProcessFamily(psutil.Process(), str(self._temporary))
         lines = (json.dumps(record) + "\n" for record in islice(_records(seed), count))
         folder.joinpath("records").write_text("".join(lines))
 
     def start(self, out: str) -> subprocess.Popen[bytes]:
         folder = self._folder
-        self._now = Family(psutil.Process(), str(self._temporary))
+        self._now = ProcessFamily(psutil.Process(), str(self._temporary))
         with folder.joinpath("words").open("w") as words:
             return subprocess.Popen(
                 [*_JUDGE, str(folder / "records"), "--out", str(folder / out), "--workers", str(self._workers)],
@@ -165,6 +165,6 @@ def _records(seed: int) -> Iterator[dict[str, Any]]:
             "time_limit_s": suite.limits.wall_seconds,
             "memory_limit_mb": suite.limits.memory_mb,
         }
-        if parse(record) == (number, program, suite) and all(len(due) == 1 for due in submission.due):
+        if parse(record) == (number, program, suite) and all(len(due) == 1 for due in submission.expected_verdicts):
             yield record
             number += 1

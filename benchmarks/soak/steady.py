@@ -10,23 +10,23 @@ from typing import Any
 import psutil
 from tqdm import tqdm
 
-from benchmarks.soak import flatness, holdings
-from benchmarks.soak.family import Family
+from benchmarks.soak import flatness, resources
 from benchmarks.soak.mixture import mixture
-from benchmarks.soak.submission import Submission
+from benchmarks.soak.process_family import ProcessFamily
+from benchmarks.soak.submission import SoakSubmission
 from benchmarks.soak.tally import Tally
 from benchmarks.soak.warming import warm_up
 from sandbox import Sandbox
 
 _RUNS_PER_ROUND = 2000
-_FEWEST_ROUNDS, _MOST_ROUNDS = 12, 100
+_MIN_ROUNDS, _MAX_ROUNDS = 12, 100
 _REPORTED = 20  # mistakes
 
 
 def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
     """Make about this many runs and return what was measured; `good` says whether all requirements were met."""
-    family, tally, submissions = Family(psutil.Process()), Tally(), mixture(seed)
-    rounds = min(max(runs // _RUNS_PER_ROUND, _FEWEST_ROUNDS), _MOST_ROUNDS)
+    family, tally, submissions = ProcessFamily(psutil.Process()), Tally(), mixture(seed)
+    rounds = min(max(runs // _RUNS_PER_ROUND, _MIN_ROUNDS), _MAX_ROUNDS)
     samples, machine = [], []
     with Sandbox(workers) as box, tqdm(total=runs, unit=" runs", mininterval=5) as bar:
         warm_up(box, family, tally)
@@ -34,9 +34,9 @@ def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
         started = time.perf_counter()
         for number in range(1, rounds + 1):
             for submission in tally.judge(box, _worth(submissions, runs * number // rounds - tally.runs)):
-                bar.update(len(submission.due))
-            samples.append(holdings.sample(family))
-            machine.append(holdings.machine())
+                bar.update(len(submission.expected_verdicts))
+            samples.append(resources.sample(family))
+            machine.append(resources.machine())
         seconds = time.perf_counter() - started
         replaced = len(at_first - set(family.members()))
     held, left = flatness.judged(samples), family.left()
@@ -57,9 +57,9 @@ def steady(runs: int, workers: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _worth(submissions: Iterator[Submission], runs: int) -> Iterator[Submission]:
+def _worth(submissions: Iterator[SoakSubmission], runs: int) -> Iterator[SoakSubmission]:
     """Yield submissions until they amount to this many runs."""
     while runs > 0:
         submission = next(submissions)
-        runs -= len(submission.due)
+        runs -= len(submission.expected_verdicts)
         yield submission

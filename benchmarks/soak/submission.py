@@ -8,7 +8,7 @@ Verdicts = frozenset[Verdict]
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class SoakSubmission:
     """A program, its suite, and the verdicts that are right.
 
     due: for each case that must be judged, the right verdicts; only some hostile programs have more than one
@@ -17,7 +17,7 @@ class Submission:
     kind: str
     program: Program
     suite: Suite
-    due: tuple[Verdicts, ...]
+    expected_verdicts: tuple[Verdicts, ...]
 
     def mistake(self, answer: Judgement | Exception) -> str:
         """Return what is wrong with an answer; "" if nothing is."""
@@ -25,11 +25,11 @@ class Submission:
             return f"{self.kind}: no verdict: {type(answer).__name__}: {answer}"
         verdicts = [case.verdict for case in answer.cases]
         worst = next((verdict for verdict in verdicts if verdict is not Verdict.ACCEPTED), Verdict.ACCEPTED)
-        right = len(verdicts) == len(self.due) and all(
-            verdict in due for verdict, due in zip(verdicts, self.due, strict=True)
+        right = len(verdicts) == len(self.expected_verdicts) and all(
+            verdict in due for verdict, due in zip(verdicts, self.expected_verdicts, strict=True)
         )
         if right and answer.verdict is worst:
             return ""
-        expected = ", ".join(" or ".join(sorted(verdict.value for verdict in due)) for due in self.due)
+        expected = ", ".join(" or ".join(sorted(verdict.value for verdict in due)) for due in self.expected_verdicts)
         details = "; ".join(f"{case.verdict.value} {case.detail[-200:]!r}" for case in answer.cases)
         return f"{self.kind}: expected {expected}, got {answer.verdict.value}: {details}"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from benchmarks.soak.submission import Submission
+from benchmarks.soak.submission import SoakSubmission
 from sandbox import Judgement, Program, Sandbox, Suite
 
 
@@ -17,9 +17,9 @@ class Tally:
         self.runs = self.submissions = 0
         self.verdicts: Counter[str] = Counter()
         self.mistakes: list[str] = []
-        self.waiting: dict[int, Submission] = {}
+        self.waiting: dict[int, SoakSubmission] = {}
 
-    def judge(self, box: Sandbox, submissions: Iterable[Submission]) -> Iterator[Submission]:
+    def judge(self, box: Sandbox, submissions: Iterable[SoakSubmission]) -> Iterator[SoakSubmission]:
         """Yield the submissions as they are answered. Each executed case counts as a run."""
 
         def pairs() -> Iterator[tuple[Program, Suite]]:
@@ -27,7 +27,7 @@ class Tally:
                 self.waiting[index] = submission
                 yield submission.program, submission.suite
 
-        for index, answer in box.judge_each(pairs(), run_all=True):
+        for index, answer in box.judge_many_with_errors(pairs(), run_all=True):
             submission = self.waiting.pop(index, None)
             if submission is None:
                 self.mistakes.append(f"submission {index} was answered twice")
@@ -38,7 +38,7 @@ class Tally:
         self.mistakes += [f"{submission.kind}: never answered" for submission in self.waiting.values()]
         self.waiting.clear()
 
-    def _record(self, submission: Submission, answer: Judgement | Exception) -> None:
+    def _record(self, submission: SoakSubmission, answer: Judgement | Exception) -> None:
         if mistake := submission.mistake(answer):
             self.mistakes.append(mistake)
         if isinstance(answer, Judgement):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from benchmarks.soak.submission import Submission
+from benchmarks.soak.submission import SoakSubmission
 from sandbox import Assertions, Case, Limits, Program, Referee, Suite, Verdict
 
 _SIZES = (1, 1, 2, 3, 5, 8, 12)  # of suites
@@ -12,7 +12,7 @@ _TRAPS = 0.4  # share of a suite's cases
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SoakTask:
     """A problem of the soak.
 
     make    make(random, trap) returns a case
@@ -32,17 +32,17 @@ class Task:
     referee: Referee | None = None
     assertions: Assertions | None = None
 
-    def draw(self, random: Random, *, flawed: bool) -> Submission:
+    def draw(self, random: Random, *, flawed: bool) -> SoakSubmission:
         return self._submission(random, *(random.choice(self.flawed) if flawed else self._solutions()[0]))
 
-    def every(self, random: Random) -> list[Submission]:
+    def every(self, random: Random) -> list[SoakSubmission]:
         """Return a submission for each of the solutions."""
         return [self._submission(random, *solution) for solution in self._solutions()]
 
     def _solutions(self) -> list[tuple[Verdict, str]]:
         return [(Verdict.ACCEPTED, self.right), *self.flawed]
 
-    def _submission(self, random: Random, verdict: Verdict, source: str) -> Submission:
+    def _submission(self, random: Random, verdict: Verdict, source: str) -> SoakSubmission:
         traps = [random.random() < _TRAPS for _ in range(random.choice(_SIZES))]
         cases = [self.make(random, trap) for trap in traps]
         due = tuple(frozenset({verdict if trap else Verdict.ACCEPTED}) for trap in traps)
@@ -51,4 +51,4 @@ class Task:
         if self.language == "python":  # most programs are new; compiling one of another language takes a second
             source = f"# {random.getrandbits(64):x}\n{source}"
         suite = Suite(cases, self.entry_point, self.checker, self.limits, self.referee, self.assertions)
-        return Submission(f"{self.name}, {verdict.value}", Program(source, self.language), suite, due)
+        return SoakSubmission(f"{self.name}, {verdict.value}", Program(source, self.language), suite, due)

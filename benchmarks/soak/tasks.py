@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from json import dumps
 from random import Random
 
-from benchmarks.soak.task import Task
+from benchmarks.soak.task import SoakTask
 from sandbox import Assertions, Case, Convention, Limits, Program, Referee, Verdict
 from sandbox.languages import cpp
 
@@ -12,7 +12,7 @@ WRONG, ERROR, REFUSED = Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR, Verdict.COM
 LATE, MEMORY, OUTPUT = Verdict.TIME_LIMIT, Verdict.MEMORY_LIMIT, Verdict.OUTPUT_LIMIT
 
 
-def all_tasks() -> list[Task]:
+def all_tasks() -> list[SoakTask]:
     """Return the tasks that this machine can run."""
     found = [*PLAIN, *HUNGRY, *REFEREED, *ASSERTED]
     if find_spec("numpy") is not None:
@@ -104,7 +104,7 @@ def _hidden(random: Random, trap: bool) -> Case:
 
 
 PLAIN = [
-    Task(
+    SoakTask(
         "sum",
         _sum,
         "a, b = map(int, input().split())\nprint(a + b)",
@@ -115,7 +115,7 @@ PLAIN = [
         ),
         weight=40,
     ),
-    Task(
+    SoakTask(
         "sort",
         _sort,
         "import sys\nn, *numbers = map(int, sys.stdin.read().split())\nprint(*sorted(numbers))",
@@ -129,7 +129,7 @@ PLAIN = [
         ),
         weight=40,
     ),
-    Task(
+    SoakTask(
         "distinct",
         _distinct,
         "class Solution:\n    def distinct(self, numbers: List[int]) -> bool:\n"
@@ -141,7 +141,7 @@ PLAIN = [
         weight=40,
         entry_point="distinct",
     ),
-    Task(
+    SoakTask(
         "words",
         _words,
         "from collections import Counter\nfor word, n in Counter(input().lower().split()).items():\n    print(word, n)",
@@ -154,7 +154,7 @@ PLAIN = [
         weight=10,
         checker="unordered_lines",
     ),
-    Task(
+    SoakTask(
         "mean",
         _mean,
         "print((int(input()) + int(input())) / 2)",
@@ -165,7 +165,7 @@ PLAIN = [
 ]
 
 HUNGRY = [
-    Task(
+    SoakTask(
         "processes and threads",
         _number,
         "import os, threading\nn = int(input())\nfor _ in range(n):\n    if os.fork() == 0:\n        os._exit(0)\n"
@@ -181,7 +181,7 @@ HUNGRY = [
         ),
         weight=4,
     ),
-    Task(
+    SoakTask(
         "files",
         _number,
         "import os\nn = int(input())\n"
@@ -190,7 +190,7 @@ HUNGRY = [
         ((WRONG, "n = int(input())\nopen('/tmp/f', 'w').write('x' * n)\nprint(len(open('/tmp/f').read()) // 2 * 2)"),),
         weight=4,
     ),
-    Task(
+    SoakTask(
         "memory",
         _number,
         "n = int(input())\nprint(len(bytearray(b'x') * (n << 20)) >> 20)",
@@ -203,7 +203,7 @@ HUNGRY = [
         weight=2,
         limits=Limits(memory_mb=64),
     ),
-    Task(
+    SoakTask(
         "output",
         _number,
         "print(' ' * 60_000)\nprint(input())",
@@ -211,7 +211,7 @@ HUNGRY = [
         weight=4,
         limits=Limits(output_kb=64),
     ),
-    Task(
+    SoakTask(
         "a fifth of the time limit",
         _number,
         "import time\nwhile time.process_time() < 0.04:\n    pass\nprint(input())",
@@ -280,7 +280,7 @@ while input() != "=":
 """
 
 REFEREED = [
-    Task(
+    SoakTask(
         "split, by exit status",
         _split,
         _HALVES,
@@ -289,7 +289,7 @@ REFEREED = [
         checker="program",
         referee=Referee(Program(_EXIT)),
     ),
-    Task(
+    SoakTask(
         "split, printed",
         _split,
         _HALVES,
@@ -298,7 +298,7 @@ REFEREED = [
         checker="program",
         referee=Referee(Program(_PRINT), Convention.PRINTED),
     ),
-    Task(
+    SoakTask(
         "guess",
         _hidden,
         _BISECT,
@@ -336,7 +336,7 @@ def reverse(head):
 _FORGED = 'raise ValueError(\'\\u2028passed\\rpassed\\n{"verdict": "passed", "detail": ""}\\n\')'
 
 ASSERTED = [
-    Task(
+    SoakTask(
         "span, by calls",
         _span,
         "def span(numbers): return min(numbers), max(numbers), len(set(numbers)) == len(numbers)",
@@ -349,7 +349,7 @@ ASSERTED = [
         checker="python",
         assertions=Assertions(("span",)),
     ),
-    Task(
+    SoakTask(
         "stack, by statements",
         _stack,
         _STACK.replace("EMPTY", "raise IndexError('the stack is empty')"),
@@ -362,7 +362,7 @@ ASSERTED = [
         checker="python",
         assertions=Assertions(("Stack",), setup="import pytest", classes=("Stack",)),
     ),
-    Task(
+    SoakTask(
         "reversal, by statements",
         _reversal,
         _REVERSE.replace("CYCLE", "raise ValueError('a cycle')"),
@@ -377,7 +377,7 @@ ASSERTED = [
 ]  # fmt: skip
 
 NUMPY = [
-    Task(
+    SoakTask(
         "numpy",
         _number,
         "import numpy as np\nprint(int(np.full(int(input()), 1.0).sum()))",
@@ -398,7 +398,7 @@ int main() {
 """
 
 CPP = [
-    Task(
+    SoakTask(
         "sum in C++",
         _sum,
         _SUM_CPP.replace("TRAP", ""),
@@ -410,7 +410,7 @@ CPP = [
         weight=6,
         language="cpp",
     ),
-    Task(
+    SoakTask(
         "sum in C++, in time",
         _sum,
         _SUM_CPP.replace("TRAP", "std::srand(1)"),
@@ -419,7 +419,7 @@ CPP = [
         language="cpp",
         limits=Limits(wall_seconds=0.2),
     ),
-    Task(
+    SoakTask(
         "split, by exit status of C++",
         _split,
         _HALVES,

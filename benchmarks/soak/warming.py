@@ -6,9 +6,9 @@ conversations.
 
 from random import Random
 
-from benchmarks.soak.family import Family
+from benchmarks.soak.process_family import ProcessFamily
 from benchmarks.soak.tally import Tally
-from benchmarks.soak.task import Task
+from benchmarks.soak.task import SoakTask
 from benchmarks.soak.tasks import all_tasks
 from sandbox import Program, Sandbox, Suite
 
@@ -22,7 +22,7 @@ _SLOWLY = {
 }
 
 
-def warm_up(box: Sandbox, family: Family, tally: Tally) -> None:
+def warm_up(box: Sandbox, family: ProcessFamily, tally: Tally) -> None:
     """Judge each solution of each task. Raises RuntimeError if the workers do not end up with equally many zygotes."""
     random = Random(0)
     list(tally.judge(box, [submission for task in all_tasks() for submission in task.every(random)]))
@@ -36,7 +36,7 @@ def warm_up(box: Sandbox, family: Family, tally: Tally) -> None:
     raise RuntimeError(f"after {_ATTEMPTS} rounds the workers have these numbers of zygotes: {zygotes}")
 
 
-def _slowly(task: Task, random: Random) -> tuple[Program, Suite]:
+def _slowly(task: SoakTask, random: Random) -> tuple[Program, Suite]:
     submission = task.draw(random, flawed=False)
     unlike_others = f"{'#' if task.language == 'python' else '//'} {random.getrandbits(64):x}"
     source = f"{_SLOWLY[task.name]}\n{submission.program.source}\n{unlike_others}"

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.machine import describe
 from train.swarm.broadcast.origin import Origin
-from train.swarm.signed import public_of
-from train.weights.manifest import Manifest, WeightFile
+from train.swarm.signatures import public_of
+from train.weights.manifest import WeightFile, WeightManifest
 
 RESULTS = Path(__file__).parents[1] / "results" / "broadcast.json"
 ROOT = Path(__file__).parents[2]
@@ -40,9 +40,9 @@ _OURS = """
 import json, sys, time
 from pathlib import Path
 from train.errors import TransferError
-from train.swarm.broadcast.download import Download
-from train.swarm.broadcast.relays import Relays
-from train.swarm.broadcast.versions import Versions
+from train.swarm.broadcast.relay_client import Download
+from train.swarm.broadcast.relay_selector import Relays
+from train.swarm.broadcast.version_store import Versions
 options = json.loads(sys.argv[1])
 download = Download(Relays(options["urls"]), options["run"], bytes.fromhex(options["public"]))
 began = time.monotonic()
@@ -74,7 +74,7 @@ def published(folder: Path, size: int, shard_bytes: int) -> bytes:
     (folder / "weights" / "w.safetensors").write_bytes(content)
     files = (WeightFile("w.safetensors", size, blake3(content).hexdigest()),)
     origin = Origin(f"file://{folder / 'store'}", RUN, KEY, shard_bytes=shard_bytes)
-    origin.publish(Manifest(0, files=files), folder / "weights")
+    origin.publish(WeightManifest(0, files=files), folder / "weights")
     return content
 
 
@@ -92,7 +92,7 @@ def other_layout(folder: Path, content: bytes, shard_bytes: int) -> None:
 @contextmanager
 def relay(options: dict[str, Any]) -> Iterator[str]:
     """Start a shaped relay, and yield its URL."""
-    command = [sys.executable, "-m", "benchmarks.swarm.shaped", json.dumps(options)]
+    command = [sys.executable, "-m", "benchmarks.swarm.throttled_relay", json.dumps(options)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     try:

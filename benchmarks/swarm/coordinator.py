@@ -25,31 +25,48 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.machine import describe
-from sandbox.service.http_protocol import bounded_config
+from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import listen
-from train.asynchronous.messages import Answers, Beat, Draw, Lease, Leaving, Orders, Receipt, Work, WorkRequest
-from train.asynchronous.packed import pack_logprobs, pack_tokens
-from train.sampling.engine_terms import EngineTerms
-from train.swarm.broadcast.manifest import Latest
-from train.swarm.broadcast.rates import Rates
-from train.swarm.broadcast.relay import Files
-from train.swarm.calls import Join, LeaseRequest, Leases, NodeBeat, Verified, VerifiedAnswer
-from train.swarm.coordinator.app import App
+from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
+from train.asynchronous.messages import (
+    Heartbeat,
+    HeartbeatResponse,
+    Lease,
+    LeaseRequest,
+    LeaseResponse,
+    ReleaseRequest,
+    ResultStatus,
+    SubmitResults,
+)
+from train.sampling.engine_spec import EngineSpec
+from train.sampling.protocol import SamplingParams
+from train.swarm.broadcast.manifest import LatestVersion
+from train.swarm.broadcast.rate_limiter import RelayRateLimiter
+from train.swarm.broadcast.relay import RelayApp
+from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.uploads import Uploads
-from train.swarm.ledger.book import Book
+from train.swarm.ledger.ledger import Ledger
+from train.swarm.messages import (
+    JoinRequest,
+    NodeHeartbeat,
+    NodeLeaseRequest,
+    NodeLeaseResponse,
+    VerificationResult,
+    VerifiedCompletion,
+)
 from train.swarm.protocol.invites import Role, new_invite
 from train.swarm.protocol.requests import check_signature, new_head, read_head, signed_headers
 from train.swarm.settings import SwarmSettings
-from train.swarm.signed import public_of
+from train.swarm.signatures import public_of
 from train.swarm.verdict import ACCEPTED
-from train.weights.manifest import Manifest
+from train.weights.manifest import WeightManifest
 
 RESULTS = Path(__file__).parents[1] / "results" / "coordinator.json"
 RUN, RUN_KEY, START = "benchmark", Ed25519PrivateKey.from_private_bytes(b"r" * 32), b"thestart"
 NODES, CONNECTIONS, REQUESTS, BEAT_SECONDS, BEATS_FOR_SECONDS, LEASES = 1000, 16, 10_000, 10.0, 30.0, 300
 COMPLETIONS, TOKENS = 8, 500
-_BODY = msgspec.msgpack.encode(NodeBeat(0))
+_BODY = msgspec.msgpack.encode(NodeHeartbeat(0))
 
 
 def key_of(number: int) -> Ed25519PrivateKey:
@@ -57,45 +74,47 @@ def key_of(number: int) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(number.to_bytes(32, "big"))
 
 
-class Trainer:
+class EndlessController:
     """A controller that always has groups."""
 
     def __init__(self) -> None:
         self._next, self._lock = 0, threading.Lock()
 
-    def work(self, request: WorkRequest) -> Work:
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         with self._lock:
             group, self._next = self._next, self._next + 1
         seeds = tuple(range(group * COMPLETIONS, (group + 1) * COMPLETIONS))
-        return Work((Lease(group, 0, 0, tuple(range(200)), seeds, Draw(1.0, 1.0, TOKENS), 600.0),))
+        return LeaseResponse(
+            (Lease(group, 0, 0, tuple(range(200)), seeds, SamplingParams(1.0, 1.0, TOKENS, logprobs=True), 600.0),)
+        )
 
-    def answers(self, answers: Answers) -> list[Receipt]:
+    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
         return ["taken"] * len(answers.answers)
 
-    def beat(self, beat: Beat) -> Orders:
-        return Orders()
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        return HeartbeatResponse()
 
-    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         return None
 
-    def leave(self, leaving: Leaving) -> None: ...
+    def release(self, leaving: ReleaseRequest) -> None: ...
 
 
 def serve(folder: Path) -> None:
     """Run a coordinator that 1,000 nodes have joined, and print its port."""
-    terms = EngineTerms(RUN, "a-model", "transformers", 1024)
+    terms = EngineSpec(RUN, "a-model", "transformers", 1024)
     settings = SwarmSettings(RUN, terms, 100_000)
     coordinator = Coordinator(
-        settings, Trainer(), RUN_KEY, Book(folder / "ledger.sqlite", RUN_KEY), Uploads(folder / "uploads"),
-        latest=lambda: Latest(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
+        settings, EndlessController(), RUN_KEY, Ledger(folder / "ledger.sqlite", RUN_KEY), Uploads(folder / "uploads"),
+        latest=lambda: LatestVersion(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
     )  # fmt: skip
     for number in range(NODES + 1):
         role: Role = "verifier" if number == NODES else "node"
         invite = new_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), role=role, seconds=3600)
-        coordinator.join(public_of(key_of(number)), Join(invite.text.encode(), "transformers 5"))
+        coordinator.join(public_of(key_of(number)), JoinRequest(invite.text.encode(), "transformers 5"))
     coordinator.start()
-    files = Files(folder, Rates(1e3, 1e9))
-    app = App(coordinator, RUN_KEY, start=START, files=files, page_token="x", calls_per_second=1e6)
+    files = RelayApp(folder, RelayRateLimiter(1e3, 1e9))
+    app = CoordinatorApp(coordinator, RUN_KEY, start=START, files=files, page_token="x", calls_per_second=1e6)
     listener = listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
     config = bounded_config(app, head_seconds=10, answer_seconds=60, keep_alive_seconds=60, stop_seconds=2)
@@ -178,12 +197,12 @@ async def whole_leases(port: int) -> dict[str, float]:
     """Return how many leases per second go from /lease to the verdict."""
     connection = await Connection(port).open()
     file = b"x" * (COMPLETIONS * TOKENS * 10)
-    answer = VerifiedAnswer(pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS), "length")
-    verified = msgspec.msgpack.encode(Verified(ACCEPTED, (answer,) * COMPLETIONS))
+    answer = VerifiedCompletion(pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS), "length")
+    verified = msgspec.msgpack.encode(VerificationResult(ACCEPTED, (answer,) * COMPLETIONS))
     began = time.perf_counter()
     for number in range(LEASES):
-        asked = await connection.send(request_of(number, "/lease", msgspec.msgpack.encode(LeaseRequest(0, 1))))
-        [lease] = msgspec.msgpack.decode(asked, type=Leases).leases
+        asked = await connection.send(request_of(number, "/lease", msgspec.msgpack.encode(NodeLeaseRequest(0, 1))))
+        [lease] = msgspec.msgpack.decode(asked, type=NodeLeaseResponse).leases
         await connection.send(request_of(number, f"/upload/{lease.id.hex()}", file))
         await connection.send(request_of(NODES, "/job", b""))
         await connection.send(request_of(NODES, f"/file/{lease.id.hex()}", b""))

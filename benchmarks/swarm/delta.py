@@ -111,16 +111,16 @@ def compared(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
     import numpy as np
     from safetensors.torch import save
 
-    from train.swarm.broadcast.delta import apply, difference
+    from train.swarm.broadcast.delta import apply_delta, make_delta
 
     old, new = save(before), save(after)
-    delta = difference(old, new)
+    delta = make_delta(old, new)
     changed = np.frombuffer(old[len(old) % 2 :], "<u2") != np.frombuffer(new[len(new) % 2 :], "<u2")
     many_old, many_new = old * _TILED, new * _TILED
     began = time.process_time()
-    many = difference(many_old, many_new)
+    many = make_delta(many_old, many_new)
     made = time.process_time()
-    assert apply(many_old, memoryview(many))[0] == many_new
+    assert apply_delta(many_old, memoryview(many))[0] == many_new
     applied = time.process_time()
     size = len(many_old)
     return {

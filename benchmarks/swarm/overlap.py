@@ -58,7 +58,7 @@ def measured(ring: Ring, swarm: Swarm) -> dict[str, Any]:
         "ring": asdict(ring),
         "swarm": {**asdict(swarm), "groups": swarm.groups},
         "latency_minutes": round(ring.latency / MINUTE, 2),
-        "least_staleness": ring.least_staleness,
+        "least_staleness": ring.min_staleness,
         "bounds": bounds,
     }
 

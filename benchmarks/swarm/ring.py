@@ -1,6 +1,6 @@
 """The outer ring of training on a clock that jumps from event to event: a trainer, its broadcasts, and nodes that come
 and go. What may be asked and what may be trained on is decided by the product's own rules
-(train/asynchronous/groups/staleness.py), and nodes live by train/swarm/nodes.py."""
+(train/asynchronous/groups/staleness.py), and nodes live by train/swarm/node_lifecycle.py."""
 
 import random
 from collections import Counter
@@ -10,8 +10,8 @@ from functools import partial
 from heapq import heappop, heappush
 from math import ceil, exp
 
-from train.asynchronous.groups.staleness import capacity, cut
-from train.swarm.nodes import BEAT_SECONDS, MISSED_UNHEALTHY, Event, Node, State, after
+from train.asynchronous.groups.staleness import dispatch_capacity, select_batch
+from train.swarm.node_lifecycle import BEAT_SECONDS, MISSED_UNHEALTHY, Node, NodeEvent, NodeState, next_state
 
 MINUTE, HOUR = 60.0, 3600.0
 _NO_LAST_STEP = 10**9
@@ -40,7 +40,7 @@ class Ring:
         return self.broadcast + self.generate + self.upload + self.verify
 
     @property
-    def least_staleness(self) -> int:
+    def min_staleness(self) -> int:
         """The smallest bound on staleness under which the trainer never waits."""
         return ceil(self.latency / self.step)
 
@@ -80,7 +80,7 @@ class Swarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RingResult:
     """What was measured after the first steps.
 
     step_seconds    from batch to batch
@@ -99,7 +99,7 @@ class Outcome:
     staleness_mean: float
 
 
-def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed: int = 0) -> Outcome:
+def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed: int = 0) -> RingResult:
     """Run so many steps after those in which the ring fills."""
     return _Run(ring, swarm, staleness, steps, seed).outcome()
 
@@ -141,7 +141,7 @@ class _Run:
         self._n_lost = self._n_suspended = 0
         self._drawn_seconds = 0.0
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RingResult:
         for _ in range(self._swarm.nodes):
             self._join(healthy=True)
         while len(self._cut_at) < self._last:
@@ -151,7 +151,7 @@ class _Run:
         steps = self._last - self._first
         groups = steps * self._swarm.groups
         places = self._swarm.nodes * self._swarm.at_once
-        return Outcome(
+        return RingResult(
             step_seconds=seconds / steps,
             trainer_idle=max(0.0, 1 - steps * self._ring.step / seconds),
             nodes_idle=1 - self._drawn_seconds / seconds / places,
@@ -169,9 +169,9 @@ class _Run:
     def _join(self, *, healthy: bool = False) -> None:
         sigma = self._swarm.speed_sigma
         node = _Node(exp(self._rng.gauss(-sigma * sigma / 2, sigma)))
-        node.life, _ = after(node.life, Event.JOIN, self._now)
+        node.life, _ = next_state(node.life, NodeEvent.JOIN, self._now)
         if healthy:
-            node.life, _ = after(node.life, Event.ACCEPTED, self._now)
+            node.life, _ = next_state(node.life, NodeEvent.ACCEPTED, self._now)
         self._nodes.append(node)
         self._at(0.0 if healthy else self._ring.whole, partial(self._downloaded, node, None))
         if self._swarm.churn:
@@ -184,12 +184,12 @@ class _Run:
 
     def _vanish(self, node: _Node) -> None:
         if node.there:
-            node.life, _ = after(node.life, Event.BEAT, self._now)
+            node.life, _ = next_state(node.life, NodeEvent.BEAT, self._now)
             node.there = False
             self._at(BEAT_SECONDS * MISSED_UNHEALTHY, partial(self._missed, node))
 
     def _missed(self, node: _Node) -> None:
-        node.life, _ = after(node.life, Event.CLOCK, self._now)
+        node.life, _ = next_state(node.life, NodeEvent.CLOCK, self._now)
         self._remove(node)
 
     def _remove(self, node: _Node) -> None:
@@ -207,7 +207,7 @@ class _Run:
             node.loaded = node.has
         if not node.there or node.has > node.loaded:
             return
-        if node.life.state is State.PROBATION:
+        if node.life.state is NodeState.PROBATION:
             if not node.running:
                 self._begin(node, _Lease(-1, node.loaded, known_answer=True))
             return
@@ -219,7 +219,7 @@ class _Run:
 
     def _room(self, node: _Node) -> int:
         groups, outstanding = self._swarm.groups, len(self._births)
-        return capacity(
+        return dispatch_capacity(
             node.loaded, self._cuts, outstanding, prompts=groups, staleness=self._staleness, steps=_NO_LAST_STEP
         )
 
@@ -241,7 +241,7 @@ class _Run:
         self._feed(node)
 
     def _verified(self, node: _Node, lease: _Lease) -> None:
-        node.life, _ = after(node.life, Event.ACCEPTED, self._now)
+        node.life, _ = next_state(node.life, NodeEvent.ACCEPTED, self._now)
         if not lease.known_answer:
             self._ready[lease.number] = lease.birth
             self._awaited[lease.birth] -= 1
@@ -252,9 +252,9 @@ class _Run:
         if lease.ended or not node.there:
             return
         node.running.remove(lease)
-        node.life, _ = after(node.life, Event.EXPIRED, self._now)
+        node.life, _ = next_state(node.life, NodeEvent.EXPIRED, self._now)
         self._lose(lease)
-        if node.life.state is State.SUSPENDED:
+        if node.life.state is NodeState.SUSPENDED:
             self._n_suspended += 1
             self._remove(node)
         else:
@@ -282,7 +282,9 @@ class _Run:
         if any(number for birth, number in self._awaited.items() if birth <= oldest):
             return
         ready = ((birth, number) for number, birth in self._ready.items())
-        chosen = cut(self._version, ready, self._births.values(), prompts=self._swarm.groups, staleness=self._staleness)
+        chosen = select_batch(
+            self._version, ready, self._births.values(), prompts=self._swarm.groups, staleness=self._staleness
+        )
         if chosen is None:
             return
         for number in chosen:

@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import describe
-from train.asynchronous.messages import Draw, Lease
+from train.asynchronous.messages import Lease
 from train.planning.rates import GPUS, ModelSize, engine_rates
-from train.sampling.protocol import Completion
-from train.sampling.verifiable.commitment import TOKENS, commit, read
-from train.sampling.verifiable.difference import differences
-from train.swarm.settings import Bars
-from train.swarm.verification.bounds import answer_faults, file_faults
-from train.swarm.verification.calibration import bars_from, drawn
-from train.swarm.verification.measured import Measured, measure, pooled
-from train.swarm.verification.prefill import Finished, Prefill
-from train.swarm.verification.view import View
+from train.sampling.protocol import SampledCompletion, SamplingParams
+from train.sampling.verifiable.commitment import CHUNK_TOKENS, commit, read
+from train.sampling.verifiable.commitment_distance import commitment_distances
+from train.swarm.settings import Thresholds
+from train.swarm.verification.distances import Distances, measure, pool
+from train.swarm.verification.recomputation import Recomputation
+from train.swarm.verification.threshold_checks import completion_violations, file_violations
+from train.swarm.verification.threshold_fitting import fit_thresholds, sample_completions
+from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel
 
 RESULTS = Path(__file__).parents[1] / "results" / "verification.json"
 TEMPERATURE, ANSWER_TOKENS, GROUPS, ANSWERS = 0.8, 192, 8, 8
@@ -48,7 +48,7 @@ Weights = Iterable[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SamplingCase:
     """One way to draw: with the weights that `change` makes of the model's, at a temperature."""
 
     name: str
@@ -57,10 +57,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VerifiedCase:
     """Answers of a case as the verifier sees them, by lease."""
 
-    measured: tuple[tuple[Measured, ...], ...]
+    measured: tuple[tuple[Distances, ...], ...]
     chunks: Scores
     answers: Scores
     draw_seconds: float
@@ -71,24 +71,24 @@ def costs() -> dict[str, float]:
     """Return what commitments and noise cost, in microseconds a token on one thread, and bytes a token."""
     import torch
 
-    from train.sampling.verifiable.drawing import Record, bits_of
     from train.sampling.verifiable.noise import gumbel_tensor
+    from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, bfloat16_bits
 
     n_tokens, width = 1024, 5120
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     logprob = torch.tensor(-1.0)
-    commit(bits_of(hidden[:64]))  # the table of inverses is made once
+    commit(bfloat16_bits(hidden[:64]))  # the table of inverses is made once
 
     def make() -> bytes:
-        record = Record()
+        record = CommitmentRecorder()
         for position in range(n_tokens):
             record.note(position, hidden[position], logprob)
-        return record.finished(n_tokens)[0]
+        return record.finish(n_tokens)[0]
 
-    sent, bits = make(), bits_of(hidden)
+    sent, bits = make(), bfloat16_bits(hidden)
     found = {
         "commit_us": _fastest(make) / n_tokens * 1e6,
-        "compare_us": _fastest(lambda: differences(read(sent, n_tokens), bits)) / n_tokens * 1e6,
+        "compare_us": _fastest(lambda: commitment_distances(read(sent, n_tokens), bits)) / n_tokens * 1e6,
         "noise_us": _fastest(lambda: gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
         "bytes_a_token": len(sent) / n_tokens,
     }
@@ -125,15 +125,15 @@ def modelled() -> dict[str, dict[str, float]]:
     return found
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[SamplingCase]:
     """Yield the ways to draw. The first sets the bars, the second is honest, too."""
-    yield Case("calibration")
-    yield Case("honest")
-    yield Case("int8 weights", _quantised)
-    yield Case("temperature -0.05", temperature=TEMPERATURE - 0.05)
-    yield Case("temperature +0.05", temperature=TEMPERATURE + 0.05)
+    yield SamplingCase("calibration")
+    yield SamplingCase("honest")
+    yield SamplingCase("int8 weights", _quantised)
+    yield SamplingCase("temperature -0.05", temperature=TEMPERATURE - 0.05)
+    yield SamplingCase("temperature +0.05", temperature=TEMPERATURE + 0.05)
     for rate in (1e-6, 1e-5, 1e-4):
-        yield Case(f"one step old, learning rate {rate:.0e}", _moved(rate))
+        yield SamplingCase(f"one step old, learning rate {rate:.0e}", _moved(rate))
 
 
 def _quantised(weight: Any) -> Any:
@@ -157,7 +157,7 @@ def _moved(rate: float) -> Callable[[Any], Any]:
 
 def leases(seed: int) -> list[Lease]:
     rng = np.random.default_rng(seed)
-    draw = Draw(TEMPERATURE, 1.0, ANSWER_TOKENS, verifiable=True)
+    draw = SamplingParams(TEMPERATURE, 1.0, ANSWER_TOKENS, logprobs=True, verifiable=True)
     return [
         Lease(
             group,
@@ -172,7 +172,7 @@ def leases(seed: int) -> list[Lease]:
     ]
 
 
-def seen(engine: Any, prefill: Prefill, weights: Weights, case: Case, seed: int) -> Seen:
+def seen(engine: Any, prefill: VerifierModel, weights: Weights, case: SamplingCase, seed: int) -> VerifiedCase:
     """Draw the answers of a case, and look at them."""
     from msgspec.structs import replace
 
@@ -181,7 +181,7 @@ def seen(engine: Any, prefill: Prefill, weights: Weights, case: Case, seed: int)
     asked = leases(seed)
     drawn_as = [replace(lease, draw=replace(lease.draw, temperature=case.temperature)) for lease in asked]
     began = time.perf_counter()
-    completions = drawn(engine, drawn_as, lambda done: None)
+    completions = sample_completions(engine, drawn_as, lambda done: None)
     drew = time.perf_counter()
     views = [_views(prefill, lease, answers) for lease, answers in zip(asked, completions, strict=True)]
     measured = tuple(
@@ -198,24 +198,24 @@ def seen(engine: Any, prefill: Prefill, weights: Weights, case: Case, seed: int)
         for answer, view in zip(answers, of_lease, strict=True)
     ]
     answers = [one for of_lease in measured for one in of_lease]
-    return Seen(measured, _of_chunks(pairs), _of_answers(answers), drew - began, verified - drew)
+    return VerifiedCase(measured, _of_chunks(pairs), _of_answers(answers), drew - began, verified - drew)
 
 
-def _views(prefill: Prefill, lease: Lease, answers: Sequence[Completion]) -> list[View]:
-    return prefill.look_at(
+def _views(prefill: VerifierModel, lease: Lease, answers: Sequence[SampledCompletion]) -> list[Recomputation]:
+    return prefill.recompute_many(
         [
-            Finished(lease.prompt, answer.token_ids, lease.draw.temperature, seed)
+            CompletionToVerify(lease.prompt, answer.token_ids, lease.draw.temperature, seed)
             for seed, answer in zip(lease.seeds, answers, strict=True)
         ]
     )
 
 
-def _of_chunks(pairs: Sequence[tuple[Completion, View]]) -> Scores:
+def _of_chunks(pairs: Sequence[tuple[SampledCompletion, Recomputation]]) -> Scores:
     scores: Scores = {"mismatches": [], "mantissa": [], "misses": [], "margin": []}
     for answer, view in pairs:
-        for number, chunk in enumerate(differences(read(answer.commitments, answer.n_tokens), view.hidden_TH)):
-            margins = view.margins[number * TOKENS : (number + 1) * TOKENS]
-            if len(margins) < TOKENS:
+        for number, chunk in enumerate(commitment_distances(read(answer.commitments, answer.n_tokens), view.hidden_TH)):
+            margins = view.margins[number * CHUNK_TOKENS : (number + 1) * CHUNK_TOKENS]
+            if len(margins) < CHUNK_TOKENS:
                 continue  # chunks of the same length, so that they can be compared
             scores["mismatches"].append(chunk.mismatches)
             scores["mantissa"].append(min(chunk.mantissa_mean, 128.0))
@@ -224,11 +224,11 @@ def _of_chunks(pairs: Sequence[tuple[Completion, View]]) -> Scores:
     return scores
 
 
-def _of_answers(answers: Sequence[Measured]) -> Scores:
+def _of_answers(answers: Sequence[Distances]) -> Scores:
     return {
         "mismatches": [answer.mismatches_mean for answer in answers],
         "mantissa": [answer.mantissa_mean for answer in answers],
-        "misses": [answer.misses / answer.n_tokens for answer in answers],
+        "misses": [answer.token_mismatches / answer.n_tokens for answer in answers],
         "margin": [answer.margin for answer in answers],
     }
 
@@ -250,16 +250,16 @@ def separation(honest: Sequence[float], other: Sequence[float], bar: float | Non
     return found if bar is None else {**found, "beyond_bar": round(float((theirs > bar).mean()), 4)}
 
 
-def outcomes(of: Seen, bars: Bars) -> dict[str, float]:
+def outcomes(of: VerifiedCase, bars: Thresholds) -> dict[str, float]:
     """Return the shares of answers, and of leases, that the verifier rejects with these bars."""
     by_answer = [
-        {fault.outcome for fault in answer_faults(answer, bars, replays=True)}
+        {fault.outcome for fault in completion_violations(answer, bars, replays=True)}
         for lease in of.measured
         for answer in lease
     ]
     by_lease = [
-        {fault.outcome for answer in lease for fault in answer_faults(answer, bars, replays=True)}
-        | {fault.outcome for fault in file_faults(pooled(lease), bars, replays=True)}
+        {fault.outcome for answer in lease for fault in completion_violations(answer, bars, replays=True)}
+        | {fault.outcome for fault in file_violations(pool(lease), bars, replays=True)}
         for lease in of.measured
     ]
     return {
@@ -278,21 +278,21 @@ def pair(path: Path, dtype: str) -> dict[str, Any]:
     from train.sampling.vllm import VllmSampler
 
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
-    prefill = Prefill(path, dtype)
+    prefill = VerifierModel(path, dtype)
     weights = _weights(path)
     found: dict[str, Any] = {}
-    all_seen: dict[str, Seen] = {}
+    all_seen: dict[str, VerifiedCase] = {}
     for seed, case in enumerate(cases()):
         all_seen[case.name] = seen(engine, prefill, weights, case, 0 if case.name == "calibration" else 1)
         _say(f"{dtype}: {case.name} ({seed})")
     engine.close()
-    bars = bars_from(all_seen["calibration"].measured)
+    bars = fit_thresholds(all_seen["calibration"].measured)
     honest = all_seen["honest"]
     at = {"mismatches": bars.mismatches, "margin": bars.margin}
     for name, of in all_seen.items():
         found[name] = {
             "outcomes": outcomes(of, bars),
-            "together": asdict(pooled([answer for lease in of.measured for answer in lease])),
+            "together": asdict(pool([answer for lease in of.measured for answer in lease])),
             "chunks": {score: separation(honest.chunks[score], of.chunks[score], at.get(score)) for score in of.chunks},
             "answers": {score: separation(honest.answers[score], of.answers[score]) for score in of.answers},
         }

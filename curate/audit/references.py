@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from curate.audit.figures import FEW_TESTS, Audit, Failure
+from curate.audit.dataset_audit import FEW_TESTS, AuditFailure, DatasetAudit
+from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.integrity import check
-from curate.dataset.journal import Journal
-from curate.dataset.reader import Stored
+from curate.dataset.journal import ResultJournal
 from curate.ingestion import sample_sort_key
 from curate.json_records import from_json, to_json
 from curate.problem import Problem
 from curate.progress import Progress, no_progress, with_progress
-from curate.reading.values import short
+from curate.reading.values import shorten
 from curate.verification.failure_cause import cause
 from curate.verification.metered_sandbox import judged
 from curate.verification.retries import with_retries
@@ -28,7 +28,7 @@ _COLUMNS = ("id", "verified", "reference_language", "multi_answer_suspect", "n_t
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _JournalEntry:
     """A line of the journal.
 
     cause   why the reference failed, in one word; None if it passed
@@ -48,7 +48,7 @@ def audit_references(
     sandbox: SandboxOptions,
     subject: str = "",
     report: Progress = no_progress,
-) -> Audit:
+) -> DatasetAudit:
     """Check a dataset against its manifest, and judge references against their tests.
 
     folder   the dataset
@@ -60,9 +60,9 @@ def audit_references(
 
     Raises CurateError if rows cannot be read, or if the sandbox fails again and again.
     """
-    dataset = DatasetFolder.opened(folder)
+    dataset = DatasetFolder.open(folder)
     integrity = check(dataset, read_rows=True, report=report)
-    stored = Stored(folder)
+    stored = DatasetReader(folder)
     counts: Counter[str] = Counter()
     verified: dict[int, str] = {}
     for position, row in enumerate(stored.columns(*_COLUMNS)):
@@ -72,10 +72,10 @@ def audit_references(
             verified[position] = row["id"]
     chosen = list(verified) if sample is None else _sample(verified, sample, seed)
     out.mkdir(parents=True, exist_ok=True)
-    with Journal(out / JOURNAL) as journal:
+    with ResultJournal(out / JOURNAL) as journal:
         failures = _judge_all(stored, chosen, journal, sandbox, seed, report)
     not_judged = {"unverified": len(stored) - len(verified), "not in the sample": len(verified) - len(chosen)}
-    return Audit(
+    return DatasetAudit(
         subject=subject or str(folder),
         content_hash=integrity.content_hash or "unknown",
         sample=sample,
@@ -99,8 +99,13 @@ def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
 
 
 def _judge_all(
-    stored: Stored, positions: Sequence[int], journal: Journal, options: SandboxOptions, seed: int, report: Progress
-) -> list[Failure]:
+    stored: DatasetReader,
+    positions: Sequence[int],
+    journal: ResultJournal,
+    options: SandboxOptions,
+    seed: int,
+    report: Progress,
+) -> list[AuditFailure]:
     """Return the failures of the references of these rows, in order. Only those without a judgement are executed."""
     keys: dict[str, str] = {}
 
@@ -120,8 +125,8 @@ def _judge_all(
         judgements = with_retries(missing(), judge, box)
         for problem, judgement in with_progress(judgements, "judge references", report, total=len(positions)):
             journal.add(keys[problem.id], to_json(_judged(judgement)))
-    entries = {id: from_json(_Judged, journal[key]) for id, key in keys.items()}
-    return [Failure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]
+    entries = {id: from_json(_JournalEntry, journal[key]) for id, key in keys.items()}
+    return [AuditFailure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]
 
 
 def _key(problem: Problem, seed: int) -> str:
@@ -131,10 +136,10 @@ def _key(problem: Problem, seed: int) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _judged(judgement: Judgement) -> _Judged:
+def _judged(judgement: Judgement) -> _JournalEntry:
     if judgement.accepted:
-        return _Judged(None, "")
+        return _JournalEntry(None, "")
     number, failed = next(
         (number, case) for number, case in enumerate(judgement.cases, start=1) if case.verdict is not Verdict.ACCEPTED
     )
-    return _Judged(cause(judgement), f"test {number}: {failed.verdict.value} {short(failed.detail)}".rstrip())
+    return _JournalEntry(cause(judgement), f"test {number}: {failed.verdict.value} {shorten(failed.detail)}".rstrip())

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from curate.audit.figures import FEW_TESTS, Audit
-from curate.dataset.workspace import write_whole
+from curate.audit.dataset_audit import FEW_TESTS, DatasetAudit
+from curate.dataset.output_folder import write_atomic
 from curate.json_records import to_json
 from curate.text.printable import one_line, table
 
@@ -15,13 +15,13 @@ _IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
 _WIDTH = 160  # characters of a detail that are shown
 
 
-def write(audit: Audit, folder: Path) -> None:
+def write(audit: DatasetAudit, folder: Path) -> None:
     """Write audit.json and audit.md into the folder."""
-    write_whole(folder / JSON, json.dumps(to_json(audit), indent=1, ensure_ascii=False) + "\n")
-    write_whole(folder / MARKDOWN, "\n".join(_markdown(audit)) + "\n")
+    write_atomic(folder / JSON, json.dumps(to_json(audit), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(folder / MARKDOWN, "\n".join(_markdown(audit)) + "\n")
 
 
-def lines(audit: Audit) -> Iterator[str]:
+def lines(audit: DatasetAudit) -> Iterator[str]:
     """Yield the figures, the faults and some of the failures."""
     yield from table(["", "rows"], [[name, n] for name, n in _figures(audit)])
     yield from audit.faults
@@ -34,7 +34,7 @@ def lines(audit: Audit) -> Iterator[str]:
             yield f"  ... and {len(audit.failures) - _SHOWN} more"
 
 
-def _figures(audit: Audit) -> Iterator[tuple[str, int]]:
+def _figures(audit: DatasetAudit) -> Iterator[tuple[str, int]]:
     yield "rows", audit.n_rows
     yield from ((f"  not judged: {reason}", n) for reason, n in audit.not_judged.items())
     yield "  judged", audit.n_judged
@@ -46,7 +46,7 @@ def _figures(audit: Audit) -> Iterator[tuple[str, int]]:
         yield "  nearly the same as another row", audit.n_duplicates
 
 
-def _markdown(audit: Audit) -> Iterator[str]:
+def _markdown(audit: DatasetAudit) -> Iterator[str]:
     yield f"# Audit of {_cell(audit.subject)}\n"
     chosen = "all rows" if audit.sample is None else f"a sample of {audit.sample}"
     yield f"The audit covers {chosen}; its seed is {audit.seed}. The content hash is `{audit.content_hash}`.\n"

@@ -7,9 +7,9 @@ and the actual answers.
 from collections import Counter
 from pathlib import Path
 
-from curate.audit.figures import FEW_TESTS, Audit, Failure
+from curate.audit.dataset_audit import FEW_TESTS, AuditFailure, DatasetAudit
+from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.reader import Stored
 from curate.options import BuildOptions
 from curate.pipeline import build
 from curate.progress import Progress, no_progress
@@ -26,7 +26,7 @@ def audit_source(
     sandbox: SandboxOptions,
     overwrite: bool = False,
     report: Progress = no_progress,
-) -> Audit:
+) -> DatasetAudit:
     """Execute the solutions of a source's rows, and return for how many rows one passes all tests.
 
     name, location  the source and its data, as in `curate build-dataset --source NAME=LOCATION`
@@ -41,14 +41,14 @@ def audit_source(
     manifest = build([(name, location)], out, options, sandbox=sandbox, overwrite=overwrite, report=report)
     count = manifest.counts[name]
     failures = tuple(
-        Failure(row["id"], row["cause"] or row["reason"], row["detail"])
+        AuditFailure(row["id"], row["cause"] or row["reason"], row["detail"])
         for row in DatasetFolder(out, manifest).rows("rejected")
         if row["stage"] == "verify"
     )
     not_judged = Counter({r: n for stage in ("parse", "filter") for r, n in count.rejected.get(stage, {}).items()})
     n_judged = count.read - not_judged.total()
-    kept = list(Stored(out).columns("multi_answer_suspect", "n_tests"))
-    return Audit(
+    kept = list(DatasetReader(out).columns("multi_answer_suspect", "n_tests"))
+    return DatasetAudit(
         subject=f"{name}={location}",
         content_hash=manifest.content_hash,
         sample=sample,

@@ -7,5 +7,5 @@ counts    tables of counts
 include   the option --include
 printing  lines on a terminal of any encoding
 
-Code that is shared with the commands of other packages is in sandbox/commands/frame.py.
+Code that is shared with the commands of other packages is in sandbox/commands/console.py.
 """

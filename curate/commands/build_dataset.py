@@ -12,7 +12,7 @@ from curate.commands.against import against
 from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from curate.commands.printing import print_hashes
 from sandbox.commands import options
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 
 if TYPE_CHECKING:
     from curate.manifest import Manifest
@@ -122,9 +122,9 @@ def command(
 
     Work is saved as it goes: after an interruption the same command continues.
     """
-    require("data")
+    require_extra("data")
     from curate.errors import CurateError
-    from curate.recipes.read import recipe_text
+    from curate.recipes.reader import recipe_text
 
     if recipe is None and not sources:
         raise click.UsageError("give a RECIPE, or at least one --source NAME=LOCATION")
@@ -138,7 +138,7 @@ def command(
         whole = _recipe(recipe, sources, against, chosen, sandbox.packages)
     if show_recipe:
         from curate.recipe import to_table
-        from curate.recipes.text import toml
+        from curate.recipes.toml_writer import toml
 
         click.echo(toml(to_table(whole)), nl=False)
         return
@@ -179,7 +179,7 @@ def _recipe(
     from curate.options import BuildOptions
     from curate.reading.location import split
     from curate.recipe import AgainstConfig, Recipe, SourceConfig
-    from curate.recipes.read import read_recipe, with_locations
+    from curate.recipes.reader import read_recipe, with_locations
 
     locations = []
     for name, location in map(_name_and_location, sources):
@@ -196,7 +196,7 @@ def _survey(recipe: "Recipe", out: Path) -> None:
     from curate.dataset.writer import rejected_row
     from curate.errors import CurateError
     from curate.pipeline import dry_run
-    from curate.recipes.run import folders
+    from curate.recipes.runner import folders
 
     locations = [(source.name, source.given) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
@@ -213,7 +213,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
     """Run the steps, print the result of each, and return whether all datasets have problems."""
     from curate.errors import CurateError
     from curate.manifest import Manifest
-    from curate.recipes.run import run
+    from curate.recipes.runner import run
 
     interrupted = f"work is saved in {out}, the same command continues"
     # OSError: an input cannot be read, or the folder cannot be written. The others come from sampling models.

@@ -8,7 +8,7 @@ import click
 
 from curate.manifest import SetCounts, SourceCounts
 from curate.text.printable import one_line
-from sandbox.commands.table import Column, Row, print_table, warn
+from sandbox.commands.table import TableColumn, TableRow, print_table, warn
 
 _EXAMPLE_CHARACTERS = 150  # of a line
 _STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength")
@@ -21,12 +21,16 @@ def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[
     """
     others = dict.fromkeys(stage for count in counts.values() for stage in count.rejected if stage not in _STAGES)
     stages = (*_STAGES, *others)
-    columns = [Column("source", 16, is_text=True), Column("read", 8), *(Column(stage[:8], 9) for stage in stages)]
+    columns = [
+        TableColumn("source", 16, is_text=True),
+        TableColumn("read", 8),
+        *(TableColumn(stage[:8], 9) for stage in stages),
+    ]
     rows = []
     for name, count in counts.items():
         losses = [str(-count.rejected_in(stage) or "") for stage in stages]
-        rows.append(Row([name, str(count.read), *losses, str(count.kept), str(count.verified)]))
-    print_table([*columns, Column("kept", 8), Column("verified", 10)], rows)
+        rows.append(TableRow([name, str(count.read), *losses, str(count.kept), str(count.verified)]))
+    print_table([*columns, TableColumn("kept", 8), TableColumn("verified", 10)], rows)
     examples: dict[tuple[str, str, str], str] = {}
     for row in rejected:
         examples.setdefault((row["source"], row["stage"], row["reason"]), f"{row['id']}: {row['detail']}")
@@ -42,17 +46,23 @@ def rejected_rows(dataset: Path) -> Iterator[dict[str, Any]]:
     """Yield the rejected rows of a finished dataset, as print_funnel takes them."""
     from curate.dataset.folder import DatasetFolder
 
-    return DatasetFolder.opened(dataset).rows("rejected", ("id", "source", "stage", "reason", "detail"))
+    return DatasetFolder.open(dataset).rows("rejected", ("id", "source", "stage", "reason", "detail"))
 
 
 def print_contamination(sets: Mapping[str, SetCounts]) -> None:
     """Print a line for each evaluation set, and a warning if implausibly many rows contain its items."""
-    numbers = (Column("items", 8), Column("rows", 10), Column("removed", 9), Column("rate", 9), Column("review", 8))
+    numbers = (
+        TableColumn("items", 8),
+        TableColumn("rows", 10),
+        TableColumn("removed", 9),
+        TableColumn("rate", 9),
+        TableColumn("review", 8),
+    )
     rows = []
     for name, count in sets.items():
         cells = [f"{name} {count.window or ''}", str(count.items), str(count.rows), str(count.removed)]
-        rows.append(Row([*cells, f"{count.removal_rate:.2%}", str(count.review)]))
-    print_table([Column("against", 32, is_text=True), *numbers], rows)
+        rows.append(TableRow([*cells, f"{count.removal_rate:.2%}", str(count.review)]))
+    print_table([TableColumn("against", 32, is_text=True), *numbers], rows)
     for name, count in sets.items():
         if count.warning:
             warn(f"{name}: {count.warning}")

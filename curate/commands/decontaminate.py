@@ -8,7 +8,7 @@ import click
 from curate.commands.against import against
 from curate.commands.counts import print_contamination
 from curate.commands.printing import print_hashes
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 
 
 @click.command("decontaminate")
@@ -23,13 +23,13 @@ def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None,
     DATASET is a folder written by build-dataset, or any file or folder of Parquet or JSON Lines. Removed rows are in
     rejected/; every hit, with its score and the words in common, is in contamination/.
     """
-    require("data")
-    from curate.decontamination.copy_without import clean
+    require_extra("data")
+    from curate.decontamination.clean_copy import write_clean_copy
     from curate.errors import CurateError
 
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
-        manifest = clean(dataset, against, out, text=text, overwrite=overwrite, report=progress)
+        manifest = write_clean_copy(dataset, against, out, text=text, overwrite=overwrite, report=progress)
     print_contamination(manifest.decontamination)
     click.echo(f"\n{manifest.n_kept} rows in {out}; every hit is in {out / 'contamination'}")
     print_hashes(manifest)

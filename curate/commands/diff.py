@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_lines
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 from sandbox.commands.table import warn
 
 
@@ -19,17 +19,17 @@ def command(old: Path, new: Path) -> None:
     Measured columns are ignored. The exit status is 0 if both have the same content, 1 if not, and 2 if they cannot
     be compared.
     """
-    require("data")
-    from curate.dataset.diff import changes
+    require_extra("data")
+    from curate.dataset.diff import diff_datasets
     from curate.dataset.diff_text import lines
     from curate.dataset.folder import DatasetFolder
-    from curate.dataset.locate import dataset_folder
+    from curate.dataset.location import dataset_folder
     from curate.errors import CurateError
 
     # As for the Unix command diff, 1 means that the two differ, and 2 that they cannot be compared.
     with user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
-        before, after = (DatasetFolder.opened(dataset_folder(dataset)) for dataset in (old, new))
-        differences = changes(before, after, report=progress)
+        before, after = (DatasetFolder.open(dataset_folder(dataset)) for dataset in (old, new))
+        differences = diff_datasets(before, after, report=progress)
     for message in differences.altered:
         warn(message)
     print_lines(lines(differences))

@@ -7,7 +7,7 @@ import click
 
 from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 
 
 @click.command("export")
@@ -43,8 +43,8 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     verl: Parquet for its loader and scorers. trl: a dataset for GRPOTrainer. verifiers: an environment package. jsonl:
     records of `curate judge`. Rows that a format cannot express are left out, counted, and listed in left_out.jsonl.
     """
-    require("data")
-    from curate.dataset.locate import dataset_folder
+    require_extra("data")
+    from curate.dataset.location import dataset_folder
     from curate.errors import CurateError
     from curate.exports._export import export, reasons
     from curate.exports._options import ExportOptions

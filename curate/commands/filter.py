@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from curate.commands.printing import print_hashes
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 
 if TYPE_CHECKING:
     from curate.row_filter import FilterResult
@@ -35,8 +35,8 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     lower, matches, solve_rate and samples. A row does not stay if a condition is false, or if it is null because it
     depends on a null value. Rows that do not stay are in rejected/, each with the condition.
     """
-    require("data")
-    from curate.dataset.locate import dataset_folder
+    require_extra("data")
+    from curate.dataset.location import dataset_folder
     from curate.errors import CurateError
     from curate.row_filter import count_filtered, write_filtered
 

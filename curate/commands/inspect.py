@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_lines
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from sandbox.commands.table import warn
 
 
@@ -22,11 +22,11 @@ from sandbox.commands.table import warn
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows to list.")
 def command(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
     """List the first problems of DATASET, or show everything about the row ID, whether kept or rejected."""
-    require("data")
+    require_extra("data")
     from curate.dataset.folder import DatasetFolder
-    from curate.dataset.inspect_rows import listed, one_test, shown
+    from curate.dataset.inspect_rows import list_rows, show_row, show_test
     from curate.dataset.integrity import warnings
-    from curate.dataset.locate import dataset_folder
+    from curate.dataset.location import dataset_folder
     from curate.errors import CurateError
 
     if id is None and number is not None:
@@ -34,10 +34,10 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
             f"--test needs the id of a problem. Type: curate inspect {dataset} ID --test {number}"
         )
     with user_errors(CurateError, PermissionError):
-        folder = DatasetFolder.opened(dataset_folder(dataset))
+        folder = DatasetFolder.open(dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)
         if id is None:
-            print_lines(listed(folder, limit))
+            print_lines(list_rows(folder, limit))
         else:
-            print_lines(shown(folder, id) if number is None else one_test(folder, id, number))
+            print_lines(show_row(folder, id) if number is None else show_test(folder, id, number))

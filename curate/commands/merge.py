@@ -7,7 +7,7 @@ import click
 
 from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from curate.commands.printing import print_hashes
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 from sandbox.commands.table import warn
 
 
@@ -28,15 +28,15 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     Of several copies of a problem the verified one stays, then the one with most tests, then the one from the dataset
     that is named first. An evaluation set counts as compared only if every dataset was compared with it.
     """
-    require("data")
+    require_extra("data")
     from curate.errors import CurateError
     from curate.merging.evaluations import missing_sets
-    from curate.merging.inputs import opened
+    from curate.merging.inputs import open_inputs
     from curate.merging.merge import merge
 
     interrupted = "the datasets are unchanged, the same command starts again"
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
-        missing = missing_sets(opened(datasets, out))
+        missing = missing_sets(open_inputs(datasets, out))
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, report=progress)
     print_funnel(manifest.counts, rejected_rows(out))
     if manifest.decontamination:

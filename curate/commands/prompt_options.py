@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from curate.commands.assignment import assignments
+from curate.commands.key_value import assignments
 
 Command = Callable[..., Any]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from curate.trust import ALTERED, Trust
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 
 
 @click.command("push")
@@ -30,8 +30,8 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, include: 
 
     All tables, the card, the manifest and the report go up in one commit, or nothing does.
     """
-    require("data")
-    from curate.dataset.locate import dataset_folder
+    require_extra("data")
+    from curate.dataset.location import dataset_folder
     from curate.dataset.push import push, upload_of
     from curate.errors import CurateError
 

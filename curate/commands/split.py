@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_hashes
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 
 
 class _Size(click.ParamType[float | int]):
@@ -14,7 +14,7 @@ class _Size(click.ParamType[float | int]):
     name = "SHARE|ROWS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
-        from curate.splitting.parts import size_of
+        from curate.splitting.assignment import size_of
 
         try:
             return size_of(str(value))
@@ -55,8 +55,8 @@ def command(
     the same URL are always in the same part. Each source has the same share of every part, as far as possible, and the
     order of the rows does not matter.
     """
-    require("data")
-    from curate.dataset.locate import dataset_folder
+    require_extra("data")
+    from curate.dataset.location import dataset_folder
     from curate.errors import CurateError
     from curate.splitting.split import SplitOptions, split
 

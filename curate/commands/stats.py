@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_lines
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from sandbox.commands.table import warn
 
 
@@ -15,20 +15,20 @@ from sandbox.commands.table import warn
 @click.option("--json", "as_json", is_flag=True, help="Print the numbers in the form of report.json.")
 def command(dataset: Path, as_json: bool) -> None:
     """Print statistics of DATASET: the tables of its report."""
-    require("data")
+    require_extra("data")
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.integrity import warnings
-    from curate.dataset.locate import dataset_folder
+    from curate.dataset.location import dataset_folder
     from curate.errors import CurateError
-    from curate.report.files import stored_duplicates
-    from curate.report.lines import lines
-    from curate.report.numbers import numbers
+    from curate.report.report_data import compute
+    from curate.report.report_files import stored_duplicates
+    from curate.report.terminal_tables import lines
 
     with user_errors(CurateError, PermissionError):
-        folder = DatasetFolder.opened(dataset_folder(dataset))
+        folder = DatasetFolder.open(dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)
-        counted = numbers(folder, stored_duplicates(folder.path))
+        counted = compute(folder, stored_duplicates(folder.path))
     if as_json:
         click.echo(json.dumps(counted, indent=1))
     else:

@@ -10,7 +10,7 @@ import click
 
 from curate.commands.printing import print_lines
 from sandbox.commands import options
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 from sandbox.commands.table import warn
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def command(
     deepcoder=LOCATION: solutions are executed, and the folder --out becomes a dataset of the rows that pass, with its
     report. The exit status is 1 if something is wrong.
     """
-    require("data")
+    require_extra("data")
     from curate.errors import CurateError
     from sandbox import SandboxError
 
@@ -84,7 +84,7 @@ def command(
         from curate.audit.references import audit_references
         from curate.audit.report import lines, write
         from curate.audit.source import audit_source
-        from curate.dataset.locate import dataset_folder
+        from curate.dataset.location import dataset_folder
 
         if is_source:
             audit = audit_source(
@@ -108,11 +108,11 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     """
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.integrity import check
-    from curate.dataset.locate import dataset_folder
-    from curate.dataset.workspace import other_names
+    from curate.dataset.location import dataset_folder
+    from curate.dataset.output_folder import other_names
 
     with ProgressBar(" rows") as progress:
-        folder = DatasetFolder.opened(dataset_folder(dataset))
+        folder = DatasetFolder.open(dataset_folder(dataset))
         integrity = check(folder, read_rows=True, report=progress)
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")

@@ -28,7 +28,7 @@ _DIGEST_BYTES = 8  # of a digest; about one pair of texts in 10**19 shares a dig
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ChangedRows:
     """The number of rows with the same fate, and a few of these rows as examples."""
 
     n: int
@@ -36,7 +36,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class DatasetDiff:
     """What changed between two datasets.
 
     same: the rows of both have the same content hash, so only plan, inputs and measured columns can differ
@@ -53,15 +53,15 @@ class Changes:
     plan: tuple[Change, ...]
     inputs: tuple[Change, ...]
     counts: tuple[Change, ...]
-    fates: Mapping[tuple[str, str], Group]
-    columns: Mapping[str, Group]
+    fates: Mapping[tuple[str, str], ChangedRows]
+    columns: Mapping[str, ChangedRows]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
     altered: tuple[str, ...] = ()
     reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
-def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = no_progress) -> Changes:
+def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, report: Progress = no_progress) -> DatasetDiff:
     """Compare two datasets. Raises CurateError on damaged files.
 
     Rows are read only if the content hashes differ, or if the files are not those that were written.
@@ -70,8 +70,8 @@ def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = no_pro
     checked = [check(dataset, report=report) for dataset in (old, new)]
     hashes = checked[0].content_hash or "unknown", checked[1].content_hash or "unknown"
     columns, others = old.columns("data"), new.columns("data")
-    fates: dict[tuple[str, str], Group] = {}
-    changed: dict[str, Group] = {}
+    fates: dict[tuple[str, str], ChangedRows] = {}
+    changed: dict[str, ChangedRows] = {}
     if hashes[0] != hashes[1]:
         compared = sorted(columns & others - MEASURED)
         if "id" not in compared:
@@ -79,7 +79,7 @@ def changes(old: DatasetFolder, new: DatasetFolder, *, report: Progress = no_pro
         fates, differing = _fates(_states(old, compared, report), _states(new, compared, report))
         if differing:
             changed = _columns(old, new, compared, differing, report)
-    return Changes(
+    return DatasetDiff(
         same=hashes[0] == hashes[1],
         hashes=hashes,
         plan=tuple(_differences(_plan(before.plan), _plan(after.plan))),
@@ -111,7 +111,9 @@ def _states(dataset: DatasetFolder, columns: Sequence[str], report: Progress) ->
     return states
 
 
-def _fates(old: dict[str, bytes | str], new: dict[str, bytes | str]) -> tuple[dict[tuple[str, str], Group], set[str]]:
+def _fates(
+    old: dict[str, bytes | str], new: dict[str, bytes | str]
+) -> tuple[dict[tuple[str, str], ChangedRows], set[str]]:
     """Return the rows whose fate differs, and the ids of rows that were kept both times and differ."""
     examples: dict[tuple[str, str], list[str]] = defaultdict(list)
     counted: Counter[tuple[str, str]] = Counter()
@@ -126,7 +128,7 @@ def _fates(old: dict[str, bytes | str], new: dict[str, bytes | str]) -> tuple[di
         counted[fate] += 1
         if len(examples[fate]) < EXAMPLES:
             examples[fate].append(id)
-    return {fate: Group(n, tuple(examples[fate])) for fate, n in counted.most_common()}, differing
+    return {fate: ChangedRows(n, tuple(examples[fate])) for fate, n in counted.most_common()}, differing
 
 
 def _fate(state: bytes | str | None) -> str:
@@ -137,7 +139,7 @@ def _fate(state: bytes | str | None) -> str:
 
 def _columns(
     old: DatasetFolder, new: DatasetFolder, columns: Sequence[str], ids: set[str], report: Progress
-) -> dict[str, Group]:
+) -> dict[str, ChangedRows]:
     """Return the columns in which the rows of these ids differ."""
     before = dict(_column_digests(old, columns, ids))
     examples: dict[str, list[str]] = defaultdict(list)
@@ -149,7 +151,7 @@ def _columns(
                 numbers[name] += 1
                 if len(examples[name]) < EXAMPLES:
                     examples[name].append(id)
-    return {name: Group(n, tuple(examples[name])) for name, n in numbers.most_common()}
+    return {name: ChangedRows(n, tuple(examples[name])) for name, n in numbers.most_common()}
 
 
 def _column_digests(dataset: DatasetFolder, columns: Sequence[str], ids: set[str]) -> Iterator[tuple[str, bytes]]:

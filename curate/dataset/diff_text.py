@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from curate.dataset.diff import Change, Changes, Group
+from curate.dataset.diff import Change, ChangedRows, DatasetDiff
 from curate.text.printable import one_line, table
 
 _VALUE = 60  # characters of an option that are shown
 
 
-def lines(found: Changes) -> Iterator[str]:
+def lines(found: DatasetDiff) -> Iterator[str]:
     """Yield a section for each kind of change that occurs, and the verdict at the end."""
     for title, differing in (("Plan", found.plan), ("Inputs", found.inputs), ("Counts", found.counts)):
         if differing:
@@ -44,5 +44,5 @@ def _short(change: Change) -> tuple[str, str, str]:
     return name, one_line(was, _VALUE), one_line(now, _VALUE)
 
 
-def _examples(group: Group) -> str:
+def _examples(group: ChangedRows) -> str:
     return ", ".join(group.examples) + (", ..." if group.n > len(group.examples) else "")

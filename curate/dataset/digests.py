@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.reader import readable
+from curate.dataset.dataset_reader import readable
 from curate.problem import MEASURED, REWARD
 
 DIGESTS = "digests.parquet"  # the file's name

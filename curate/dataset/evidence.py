@@ -82,7 +82,7 @@ def evidence_row(why: Rejection, statement: str, shown: ShownTest | None = None)
     return row
 
 
-def order(row: dict[str, Any]) -> tuple[str, ...]:
+def sort_key(row: dict[str, Any]) -> tuple[str, ...]:
     """Return the key by which the rows of the table are sorted; it is that of `rejected`."""
     return tuple(row[name] for name in ("id", "stage", "reason", "detail"))
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from curate.dataset import table_files, workspace
-from curate.dataset.reader import readable
+from curate.dataset import output_folder, table_files
+from curate.dataset.dataset_reader import readable
 from curate.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ class DatasetFolder:
     manifest: Manifest
 
     @classmethod
-    def opened(cls, path: Path) -> Self:
+    def open(cls, path: Path) -> Self:
         """Open a finished dataset. Raises CurateError if the folder is not one."""
-        return cls(path, workspace.manifest_of(path))
+        return cls(path, output_folder.manifest_of(path))
 
     def columns(self, table: str) -> frozenset[str]:
         """Return the names of the columns that all files of a table have; none if there is no such table."""

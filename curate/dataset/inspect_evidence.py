@@ -16,7 +16,7 @@ def evidence_lines(row: dict[str, Any]) -> Iterator[str]:
     if row["test"] is None:
         return
     yield f"\nTest {row['test']}: {how_judged(row)}\n"
-    yield indented(row["input"])
+    yield indent(row["input"])
     names = program_names(row)
     answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
     if row["expected"] or answers:
@@ -27,11 +27,11 @@ def evidence_lines(row: dict[str, Any]) -> Iterator[str]:
     ):
         yield f"\n{name.capitalize()}, {language}: {verdict}\n"
         if output is None and message:  # otherwise the message is the beginning of the output
-            yield indented(message, "  | ") + "\n"
-        yield indented(source, "    ")
+            yield indent(message, "  | ") + "\n"
+        yield indent(source, "    ")
 
 
-def indented(text: str, by: str = "  ") -> str:
+def indent(text: str, by: str = "  ") -> str:
     """Return a text, safe to print, with its lines indented."""
     return "\n".join(f"{by}{line}".rstrip() for line in printable(text.rstrip("\n")).split("\n"))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from curate.dataset.evidence import EVIDENCE, SUSPECT
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.inspect_evidence import evidence_lines, indented
+from curate.dataset.inspect_evidence import evidence_lines, indent
 from curate.errors import CurateError
-from curate.reading.values import short
+from curate.reading.values import shorten
 from curate.text.printable import one_line, printable, table
 from sandbox import Case, Suite
 
@@ -19,7 +19,7 @@ _WIDTH = 60  # characters of an input or output in the list of tests
 _NEEDED = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 
 
-def listed(dataset: DatasetFolder, limit: int) -> Iterator[str]:
+def list_rows(dataset: DatasetFolder, limit: int) -> Iterator[str]:
     """Yield the first rows of a dataset, one line each. Raises CurateError if curate did not build it."""
     names = ("id", "n_tests", "verified", "test_strength", "difficulty", "title")
     _of_our_make(dataset)
@@ -33,7 +33,7 @@ def listed(dataset: DatasetFolder, limit: int) -> Iterator[str]:
     yield f"\n{manifest.n_kept} problems; {manifest.n_rejected} rows fell out (see `curate stats`)"
 
 
-def shown(dataset: DatasetFolder, id: str) -> Iterator[str]:
+def show_row(dataset: DatasetFolder, id: str) -> Iterator[str]:
     """Yield everything about the row with this id, whether it was kept or not. Raises CurateError if there is none."""
     _of_our_make(dataset)
     kept = list(dataset.find("data", id))
@@ -46,7 +46,7 @@ def shown(dataset: DatasetFolder, id: str) -> Iterator[str]:
         yield from _rejected(dataset, row)
 
 
-def one_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
+def show_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
     """Yield one test of a problem in full. Tests are numbered from 1. Raises CurateError if there is no such test."""
     _of_our_make(dataset)
     row = next(dataset.find("data", id), None)
@@ -70,10 +70,10 @@ def _problem(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     suite = _suite(dataset, row)
     yield f"{printable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
     yield "\nStatement\n"
-    yield indented(row["statement"].strip())
+    yield indent(row["statement"].strip())
     if row.get("starter_code"):
         yield "\nStarter code\n"
-        yield indented(row["starter_code"].strip("\n"))
+        yield indent(row["starter_code"].strip("\n"))
     yield f"\nTests: {len(suite.cases)}, {_how_judged(suite)}\n"
     yield from _tests(row, suite)
     yield "\nReference\n"
@@ -95,7 +95,7 @@ def _suite(dataset: DatasetFolder, row: dict[str, Any]) -> Suite:
     try:
         return Suite.from_json(row["tests"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CurateError(f"{dataset.path}: the tests of {row['id']} cannot be read ({short(error)}).") from error
+        raise CurateError(f"{dataset.path}: the tests of {row['id']} cannot be read ({shorten(error)}).") from error
 
 
 def _how_judged(suite: Suite) -> str:
@@ -143,7 +143,7 @@ def _reference(row: dict[str, Any]) -> Iterator[str]:
         limit = row.get("time_limit_seconds")
         yield f"  {row['slowest_cpu_seconds']:.3g} of them at its slowest" + (f"; limit {limit:.3g} s" if limit else "")
     yield ""
-    yield indented(row["reference"].strip("\n"), "    ")
+    yield indent(row["reference"].strip("\n"), "    ")
 
 
 def _strength(row: dict[str, Any]) -> Iterator[str]:
@@ -216,7 +216,7 @@ def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if (evidence["stage"], evidence["reason"]) == (row["stage"], row["reason"]):
             yield "\nStatement\n"
-            yield indented(evidence["statement"].strip())
+            yield indent(evidence["statement"].strip())
             yield from evidence_lines(evidence)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import card, difficulty_section, workspace
+from curate.dataset import card, difficulty_section, output_folder
 from curate.dataset.digests import DIGESTS, TABLES, RowHasher, read_digests
 from curate.dataset.files import files_of, hash_of_files
 from curate.dataset.folder import DatasetFolder
@@ -22,7 +22,7 @@ from curate.manifest import MANIFEST, InputFile, Manifest, hash_of
 from curate.problem import COLUMNS
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.tables import sha256
-from curate.reading.values import short
+from curate.reading.values import shorten
 from curate.trust import Trust
 from sandbox import Suite
 
@@ -40,24 +40,24 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Discrepancy:
     """Something that is not as the manifest says.
 
     place     a table, a file or the manifest
-    what      what is wrong with it, in words
+    message   what is wrong with it, in words
     examples  some ids of rows, or names of files
     """
 
     place: str
-    what: str
+    message: str
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.what}" + (f" ({', '.join(self.examples)})" if self.examples else "")
+        return f"{self.place}: {self.message}" + (f" ({', '.join(self.examples)})" if self.examples else "")
 
 
 @dataclass(frozen=True, slots=True)
-class Integrity:
+class IntegrityResult:
     """The result of a check.
 
     content_hash   of the rows as they are now; None if they cannot be read
@@ -73,12 +73,12 @@ class Integrity:
     reward_hash: str | None
     manifest_hash: str
     n_rows: dict[str, int] = field(default_factory=dict)
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Discrepancy, ...] = ()
     rewritten: tuple[str, ...] = ()
     unchecked: str = ""
 
 
-def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress = no_progress) -> Integrity:
+def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress = no_progress) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
     read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids
@@ -102,10 +102,10 @@ def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress =
             row_faults += _hash_faults(manifest, content_hash, reward_hash)
     same_rows = not row_faults and manifest.build is not None
     rewritten = [name for name in changed if same_rows and name.partition("/")[0] in (*TABLES, DIGESTS)]
-    faults = row_faults + [Fault(name, "the file is missing") for name in missing]
-    faults += [Fault(name, _OTHER_FILE) for name in (*added, *changed) if name not in rewritten]
+    faults = row_faults + [Discrepancy(name, "the file is missing") for name in missing]
+    faults += [Discrepancy(name, _OTHER_FILE) for name in (*added, *changed) if name not in rewritten]
     unchecked = "" if manifest.build is None or _is_hashed(manifest) else _UNCHECKED
-    return Integrity(
+    return IntegrityResult(
         content_hash, reward_hash, of_manifest, rows.n_rows, tuple(faults + others), tuple(rewritten), unchecked
     )
 
@@ -116,7 +116,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, report:
     advice: the end of the message: what to type to use the dataset as it is
     read_rows: as for `check`; false where the hashes of the manifest are not repeated anywhere
     """
-    found = check(DatasetFolder.opened(folder), read_rows=read_rows, report=report)
+    found = check(DatasetFolder.open(folder), read_rows=read_rows, report=report)
     if found.faults:
         raise CurateError(f"{altered_text(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
     if found.unchecked:
@@ -145,7 +145,7 @@ def warnings(dataset: DatasetFolder) -> Iterator[str]:
         yield f"{dataset.path}: {found.unchecked}"
 
 
-def altered_text(folder: Path, faults: Sequence[Fault]) -> str:
+def altered_text(folder: Path, faults: Sequence[Discrepancy]) -> str:
     """Return a message that says what is wrong with a dataset."""
     shown = "; ".join(map(str, faults[:EXAMPLES])) + ("; and more" if len(faults) > EXAMPLES else "")
     return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
@@ -156,28 +156,30 @@ def _is_hashed(manifest: Manifest) -> bool:
     return bool(manifest.manifest_hash or manifest.reward_hash)
 
 
-def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Fault]:
+def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
     if not _is_hashed(manifest):
         return
     if actual != manifest.manifest_hash:
         recorded = manifest.manifest_hash or "recorded in it"
-        yield Fault(MANIFEST, f"was changed after it was written: its hash is {actual}, not {recorded}")
+        yield Discrepancy(MANIFEST, f"was changed after it was written: its hash is {actual}, not {recorded}")
     parts = {file.name.partition("/")[0] for file in manifest.files}
     required = TABLES if manifest.build is None else (*TABLES, DIGESTS)
     if unnamed := [name for name in required if name not in parts]:
-        yield Fault(MANIFEST, f"lacks the hashes of the files of {', '.join(unnamed)}")
+        yield Discrepancy(MANIFEST, f"lacks the hashes of the files of {', '.join(unnamed)}")
     if manifest.build is not None and not manifest.reward_hash:
-        yield Fault(MANIFEST, "lacks the reward hash")
+        yield Discrepancy(MANIFEST, "lacks the reward hash")
 
 
-def _card_faults(dataset: DatasetFolder) -> Iterator[Fault]:
+def _card_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
     """Yield what makes `datasets.load_dataset` open other tables than those of the dataset, or none."""
     from huggingface_hub import metadata_load
 
     if not _is_hashed(dataset.manifest):
         return
-    yield from (Fault(name, "the file is missing") for name in _WRITTEN_AGAIN if not (dataset.path / name).is_file())
-    yield from (Fault(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
+    yield from (
+        Discrepancy(name, "the file is missing") for name in _WRITTEN_AGAIN if not (dataset.path / name).is_file()
+    )
+    yield from (Discrepancy(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
     try:
         expected = card.configs(dataset.manifest, dataset.path)
         front = metadata_load(str(dataset.path / CARD)) or {}
@@ -185,16 +187,16 @@ def _card_faults(dataset: DatasetFolder) -> Iterator[Fault]:
     except (CurateError, OSError, StopIteration):
         return  # the comparison of files names what is missing or damaged
     except Exception as error:  # a parser of YAML raises errors of half a dozen kinds
-        yield Fault(CARD, f"its front matter cannot be read ({short(error)})")
+        yield Discrepancy(CARD, f"its front matter cannot be read ({shorten(error)})")
         return
     if listed != expected or "dataset_info" in front:
-        yield Fault(CARD, "its front matter describes other tables than those that were written")
+        yield Discrepancy(CARD, "its front matter describes other tables than those that were written")
 
 
 def _file_differences(dataset: DatasetFolder) -> tuple[list[str], list[str], list[str]]:
     """Return the names of files that are missing, that were added, and that are not as they were written."""
     recorded = {file.name: file for file in dataset.manifest.files}
-    present = workspace.written_once(dataset.path) if recorded else []
+    present = output_folder.written_once(dataset.path) if recorded else []
     missing = [name for name in recorded if name not in present]
     changed = [name for name in present if name in recorded and not _is_as_written(dataset.path, recorded[name])]
     return missing, [name for name in present if name not in recorded], changed
@@ -205,7 +207,7 @@ def _is_as_written(folder: Path, file: InputFile) -> bool:
     return path.is_file() and path.stat().st_size == file.bytes and sha256(path) == file.sha256
 
 
-def _count_faults(dataset: DatasetFolder) -> Iterator[Fault]:
+def _count_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
     """Yield the counts of the manifest that are not those of the rows. Only a few columns are read."""
     manifest = dataset.manifest
     if manifest.build is None:
@@ -220,7 +222,7 @@ def _count_faults(dataset: DatasetFolder) -> Iterator[Fault]:
     except (CurateError, KeyError, TypeError):
         return  # reading whole rows names the cause
     totals = ("data", kept.total(), manifest.n_kept), ("rejected", rejected.total(), manifest.n_rejected)
-    if faults := [Fault(table, f"has {n} rows, not {wanted}") for table, n, wanted in totals if n != wanted]:
+    if faults := [Discrepancy(table, f"has {n} rows, not {wanted}") for table, n, wanted in totals if n != wanted]:
         yield from faults
         return
     by_reason = {
@@ -235,7 +237,7 @@ def _count_faults(dataset: DatasetFolder) -> Iterator[Fault]:
         by_reason,
     ]
     if [kept, verified, rejected] != [Counter(numbers) for numbers in recorded]:
-        yield Fault(MANIFEST, "its counts are not those of the rows")
+        yield Discrepancy(MANIFEST, "its counts are not those of the rows")
 
 
 def _values(dataset: DatasetFolder, table: str, *columns: str) -> Iterator[dict[str, Any]]:
@@ -243,11 +245,11 @@ def _values(dataset: DatasetFolder, table: str, *columns: str) -> Iterator[dict[
         yield from batch.to_pylist()
 
 
-def _hash_faults(manifest: Manifest, content_hash: str | None, reward_hash: str | None) -> Iterator[Fault]:
+def _hash_faults(manifest: Manifest, content_hash: str | None, reward_hash: str | None) -> Iterator[Discrepancy]:
     if content_hash != manifest.content_hash:
-        yield Fault("data", f"the content hash is {content_hash}, not {manifest.content_hash}")
+        yield Discrepancy("data", f"the content hash is {content_hash}, not {manifest.content_hash}")
     if manifest.reward_hash and reward_hash != manifest.reward_hash:
-        yield Fault("data", f"the reward hash is {reward_hash}, not {manifest.reward_hash}")
+        yield Discrepancy("data", f"the reward hash is {reward_hash}, not {manifest.reward_hash}")
 
 
 def _hash_of_foreign_files(dataset: DatasetFolder) -> str | None:
@@ -268,7 +270,7 @@ class _Rows:
         self._unreadable: list[str] = []
         self.n_rows: dict[str, int] = {}
 
-    def read(self, *, tests: bool) -> tuple[str | None, str | None, list[Fault]]:
+    def read(self, *, tests: bool) -> tuple[str | None, str | None, list[Discrepancy]]:
         """Return the content hash and the reward hash, None if the rows cannot be read, and what is wrong with them.
 
         tests: whether to parse the tests of each row
@@ -277,7 +279,7 @@ class _Rows:
             for table in TABLES:
                 self._read(table, tests=tests)
         except CurateError as error:
-            return None, None, [Fault(table, f"cannot be read: {error}")]
+            return None, None, [Discrepancy(table, f"cannot be read: {error}")]
         content_hash = self._hasher.content_hash
         faults = []
         if content_hash != self._dataset.manifest.content_hash:
@@ -307,11 +309,11 @@ class _Rows:
                 self._unreadable.append(ids[-1])
         self.n_rows[table] = len(ids)
 
-    def _missing_columns(self) -> list[Fault]:
+    def _missing_columns(self) -> list[Discrepancy]:
         missing = COLUMNS.keys() - self._dataset.columns("data")
-        return [Fault("data", f"has no column {', '.join(sorted(missing))}")] if missing else []
+        return [Discrepancy("data", f"has no column {', '.join(sorted(missing))}")] if missing else []
 
-    def _differences(self, content_hash: str) -> Iterator[Fault]:
+    def _differences(self, content_hash: str) -> Iterator[Discrepancy]:
         """Yield what the digests of the rows say. Without digests, nothing is known about single rows."""
         same = content_hash == self._dataset.manifest.content_hash
         digests = iter(self._hasher.digests)
@@ -321,7 +323,7 @@ class _Rows:
                 written = read_digests(self._dataset.path, table)
             except CurateError as error:
                 if (self._dataset.path / DIGESTS).exists():
-                    yield Fault(DIGESTS, f"cannot be read: {error}")
+                    yield Discrepancy(DIGESTS, f"cannot be read: {error}")
                 return
             if now == written:
                 continue
@@ -335,12 +337,12 @@ class _Rows:
                 if ids:
                     yield _fault(table, f"row was {what}", f"rows were {what}", sorted(ids))
             if not gone and not new:
-                yield Fault(table, "the rows are in another order")
+                yield Discrepancy(table, "the rows are in another order")
 
 
-def _fault(place: str, of_one: str, of_many: str, ids: Sequence[str]) -> Fault:
+def _fault(place: str, of_one: str, of_many: str, ids: Sequence[str]) -> Discrepancy:
     more = ("...",) if len(ids) > EXAMPLES else ()
-    return Fault(place, f"{len(ids)} {of_one if len(ids) == 1 else of_many}", (*ids[:EXAMPLES], *more))
+    return Discrepancy(place, f"{len(ids)} {of_one if len(ids) == 1 else of_many}", (*ids[:EXAMPLES], *more))
 
 
 def _is_suite(text: Any) -> bool:

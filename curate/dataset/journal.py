@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from sandbox.closing import Closing
+from sandbox.closeable import Closeable
 
 Found = TypeVar("Found")
 
 
-class Journal(Closing):
+class ResultJournal(Closeable):
     """Records, each under a key that names everything it depends on. Only one process may write at a time."""
 
     def __init__(self, path: Path) -> None:
@@ -58,24 +58,24 @@ class Journal(Closing):
         self._places[key] = self._end
         self._end += len(line)
 
-    def records(self, keys: Mapping[str, str], read: Callable[[Any], Found]) -> "Records[Found]":
+    def records(self, keys: Mapping[str, str], read: Callable[[Any], Found]) -> "JournalRecords[Found]":
         """Return the records of some problems.
 
         keys  by the id of a problem, the key of its record
         read  turns a stored record into the object that it stands for
         """
-        return Records(self._path, {id: self._places[key] for id, key in keys.items()}, read)
+        return JournalRecords(self._path, {id: self._places[key] for id, key in keys.items()}, read)
 
 
-class Records(Mapping[str, Found], Generic[Found]):
+class JournalRecords(Mapping[str, Found], Generic[Found]):
     """The records of some problems by id. Each access reads the file."""
 
     def __init__(self, path: Path, places: dict[str, int], read: Callable[[Any], Found]) -> None:
         self._path, self._places, self._read = path, places, read
 
-    def of(self, ids: Iterable[str]) -> "Records[Found]":
+    def of(self, ids: Iterable[str]) -> "JournalRecords[Found]":
         """Return only the records of these problems, as far as they have one."""
-        return Records(self._path, {id: self._places[id] for id in ids if id in self._places}, self._read)
+        return JournalRecords(self._path, {id: self._places[id] for id in ids if id in self._places}, self._read)
 
     def __getitem__(self, id: str) -> Found:
         return self._read(_record(self._path, self._places[id]))

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from curate.dataset import workspace
-from curate.dataset.locate import pushed_dataset
+from curate.dataset import output_folder
+from curate.dataset.location import download_dataset
 from curate.errors import CurateError
 from curate.json_records import from_json
 from curate.manifest import Plan
@@ -42,7 +42,7 @@ def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOption
 def _packages(dataset: str | Path) -> tuple[Package, ...]:
     """Return the packages with which a dataset was built; none if curate did not build it."""
     try:
-        manifest = workspace.manifest_of(pushed_dataset(dataset) or Path(dataset).expanduser())
+        manifest = output_folder.manifest_of(download_dataset(dataset) or Path(dataset).expanduser())
     except CurateError:
         return ()
     built = manifest.build.packages if manifest.build is not None else ()

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from curate.dataset import workspace
+from curate.dataset import output_folder
 from curate.dataset.digests import DIGESTS
 from curate.dataset.integrity import check_trusted
 from curate.errors import CurateError
 from curate.manifest import MANIFEST
 from curate.reading.location import HUB_ID
-from curate.reading.values import short
+from curate.reading.values import shorten
 from curate.trust import ONLY_TRUSTED, Trust
 
 CONFIGS = ("data", "rejected", "evidence", "difficulty", "contamination")
@@ -38,7 +38,7 @@ def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main",
     Raises CurateError if the folder is not a finished dataset, if it was altered, or if `repo` is not the name of a
     repository.
     """
-    workspace.manifest_of(folder)
+    output_folder.manifest_of(folder)
     check_trusted(folder, trust, read_rows=True)
     if not HUB_ID.fullmatch(repo) or "@" in repo:
         raise CurateError(f"{repo}: not the name of a repository. Give OWNER/NAME.")
@@ -75,7 +75,7 @@ def push(upload: Upload) -> str:
         )
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
-            f"{upload.repo}: nothing was committed ({type(error).__name__}: {short(error)}). {_advice(error)} "
+            f"{upload.repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_advice(error)} "
             f"The Hub is {constants.ENDPOINT}."
         ) from error
     return str(commit.commit_url)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from curate.problem import Problem, from_row, to_row
-from sandbox.closing import Closing
+from sandbox.closeable import Closeable
 
 
 class Spill:
@@ -38,7 +38,7 @@ class Spill:
         return from_row(json.loads(self._file.readline()))
 
 
-class TextSpill(Closing):
+class TextSpill(Closeable):
     """A file to which texts are appended, and from which each can be loaded. An existing file is emptied."""
 
     def __init__(self, path: Path) -> None:

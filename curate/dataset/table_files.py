@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.reader import readable
+from curate.dataset.dataset_reader import readable
 from curate.dataset.writer import schema_of, write_table
 from curate.reading.arrow_files import open_batches
 

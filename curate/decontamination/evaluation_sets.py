@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from curate.decontamination import evaluations
-from curate.decontamination.evaluation import Evaluation, Window
+from curate.decontamination.evaluation_set import DateWindow, EvaluationSet
 from curate.errors import CurateError
 from curate.manifest import InputFile
 from curate.reading.tables import Table, locate, sha256
@@ -21,7 +21,7 @@ def kinds() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(evaluations.__path__))
 
 
-def evaluations_of(arguments: Iterable[str]) -> list[Evaluation]:
+def evaluations_of(arguments: Iterable[str]) -> list[EvaluationSet]:
     """Read the sets that are given as NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO.
 
     A set whose name is not that of a kind is read as the kind `generic`. Raises CurateError if a set cannot be read.
@@ -34,7 +34,7 @@ def evaluations_of(arguments: Iterable[str]) -> list[Evaluation]:
     return sets
 
 
-def evaluation(argument: str) -> Evaluation:
+def evaluation(argument: str) -> EvaluationSet:
     """Read one evaluation set. Raises CurateError if it cannot be read."""
     head, _, location = argument.partition("=")
     name, _, dates = head.partition(":")
@@ -46,16 +46,16 @@ def evaluation(argument: str) -> Evaluation:
     kind = import_module(f"{_KINDS}.{name if name in kinds() else 'generic'}")
     window = _window(argument, dates, getattr(kind, "SOURCES", ())) if dates else None
     if not location:
-        return Evaluation(name, window=window)
+        return EvaluationSet(name, window=window)
     table = _test_files(locate(location), location)
     files = tuple(InputFile(file.name, sha256=sha256(file)) for file in table.files)
-    items = tuple(item for item in kind.read(table) if window is None or not item.date or window.holds(item.date))
+    items = tuple(item for item in kind.read(table) if window is None or not item.date or window.contains(item.date))
     if not items:
         raise CurateError(f"{location}: no evaluation item in it{f' from {window}' if window else ''}.")
-    return Evaluation(name, items, window, files)
+    return EvaluationSet(name, items, window, files)
 
 
-def _window(argument: str, dates: str, sources: Sequence[str]) -> Window:
+def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
     if not sources:
         dated = [name for name in kinds() if hasattr(import_module(f"{_KINDS}.{name}"), "SOURCES")]
         raise CurateError(f"{argument}: dates can only be given to {', '.join(dated)}.")
@@ -66,7 +66,7 @@ def _window(argument: str, dates: str, sources: Sequence[str]) -> Window:
         raise CurateError(f"{argument}: {dates} is not FROM..TO, such as 2024-08-01..2025-02-01.") from None
     if bounds[0] > bounds[1]:
         raise CurateError(f"{argument}: {bounds[0]} is after {bounds[1]}; no contest lies between them.")
-    return Window(bounds[0], bounds[1], tuple(sources))
+    return DateWindow(bounds[0], bounds[1], tuple(sources))
 
 
 def _test_files(table: Table, location: str) -> Table:

@@ -8,11 +8,11 @@ from typing import Any
 from curate.errors import CurateError
 from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import without_template
-from curate.reading.tables import Table, Unreadable, read_rows
+from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.text.ngrams import words
 
 # Prose shorter than this is a sentence that anybody might write.
-LEAST_PROSE = 16
+MIN_PROSE = 16
 # These words end the story. Examples and formats follow, which copies of a problem write differently or leave out.
 _END_OF_PROSE = re.compile(
     r"^[ \t#*\\-]*(?:samples?|examples?|constraints|input|output|note)\b[ \w]{0,12}[ \t:*-]*$"
@@ -30,7 +30,7 @@ def rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, 
     """
     for path in table.files:
         for place, row in enumerate(read_rows(replace(table, files=(path,)), (), columns)):
-            if isinstance(row, Unreadable):
+            if isinstance(row, UnreadableRow):
                 raise CurateError(f"{path}: {row.place}: {row.detail}. Fetch it again.")
             yield f"{path.name}:{place}", row
 
@@ -55,4 +55,4 @@ def wordings(text: str, prose: str | None = None) -> tuple[str, ...]:
     text = without_template(text)
     end = _END_OF_PROSE.search(text if prose is None else prose)
     prose = (text if prose is None else prose)[: end.start() if end else None].strip()
-    return (text, prose) if len(words(prose)) >= LEAST_PROSE and prose != text else (text,)
+    return (text, prose) if len(words(prose)) >= MIN_PROSE and prose != text else (text,)

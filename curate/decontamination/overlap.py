@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from curate.text.ngrams import Runs, hashed, runs
+from curate.text.ngrams import NgramHashes, hashed, runs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
     Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-WORDS_PER_RUN = 8
-FEWEST_RUNS = 9
-FEWEST_WORDS = 5
+NGRAM_WORDS = 8
+MIN_NGRAMS = 9
+MIN_WORDS = 5
 COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
 TEXTS_AT_ONCE = 128
 # Places of the bitmap for each run. With 32, at most 3 of 100 runs of a text match a place by chance.
@@ -46,7 +46,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class PassageOverlap:
     """A text and a passage that have something in common.
 
     text, passage: their numbers, in the order in which they were given
@@ -60,15 +60,15 @@ class Overlap:
     share: float
 
 
-class Passages:
-    """An index of passages. Pass all texts to `see` first, then get the overlaps from `overlaps`."""
+class PassageIndex:
+    """An index of passages. Pass all texts to `scan` first, then get the overlaps from `overlaps`."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         import numpy as np
 
         self._passages = passages
         self._words = [part for batch in _batches(p.text for p in passages) for part in _parts(hashed(batch))]
-        own = [np.unique(_runs_of(words, WORDS_PER_RUN)) for words in self._words]
+        own = [np.unique(_runs_of(words, NGRAM_WORDS)) for words in self._words]
         self._runs: Hashes = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *own]))
         self._numbers: list[Numbers] = [np.searchsorted(self._runs, hashes) for hashes in own]
         self._common = self._common_in_sets()
@@ -82,26 +82,26 @@ class Passages:
         for number, words in enumerate(self._words):
             if len(words):
                 self._same[words.tobytes()].append(number)
-            if FEWEST_WORDS <= len(words) < WORDS_PER_RUN:
+            if MIN_WORDS <= len(words) < NGRAM_WORDS:
                 self._short[len(words)][int(_runs_of(words, len(words))[0])].append(number)
         self._n_texts = 0
         self._seen_in = np.zeros(len(self._runs), dtype=np.int64)
         self._matches: list[Hashes] = []  # number of the text * 2**32 + number of the run
-        self._found: list[Overlap] = []
+        self._found: list[PassageOverlap] = []
 
-    def see(self, texts: Iterable[str]) -> None:
+    def scan(self, texts: Iterable[str]) -> None:
         """Look for the passages in these texts. The numbers of the texts continue from those of earlier texts."""
         for batch in _batches(texts):
             words = hashed(batch)
-            self._match(runs(words, WORDS_PER_RUN))
+            self._match(runs(words, NGRAM_WORDS))
             for length, numbers in self._short.items():
                 self._match_short(runs(words, length), numbers)
             for place, part in enumerate(_parts(words)):
                 for number in self._same.get(part.tobytes(), ()):
-                    self._found.append(Overlap(self._n_texts + place, number, "same_text", 1.0))
+                    self._found.append(PassageOverlap(self._n_texts + place, number, "same_text", 1.0))
             self._n_texts += len(batch)
 
-    def overlaps(self, least: float) -> Iterator[Overlap]:
+    def overlaps(self, least: float) -> Iterator[PassageOverlap]:
         """Yield the overlaps except those with shares below `least`. Some pairs overlap by more than one rule."""
         import numpy as np
 
@@ -111,7 +111,7 @@ class Passages:
         needed, by_share = [], []
         for numbers, passage in zip(self._numbers, self._passages, strict=True):
             telling = numbers[~boilerplate[passage.set][numbers]]
-            by_share.append(len(telling) >= FEWEST_RUNS)
+            by_share.append(len(telling) >= MIN_NGRAMS)
             needed.append(telling if by_share[-1] else numbers)
         sizes = np.array(list(map(len, needed)), dtype=np.int64)
         runs_needed = np.concatenate([np.empty(0, dtype=np.int64), *needed])
@@ -123,11 +123,11 @@ class Passages:
             shares = counts / sizes[passages]
             for text, number, share in zip(texts.tolist(), passages.tolist(), shares.tolist(), strict=True):
                 if by_share[number] and share >= least:
-                    yield Overlap(text, number, "contained", share)
+                    yield PassageOverlap(text, number, "contained", share)
                 elif not by_share[number] and share == 1:
-                    yield Overlap(text, number, "whole_item", 1.0)
+                    yield PassageOverlap(text, number, "whole_item", 1.0)
 
-    def stretch(self, overlap: Overlap, text: str) -> tuple[int, int] | None:
+    def max_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
         """Return the places of the first and last word of the longest stretch that text and passage have in common.
 
         Returns None if the passage had to be in the text in one piece and is not.
@@ -136,7 +136,7 @@ class Passages:
 
         (words,), passage = _parts(hashed([text])), self._words[overlap.passage]
         if overlap.rule == "contained":
-            return _longest(np.isin(_runs_of(words, WORDS_PER_RUN), self._runs[self._numbers[overlap.passage]]))
+            return _longest(np.isin(_runs_of(words, NGRAM_WORDS), self._runs[self._numbers[overlap.passage]]))
         for start in np.flatnonzero(words == passage[0]).tolist():
             if np.array_equal(words[start : start + len(passage)], passage):
                 return start, start + len(passage) - 1
@@ -157,7 +157,7 @@ class Passages:
             common[number] = n_items >= max(COMMON_ITEMS, COMMON_SHARE * len(by_item))
         return common
 
-    def _match(self, text_runs: Runs) -> None:
+    def _match(self, text_runs: NgramHashes) -> None:
         import numpy as np
 
         perhaps = np.flatnonzero(self._bitmap[text_runs.hashes >> self._shift])
@@ -171,13 +171,13 @@ class Passages:
         np.add.at(self._seen_in, (matches & np.uint64(_LOW)).astype(np.int64), 1)
         self._matches.append(matches)
 
-    def _match_short(self, text_runs: Runs, numbers: dict[int, list[int]]) -> None:
+    def _match_short(self, text_runs: NgramHashes, numbers: dict[int, list[int]]) -> None:
         import numpy as np
 
         there = np.flatnonzero(np.isin(text_runs.hashes, np.array(list(numbers), dtype=np.uint64)))
         texts = np.searchsorted(text_runs.offsets, there, side="right") - 1 + self._n_texts
         for text, run in zip(texts.tolist(), text_runs.hashes[there].tolist(), strict=True):
-            self._found += [Overlap(text, number, "whole_item", 1.0) for number in numbers[run]]
+            self._found += [PassageOverlap(text, number, "whole_item", 1.0) for number in numbers[run]]
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -186,14 +186,14 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _parts(words: Runs) -> list["Hashes"]:
+def _parts(words: NgramHashes) -> list["Hashes"]:
     return [words.hashes[begin:end] for begin, end in pairwise(words.offsets.tolist())]
 
 
 def _runs_of(words: "Hashes", length: int) -> "Hashes":
     import numpy as np
 
-    return runs(Runs(words, np.array([0, len(words)])), length).hashes
+    return runs(NgramHashes(words, np.array([0, len(words)])), length).hashes
 
 
 def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
@@ -219,4 +219,4 @@ def _longest(matching: "Flags") -> tuple[int, int]:
     edges = np.flatnonzero(padded[1:] != padded[:-1])
     starts, stops = edges[0::2], edges[1::2]
     best = int(np.argmax(stops - starts))
-    return int(starts[best]), int(stops[best]) - 1 + WORDS_PER_RUN - 1
+    return int(starts[best]), int(stops[best]) - 1 + NGRAM_WORDS - 1

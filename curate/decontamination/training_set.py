@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from curate.dataset.files import DatasetFiles, files_of
 from curate.decontamination.evaluations.generic import TEXTS
 from curate.decontamination.problem_keys import keys
-from curate.decontamination.rows import Row
+from curate.decontamination.training_rows import TrainingRow
 from curate.errors import CurateError
 from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import without_template
-from curate.reading.tables import Unreadable, read_rows
+from curate.reading.tables import UnreadableRow, read_rows
 from curate.reading.values import optional_text
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
@@ -32,13 +32,13 @@ class TrainingSet:
     files: DatasetFiles
     texts: tuple[str, ...]
 
-    def rows(self, wanted: Collection[int] | None = None) -> Iterator[tuple[int, Row]]:
+    def rows(self, wanted: Collection[int] | None = None) -> Iterator[tuple[int, TrainingRow]]:
         """Yield positions and rows, either all or only those wanted. Raises CurateError if a row cannot be used."""
         position, has_text = 0, False
         for path in self.files.table.files:
             columns = (*self.texts, *_IDS, *_OTHERS, _MORE)
             for place, row in enumerate(read_rows(replace(self.files.table, files=(path,)), (), columns)):
-                if isinstance(row, Unreadable):
+                if isinstance(row, UnreadableRow):
                     raise CurateError(
                         f"{path}: {row.place}: {row.detail}. Repair the file: nothing may be left unseen."
                     )
@@ -50,7 +50,7 @@ class TrainingSet:
         if wanted is None and position and not has_text:
             raise CurateError(f"{self.files.table.location}: no text in any row. {self._hint()}")
 
-    def _row(self, place: str, row: dict[str, object]) -> Row:
+    def _row(self, place: str, row: dict[str, object]) -> TrainingRow:
         prompt = next((row[name] for name in self.texts if row[name]), "")
         texts = prompt_texts(prompt)
         if texts is None:
@@ -70,7 +70,7 @@ class TrainingSet:
         # LiveCodeBench's own files do not name their source, but no other data set has both of these columns.
         livecodebench = values["contest_date"] and values["question_title"]
         source = values["source"] or ("livecodebench" if livecodebench else "")
-        return Row(
+        return TrainingRow(
             id=id,
             source=source,
             text="\n\n".join(map(without_template, texts)),

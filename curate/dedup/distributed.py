@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curate.dedup import lsh
-from curate.dedup.duplicates import decide
+from curate.dedup.duplicates import select_duplicates
 from curate.dedup.minhash import PERMUTATIONS
-from curate.dedup.sketches import Sketches, Worth
+from curate.dedup.sketches import RankKey, Sketches
 from curate.problem import Problem, Rejection
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def write_signatures(problems: Iterable[Problem], file: Path) -> None:
             columns = {
                 "id": [sketches.ids[row] for row in rows],
                 "source": [sketches.sources[row] for row in rows],
-                "verified": [not sketches.worths[row][0] for row in rows],
-                "n_tests": [-sketches.worths[row][1] for row in rows],
+                "verified": [not sketches.rank_keys[row][0] for row in rows],
+                "n_tests": [-sketches.rank_keys[row][1] for row in rows],
                 "digest": [sketches.digests[row] for row in rows],
                 "bands": list(keys[rows.start : rows.stop]),
                 "signature": list(sketches.signatures[rows.start : rows.stop]),
@@ -62,7 +62,7 @@ class _Rows:
 
         self.ids: list[str] = []
         self.sources: list[str] = []
-        self.worths: list[Worth] = []
+        self.rank_keys: list[RankKey] = []
         self.digests: list[bytes] = []
         places = {source: place for place, source in enumerate(sources)}
         for path in files:
@@ -71,7 +71,7 @@ class _Rows:
                     for id, source, verified, n_tests, digest in zip(*batch.to_pydict().values(), strict=True):
                         self.ids.append(id)
                         self.sources.append(source)
-                        self.worths.append((not verified, -n_tests, places.get(source, len(places)), id))
+                        self.rank_keys.append((not verified, -n_tests, places.get(source, len(places)), id))
                         self.digests.append(digest)
 
 
@@ -98,10 +98,10 @@ def duplicates_of_pairs(
     kept: set[int] = set()
 
     def similar_kept(row: int) -> list[tuple[float, str]]:
-        similar = sorted((pair for pair in partners[row] if pair[1] in kept), key=lambda pair: rows.worths[pair[1]])
+        similar = sorted((pair for pair in partners[row] if pair[1] in kept), key=lambda pair: rows.rank_keys[pair[1]])
         return [(similarity, rows.ids[other]) for similarity, other in similar]
 
-    return decide(rows, similar_kept, kept.add, load)
+    return select_duplicates(rows, similar_kept, kept.add, load)
 
 
 def _schema() -> "pa.Schema":

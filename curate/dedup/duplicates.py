@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from curate.dedup.lsh import Bands
-from curate.dedup.series import difference
+from curate.dedup.lsh import LshIndex
+from curate.dedup.series import find_difference
 from curate.dedup.shingles import jaccard
-from curate.dedup.sketches import Sketches, Worth
+from curate.dedup.sketches import RankKey, Sketches
 from curate.problem import Problem, Rejection
 
 EXACT, NEAR = "duplicate_exact", "duplicate_near"  # the reasons in its rejections
@@ -32,31 +32,31 @@ def duplicates(sketches: Sketches, *, threshold: float, load: Callable[[str], Pr
     threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same
     load       returns a problem by its id, so that two similar problems can be compared in detail
     """
-    bands = Bands(sketches.keys)
+    bands = LshIndex(sketches.keys)
 
     def similar_kept(row: int) -> list[tuple[float, str]]:
         return [(similarity, sketches.ids[other]) for similarity, other in similar(row, sketches, bands, threshold)]
 
-    yield from decide(sketches, similar_kept, bands.keep, load)
+    yield from select_duplicates(sketches, similar_kept, bands.add_kept, load)
     if bands.overfull:
         log.warning("%d buckets held too many rows to compare all of them", len(bands.overfull))
 
 
-class Rows(Protocol):
-    """The values that decide which rows stay, in one list each; sketches.py explains `worths` and `digests`."""
+class RankedRows(Protocol):
+    """The values that decide which rows stay, in one list each; sketches.py explains `rank_keys` and `digests`."""
 
     @property
     def ids(self) -> Sequence[str]: ...
     @property
     def sources(self) -> Sequence[str]: ...
     @property
-    def worths(self) -> Sequence[Worth]: ...
+    def rank_keys(self) -> Sequence[RankKey]: ...
     @property
     def digests(self) -> Sequence[bytes]: ...
 
 
-def decide(
-    rows: Rows,
+def select_duplicates(
+    rows: RankedRows,
     similar_kept: Callable[[int], Sequence[tuple[float, str]]],
     keep: Callable[[int], None],
     load: Callable[[str], Problem],
@@ -68,13 +68,13 @@ def decide(
     load          returns a problem by its id
     """
     kept_ids: dict[bytes, str] = {}  # by digest
-    for row in sorted(range(len(rows.ids)), key=rows.worths.__getitem__):
+    for row in sorted(range(len(rows.ids)), key=rows.rank_keys.__getitem__):
         id, digest = rows.ids[row], rows.digests[row]
         if kept_id := kept_ids.get(digest):
             yield _rejection(rows, row, EXACT, kept_id, 1.0)
             continue
         for similarity, kept_id in sorted(similar_kept(row), key=lambda match: -match[0]):
-            if not difference(load(id), load(kept_id)):
+            if not find_difference(load(id), load(kept_id)):
                 yield _rejection(rows, row, NEAR, kept_id, similarity)
                 break
         else:
@@ -82,14 +82,14 @@ def decide(
             keep(row)
 
 
-def similar(row: int, sketches: Sketches, bands: Bands, threshold: float) -> list[tuple[float, int]]:
+def similar(row: int, sketches: Sketches, bands: LshIndex, threshold: float) -> list[tuple[float, int]]:
     """Return (similarity, row) of the kept rows that reach the threshold, in order of worth."""
     import numpy as np
 
     met = bands.candidates(row)
     if not met:
         return []
-    candidates = np.array(sorted(met, key=sketches.worths.__getitem__))
+    candidates = np.array(sorted(met, key=sketches.rank_keys.__getitem__))
     agreeing = (sketches.signatures[candidates] == sketches.signatures[row]).sum(axis=1)
     likely = candidates[agreeing >= (threshold - _SLACK) * sketches.signatures.shape[1]]
     shingles = sketches.shingles(row)
@@ -97,7 +97,7 @@ def similar(row: int, sketches: Sketches, bands: Bands, threshold: float) -> lis
     return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 
-def _rejection(rows: Rows, row: int, reason: str, kept_id: str, similarity: float) -> Rejection:
+def _rejection(rows: RankedRows, row: int, reason: str, kept_id: str, similarity: float) -> Rejection:
     return Rejection(
         rows.ids[row],
         rows.sources[row],

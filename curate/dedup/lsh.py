@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 BANDS, ROWS = 25, 5
 # A bucket with this many kept rows contains boilerplate. Further kept rows are found through their other bands.
-MOST_KEPT = 1000
+MAX_KEPT = 1000
 _ODD = 0x9E3779B97F4A7C15
 _MISSED = 0.0105  # share of the pairs at a threshold that may be missed by chance: that of 0.7 with these bands
 
 
-def shape_for(threshold: float) -> tuple[int, int]:
+def choose_shape(threshold: float) -> tuple[int, int]:
     """Return the number of bands and of minima in each, so that one such pair in a hundred is missed at most."""
     for n_rows in range(ROWS, 1, -1):
         n_bands = BANDS if n_rows == ROWS else PERMUTATIONS // n_rows
@@ -52,7 +52,7 @@ def keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) -> "K
     return numbers
 
 
-class Bands:
+class LshIndex:
     """The buckets that several rows share, and the kept rows in each of them."""
 
     def __init__(self, blocks: Iterable["Keys"]) -> None:
@@ -96,12 +96,12 @@ class Bands:
                     sharing.update(self._kept_later[bucket])
         return sharing
 
-    def keep(self, row: int) -> None:
+    def add_kept(self, row: int) -> None:
         """Note that this row is kept, so that it becomes a candidate for later rows."""
         for bucket in self._buckets_of(row):
             if self._first_kept[bucket] < 0:
                 self._first_kept[bucket] = row
-            elif len(later := self._kept_later.setdefault(bucket, [])) < MOST_KEPT - 1:
+            elif len(later := self._kept_later.setdefault(bucket, [])) < MAX_KEPT - 1:
                 later.append(row)
             else:
                 self.overfull.add(bucket)

@@ -7,7 +7,7 @@ titles of the rows, the versions that their statements name, the functions that 
 import re
 
 from curate.problem import Problem
-from curate.reading.values import Unparsable, json_text, json_value
+from curate.reading.values import ParseError, json_text, json_value
 from sandbox import Suite
 from sandbox.checkers import tokens
 
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"\bthis is (?:the|an?) (\w+) version of (?:the|this|a) pr
 _SAME_VERSION = {"easier": "easy", "simple": "easy", "simpler": "easy", "simplified": "easy", "harder": "hard"}
 
 
-def difference(first: Problem, second: Problem) -> str | None:
+def find_difference(first: Problem, second: Problem) -> str | None:
     """Return the reason why two problems with similar statements are different problems; None if there is no reason."""
     if _of_one_series(first.title, second.title):
         return "their titles number them"
@@ -59,7 +59,7 @@ def _arguments(suite: Suite) -> set[int]:
         return set()
     try:
         return {len(json_value(case.input, "input")) for case in suite.cases[:10]}
-    except (Unparsable, TypeError):
+    except (ParseError, TypeError):
         return set()
 
 
@@ -80,7 +80,7 @@ def _key(text: str, suite: Suite) -> str:
         return " ".join(text.split())
     try:
         return json_text(json_value(text, "input"), "input")
-    except Unparsable:
+    except ParseError:
         return text
 
 

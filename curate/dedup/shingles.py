@@ -21,14 +21,14 @@ WORDS_PER_SHINGLE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
+class ShingleSets:
     """Several sets in one array: set i is values[offsets[i] : offsets[i + 1]], sorted, each value once."""
 
     values: "Set"
     offsets: "Offsets"
 
 
-def shingles(texts: Sequence[str]) -> Sets:
+def shingles(texts: Sequence[str]) -> ShingleSets:
     """Return a set for each text. A text of fewer than five words is a single shingle, so no set is empty."""
     import numpy as np
 
@@ -46,7 +46,7 @@ def shingles(texts: Sequence[str]) -> Sets:
     np.not_equal(values[1:], values[:-1], out=first[1:])
     first[offsets[:-1]] = True
     kept_before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(first)))
-    return Sets(values[first], kept_before[offsets])
+    return ShingleSets(values[first], kept_before[offsets])
 
 
 def jaccard(left: "Set", right: "Set") -> float:

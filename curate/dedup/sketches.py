@@ -20,7 +20,7 @@ from curate.dedup.shingles import shingles
 from curate.problem import Problem
 from curate.reading.prompt_templates import without_template
 from curate.text.ngrams import normal
-from sandbox.closing import Closing
+from sandbox.closeable import Closeable
 
 if TYPE_CHECKING:
     from curate.dedup.minhash import Signatures
@@ -35,10 +35,10 @@ _SPACES = re.compile(rb"  +")
 
 # Unverified, tests (negative), place of the source, id: the smallest is worth most. A plain tuple, since a million
 # of any other kind would be visited by each full garbage collection.
-Worth = tuple[bool, int, int, str]
+RankKey = tuple[bool, int, int, str]
 
 
-class Sketches(Closing):
+class Sketches(Closeable):
     """The sketches of problems, by row. Rows are numbered in the order in which the problems were given."""
 
     def __init__(self, problems: Iterable[Problem], sources: Sequence[str], *, folder: Path | None = None) -> None:
@@ -49,7 +49,7 @@ class Sketches(Closing):
         """
         self.ids: list[str] = []
         self.sources: list[str] = []
-        self.worths: list[Worth] = []
+        self.rank_keys: list[RankKey] = []
         self.digests: list[bytes] = []
         self.keys: list[lsh.Keys] = []
         self._ends = array("q", [0])
@@ -79,7 +79,7 @@ class Sketches(Closing):
         for problem, text in zip(problems, texts, strict=True):
             self.ids.append(problem.id)
             self.sources.append(problem.source)
-            self.worths.append(self._worth(problem))
+            self.rank_keys.append(self._worth(problem))
             self.digests.append(_digest(text, " ".join(problem.tests.called_names)))
         sets = shingles(texts)
         signed = signatures(sets.values, sets.offsets)
@@ -88,7 +88,7 @@ class Sketches(Closing):
         shingle_file.write(sets.values.data)
         signature_file.write(signed.data)
 
-    def _worth(self, problem: Problem) -> Worth:
+    def _worth(self, problem: Problem) -> RankKey:
         """Return a key that ranks problems: verified ones first, then by most tests, source and smallest id."""
         place = self._places.get(problem.source, len(self._places))
         return not problem.verified, -len(problem.tests.cases), place, problem.id

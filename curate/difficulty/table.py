@@ -14,7 +14,7 @@ from curate.dataset.writer import write_table
 from curate.derivation import Columns, own_manifest
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.errors import CurateError
-from curate.reading.values import short
+from curate.reading.values import shorten
 
 Row = dict[str, Any]
 FOLDER = "difficulty"
@@ -95,7 +95,7 @@ def read(dataset: Path) -> list[Row]:
             rows += (_with_later_columns(row) for row in stored.to_pylist())
         except (pa.ArrowException, OSError) as error:
             raise CurateError(
-                f"{path}: not a table of curate difficulty, or damaged ({short(error)}). Remove it; the same command "
+                f"{path}: not a table of curate difficulty, or damaged ({shorten(error)}). Remove it; the same command "
                 "makes it again from the samples beside it."
             ) from error
     return rows
@@ -151,7 +151,7 @@ def save(dataset: Path, rows: list[Row]) -> None:
 
 
 @contextmanager
-def work(dataset: Path, model: str) -> Iterator[Path]:
+def lock_samples(dataset: Path, model: str) -> Iterator[Path]:
     """Lock the files that collect this model's samples, and yield their path without suffix.
 
     The files stay beside the table afterwards, so that more samples can be added later.

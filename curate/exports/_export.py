@@ -16,18 +16,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from curate.dataset import workspace
+from curate.dataset import output_folder
+from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.integrity import check_trusted
-from curate.dataset.reader import Stored
 from curate.errors import CurateError, OtherPlanError
 from curate.exports._options import ExportOptions
-from curate.exports._target import Target, load_target, settle
+from curate.exports._target import ExportTarget, apply_target_limits, load_target
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, no_progress
 from curate.reading.tables import sha256
 from curate.trust import MEANINGS
-from rewards.selection import select
+from rewards.case_selection import select
 from sandbox import Suite
 
 Manifest = dict[str, Any]
@@ -67,7 +67,7 @@ def export(
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
     check_trusted(dataset, options.trust, read_rows=True, report=report)
-    stored = Stored(dataset)
+    stored = DatasetReader(dataset)
     left_out: Counter[str] = Counter()
     with _aside(out) as folder:
         with (folder / LEFT_OUT).open("w", encoding="utf-8") as file:
@@ -81,7 +81,7 @@ def export(
             "counts": {"rows": len(stored), "exported": exported, "left_out": dict(sorted(left_out.items()))},
             "curate": metadata.version("curate-code"),
         }
-        workspace.write_whole(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        output_folder.write_atomic(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
         if out.exists():
             shutil.rmtree(out)
         folder.rename(out)
@@ -89,14 +89,19 @@ def export(
 
 
 def _exportable(
-    stored: Stored, target: Target, options: ExportOptions, left_out: "Counter[str]", file: TextIO, report: Progress
+    stored: DatasetReader,
+    target: ExportTarget,
+    options: ExportOptions,
+    left_out: "Counter[str]",
+    file: TextIO,
+    report: Progress,
 ) -> Iterator[Problem]:
     """Yield the rows to export with the tests to export. Count the others by reason, and list them in the file."""
     for row in range(len(stored)):
         problem = stored.load(row)
         problem = replace(problem, tests=_tests(problem, options))
         report("export", row + 1, len(stored))
-        reason = _objection(problem, options) or target.unfit(problem, options)
+        reason = _objection(problem, options) or target.unsupported_reason(problem, options)
         if reason is None:
             yield problem
         else:
@@ -122,7 +127,7 @@ def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest
 
     A dataset of an earlier version has no reward hash, so the dataset is also named by the digest of its manifest.
     """
-    before = workspace.manifest_of(dataset)
+    before = output_folder.manifest_of(dataset)
     names = {
         "content_hash": before.content_hash,
         "reward_hash": before.reward_hash,
@@ -132,13 +137,13 @@ def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest
 
 
 def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
-    settled = settle(load_target(to), options)
-    return replace(settled, budget=settled.most_tests, name=settled.name or out.resolve().name)
+    settled = apply_target_limits(load_target(to), options)
+    return replace(settled, budget=settled.max_tests, name=settled.name or out.resolve().name)
 
 
 def _tests(problem: Problem, options: ExportOptions) -> Suite:
     try:
-        return select(problem.tests, options.select, budget=options.most_tests, strongest=problem.strongest_tests)
+        return select(problem.tests, options.select, budget=options.max_tests, strongest=problem.strongest_tests)
     except ValueError as error:
         raise CurateError(f"{problem.id}: {error}. Build the dataset again.") from error
 

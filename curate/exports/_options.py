@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from curate.prompt import PromptFormat
 from curate.trust import Trust
-from rewards.selection import BUDGET, WAYS
+from rewards.case_selection import BUDGET, STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class ExportOptions:
     name: str = ""  # name of the package, if the target is one; "": the name of the output folder
 
     def __post_init__(self) -> None:
-        if self.select not in WAYS:
-            raise ValueError(f"select must be one of {', '.join(WAYS)}, not {self.select!r}")
+        if self.select not in STRATEGIES:
+            raise ValueError(f"select must be one of {', '.join(STRATEGIES)}, not {self.select!r}")
         if self.budget is not None and self.budget < 1:
             raise ValueError(f"budget must be at least 1, not {self.budget}")
         Trust.with_included(self.include)
 
     @property
-    def most_tests(self) -> int:
+    def max_tests(self) -> int:
         return self.budget or BUDGET
 
     @property

@@ -1,4 +1,4 @@
-"""Turn a suite into a record of `curate judge`. This is the inverse of sandbox.record.suite_of."""
+"""Turn a suite into a record of `curate judge`. This is the inverse of sandbox.judge_record.suite_of."""
 
 from dataclasses import replace
 from typing import Literal, NotRequired, TypedDict

@@ -11,7 +11,7 @@ from curate.exports._options import ExportOptions
 from curate.problem import Problem
 
 
-class Target(Protocol):
+class ExportTarget(Protocol):
     """The format of a trainer or a tool. The problems that it is given contain only the tests for a reward to run.
 
     A target that can run only a limited number of tests also has settle(options), which returns the options with this
@@ -22,7 +22,7 @@ class Target(Protocol):
     def REASONS(self) -> Mapping[str, str]:
         """The fixed words for reasons why problems are left out, with their meanings."""
 
-    def unfit(self, problem: Problem, options: ExportOptions) -> str | None:
+    def unsupported_reason(self, problem: Problem, options: ExportOptions) -> str | None:
         """Return the reason why this format cannot express the problem, one of REASONS; None if it can."""
 
     def write(self, problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
@@ -35,12 +35,12 @@ def target_names() -> list[str]:
     return sorted(name for name in names if not name.startswith("_"))
 
 
-def load_target(name: str) -> Target:
+def load_target(name: str) -> ExportTarget:
     """Return the target with this name, which must be one of target_names()."""
-    return cast(Target, import_module(f"curate.exports.{name}"))
+    return cast(ExportTarget, import_module(f"curate.exports.{name}"))
 
 
-def settle(target: Target, options: ExportOptions) -> ExportOptions:
+def apply_target_limits(target: ExportTarget, options: ExportOptions) -> ExportOptions:
     """Return the options with the limits of this target. Raises CurateError if they request more than it can run."""
-    settled: ExportOptions = target.settle(options) if hasattr(target, "settle") else options
+    settled: ExportOptions = target.apply_target_limits(options) if hasattr(target, "apply_target_limits") else options
     return settled

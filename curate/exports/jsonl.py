@@ -24,7 +24,7 @@ _README = """# Problems as JSON Lines
 """
 
 
-def unfit(problem: Problem, options: ExportOptions) -> str | None:
+def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     return "limits" if has_other_limits(problem.tests) else None
 
 

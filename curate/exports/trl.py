@@ -33,7 +33,7 @@ trainer = GRPOTrainer(MODEL, reward_funcs=code_reward, train_dataset=load_datase
 """
 
 
-def unfit(problem: Problem, options: ExportOptions) -> str | None:
+def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     return None
 
 

@@ -52,7 +52,7 @@ one `curate serve`.
 """
 
 
-def unfit(problem: Problem, options: ExportOptions) -> str | None:
+def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     return None
 
 

@@ -58,7 +58,7 @@ these faults, but rejects functions that return text, and gives 0 when the servi
 _BY_US = "`data_source` is {name}, which verl's own scorers do not know: it must be told of the reward below."
 
 
-def settle(options: ExportOptions) -> ExportOptions:
+def apply_target_limits(options: ExportOptions) -> ExportOptions:
     """Limit the number of tests to what verl's scorer counts. Raises CurateError if more were requested."""
     if options.verl_data_source not in SCORED_BY_VERL:
         return options
@@ -71,7 +71,7 @@ def settle(options: ExportOptions) -> ExportOptions:
     return replace(options, budget=options.budget or _COUNTED)
 
 
-def unfit(problem: Problem, options: ExportOptions) -> str | None:
+def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     suite, calls = problem.tests, problem.tests.entry_point is not None
     by_verl = options.verl_data_source in SCORED_BY_VERL
     if has_other_limits(suite):

@@ -1,6 +1,6 @@
 """Conditions on the rows of a dataset, as `curate filter --where` takes them: `verified and n_tests >= 8`.
 
-    values      the values that a condition can name, with their types
+    row_values  the values that a condition can name, with their types
     functions   the functions that it can call
     condition   parse the text of a condition, and decide whether a row fulfils it
     compiler    turn its syntax tree into functions of a row, checking types on the way

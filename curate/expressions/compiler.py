@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
-from curate.expressions import functions, values
+from curate.expressions import functions, row_values
 from curate.expressions.functions import FUNCTIONS, MATCHES, OTHERS, SAMPLES, SOLVE_RATE, Counts
-from curate.expressions.values import Kind, Row, Term
+from curate.expressions.row_values import Row, TypedExpression, ValueType
 
 _ORDER: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
@@ -27,10 +27,14 @@ _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_ITEMS = {Kind.TEXTS: Kind.TEXT, Kind.NUMBERS: Kind.NUMBER, Kind.TEXT: Kind.TEXT}  # what `in` looks for in each
+_ITEMS = {
+    ValueType.TEXTS: ValueType.TEXT,
+    ValueType.NUMBERS: ValueType.NUMBER,
+    ValueType.TEXT: ValueType.TEXT,
+}  # what `in` looks for in each
 
 
-class Refused(Exception):
+class InvalidExpression(Exception):
     """A part of a condition that cannot be used, and the reason."""
 
     def __init__(self, node: ast.AST, reason: str) -> None:
@@ -38,7 +42,7 @@ class Refused(Exception):
         self.node = node
 
 
-class Compiler:
+class ConditionCompiler:
     """Compiles one condition. `used` collects the names and `models` the models that it uses.
 
     models: the models that were sampled on the dataset
@@ -50,18 +54,18 @@ class Compiler:
         self.used: set[str] = set()
         self.models: set[str] = set()
 
-    def condition(self, node: ast.expr) -> Term:
+    def condition(self, node: ast.expr) -> TypedExpression:
         """Compile a part that must be true or false."""
-        return self._of_kind(node, Kind.TRUTH)
+        return self._of_kind(node, ValueType.TRUTH)
 
-    def _of_kind(self, node: ast.expr, *kinds: Kind) -> Term:
+    def _of_kind(self, node: ast.expr, *kinds: ValueType) -> TypedExpression:
         term = self._term(node)
         if term.kind not in kinds:
             wanted = " or ".join(kind.value for kind in kinds)
-            raise Refused(node, f"expected {wanted}, not {term.kind.value}")
+            raise InvalidExpression(node, f"expected {wanted}, not {term.kind.value}")
         return term
 
-    def _term(self, node: ast.expr) -> Term:
+    def _term(self, node: ast.expr) -> TypedExpression:
         match node:
             case ast.Constant():
                 return _constant(node)
@@ -75,39 +79,39 @@ class Compiler:
                 terms = [self.condition(part) for part in node.values]
                 return _conjunction(terms) if isinstance(node.op, ast.And) else _disjunction(terms)
             case ast.UnaryOp(op=ast.Not()):
-                return _lifted(Kind.TRUTH, operator.not_, self.condition(node.operand))
+                return _lifted(ValueType.TRUTH, operator.not_, self.condition(node.operand))
             case ast.UnaryOp(op=ast.USub()):
-                return _lifted(Kind.NUMBER, operator.neg, self._of_kind(node.operand, Kind.NUMBER))
+                return _lifted(ValueType.NUMBER, operator.neg, self._of_kind(node.operand, ValueType.NUMBER))
             case ast.BinOp() if type(node.op) in _ARITHMETIC:
-                sides = [self._of_kind(side, Kind.NUMBER) for side in (node.left, node.right)]
-                return _lifted(Kind.NUMBER, _ARITHMETIC[type(node.op)], *sides)
+                sides = [self._of_kind(side, ValueType.NUMBER) for side in (node.left, node.right)]
+                return _lifted(ValueType.NUMBER, _ARITHMETIC[type(node.op)], *sides)
             case ast.Attribute():
-                raise Refused(node, f"values have no methods. Functions are {', '.join(functions.names())}")
+                raise InvalidExpression(node, f"values have no methods. Functions are {', '.join(functions.names())}")
             case ast.Tuple() | ast.List() | ast.Set():
-                raise Refused(node, "a list can only stand after `in`")
-        raise Refused(
+                raise InvalidExpression(node, "a list can only stand after `in`")
+        raise InvalidExpression(
             node,
             "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, is None, and, or, not",
         )
 
-    def _name(self, node: ast.Name) -> Term:
+    def _name(self, node: ast.Name) -> TypedExpression:
         if node.id in (*FUNCTIONS, *OTHERS):
-            raise Refused(node, f"{node.id} is a function. Write {node.id}(...)")
+            raise InvalidExpression(node, f"{node.id} is a function. Write {node.id}(...)")
         try:
-            term = values.named(node.id)
+            term = row_values.named(node.id)
         except KeyError:
-            raise Refused(node, _unknown("name", node.id, values.names())) from None
+            raise InvalidExpression(node, _unknown("name", node.id, row_values.names())) from None
         self.used.add(node.id)
         return term
 
-    def _call(self, node: ast.Call) -> Term:
+    def _call(self, node: ast.Call) -> TypedExpression:
         if not isinstance(node.func, ast.Name):
             return self._term(node.func)  # which refuses it
         name, arguments = node.func.id, node.args
         if name not in (*FUNCTIONS, *OTHERS):
-            raise Refused(node, _unknown("function", name, functions.names()))
+            raise InvalidExpression(node, _unknown("function", name, functions.names()))
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in arguments):
-            raise Refused(node, f"{name} takes plain arguments")
+            raise InvalidExpression(node, f"{name} takes plain arguments")
         if name in (SOLVE_RATE, SAMPLES):
             model = self._model(node)
             self.models.add(model)
@@ -115,9 +119,11 @@ class Compiler:
             return term(model, self._counts)
         n_wanted = 2 if name == MATCHES else 1
         if len(arguments) != n_wanted:
-            raise Refused(node, f"{name} takes {n_wanted} argument{'s' * (n_wanted > 1)}, not {len(arguments)}")
+            raise InvalidExpression(
+                node, f"{name} takes {n_wanted} argument{'s' * (n_wanted > 1)}, not {len(arguments)}"
+            )
         if name == MATCHES:
-            return functions.matches(self._of_kind(arguments[0], Kind.TEXT), _pattern(arguments[1]))
+            return functions.matches(self._of_kind(arguments[0], ValueType.TEXT), _pattern(arguments[1]))
         function = FUNCTIONS[name]
         return functions.called(function, self._of_kind(arguments[0], *function.kinds[0]))
 
@@ -126,43 +132,47 @@ class Compiler:
         match node.args:
             case [ast.Constant(value=str(model))]:
                 if model not in self._models:
-                    raise Refused(node, f"{model} was not sampled on this dataset. Sampled: {sampled or 'no model'}")
+                    raise InvalidExpression(
+                        node, f"{model} was not sampled on this dataset. Sampled: {sampled or 'no model'}"
+                    )
                 return model
             case [] if len(self._models) == 1:
                 return self._models[0]
-        raise Refused(node, f"name the model in quotes. Sampled: {sampled or 'no model, see `curate difficulty`'}")
+        raise InvalidExpression(
+            node, f"name the model in quotes. Sampled: {sampled or 'no model, see `curate difficulty`'}"
+        )
 
-    def _comparison(self, node: ast.Compare) -> Term:
+    def _comparison(self, node: ast.Compare) -> TypedExpression:
         sides = [node.left, *node.comparators]
         pairs = zip(pairwise(sides), node.ops, strict=True)
         return _conjunction([self._pair(left, operation, right) for (left, right), operation in pairs])
 
-    def _pair(self, left: ast.expr, operation: ast.cmpop, right: ast.expr) -> Term:
+    def _pair(self, left: ast.expr, operation: ast.cmpop, right: ast.expr) -> TypedExpression:
         if isinstance(operation, ast.Is | ast.IsNot):
             if not _is_none(right):
-                raise Refused(right, "only None can stand after `is`")
+                raise InvalidExpression(right, "only None can stand after `is`")
             term, expected = self._term(left), isinstance(operation, ast.Is)
-            return Term(Kind.TRUTH, lambda row: (term.value(row) is None) == expected)
+            return TypedExpression(ValueType.TRUTH, lambda row: (term.value(row) is None) == expected)
         _refuse_none(left, right)
         if isinstance(operation, ast.In | ast.NotIn):
             inside = self._membership(left, right)
-            return inside if isinstance(operation, ast.In) else _lifted(Kind.TRUTH, operator.not_, inside)
-        kinds = (Kind.NUMBER, Kind.TEXT, *([Kind.TRUTH] if type(operation) in _EQUALITY else []))
+            return inside if isinstance(operation, ast.In) else _lifted(ValueType.TRUTH, operator.not_, inside)
+        kinds = (ValueType.NUMBER, ValueType.TEXT, *([ValueType.TRUTH] if type(operation) in _EQUALITY else []))
         first = self._of_kind(left, *kinds)
         second = self._of_kind(right, first.kind)
         compare = _EQUALITY.get(type(operation)) or _ORDER[type(operation)]
-        return _lifted(Kind.TRUTH, compare, first, second)
+        return _lifted(ValueType.TRUTH, compare, first, second)
 
-    def _membership(self, left: ast.expr, right: ast.expr) -> Term:
-        item = self._of_kind(left, Kind.TEXT, Kind.NUMBER)
+    def _membership(self, left: ast.expr, right: ast.expr) -> TypedExpression:
+        item = self._of_kind(left, ValueType.TEXT, ValueType.NUMBER)
         if isinstance(right, ast.Tuple | ast.List | ast.Set):
             _refuse_none(*right.elts)
-            equal = [_lifted(Kind.TRUTH, operator.eq, item, self._of_kind(part, item.kind)) for part in right.elts]
+            equal = [_lifted(ValueType.TRUTH, operator.eq, item, self._of_kind(part, item.kind)) for part in right.elts]
             return _disjunction(equal)
         whole = self._of_kind(right, *_ITEMS)
         if item.kind is not _ITEMS[whole.kind]:
-            raise Refused(left, f"expected {_ITEMS[whole.kind].value}, not {item.kind.value}")
-        return _lifted(Kind.TRUTH, lambda part, parts: part in parts, item, whole)
+            raise InvalidExpression(left, f"expected {_ITEMS[whole.kind].value}, not {item.kind.value}")
+        return _lifted(ValueType.TRUTH, lambda part, parts: part in parts, item, whole)
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -172,30 +182,32 @@ def _is_none(node: ast.expr) -> bool:
 def _refuse_none(*nodes: ast.expr) -> None:
     for node in nodes:
         if _is_none(node):
-            raise Refused(node, "nothing equals null. Write `is None` or `is not None`")
+            raise InvalidExpression(node, "nothing equals null. Write `is None` or `is not None`")
 
 
-def _constant(node: ast.Constant) -> Term:
+def _constant(node: ast.Constant) -> TypedExpression:
     value = node.value
     if isinstance(value, bool):
-        return Term(Kind.TRUTH, lambda row: value)
+        return TypedExpression(ValueType.TRUTH, lambda row: value)
     if isinstance(value, int | float):
-        return Term(Kind.NUMBER, lambda row: value)
+        return TypedExpression(ValueType.NUMBER, lambda row: value)
     if isinstance(value, str):
-        return Term(Kind.TEXT, lambda row: value)
-    raise Refused(node, "None can only stand after `is`" if value is None else "not a number, text, True or False")
+        return TypedExpression(ValueType.TEXT, lambda row: value)
+    raise InvalidExpression(
+        node, "None can only stand after `is`" if value is None else "not a number, text, True or False"
+    )
 
 
 def _pattern(node: ast.expr) -> re.Pattern[str]:
     if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
-        raise Refused(node, "the pattern must be a text in quotes")
+        raise InvalidExpression(node, "the pattern must be a text in quotes")
     try:
         return re.compile(node.value)
     except (re.error, OverflowError, RecursionError) as error:
-        raise Refused(node, f"not a regular expression ({error})") from None
+        raise InvalidExpression(node, f"not a regular expression ({error})") from None
 
 
-def _lifted(kind: Kind, function: Callable[..., Any], *terms: Term) -> Term:
+def _lifted(kind: ValueType, function: Callable[..., Any], *terms: TypedExpression) -> TypedExpression:
     """Return a term that applies the function. It is null if an argument is, or if the result is not defined."""
 
     def value(row: Row) -> Any:
@@ -207,18 +219,18 @@ def _lifted(kind: Kind, function: Callable[..., Any], *terms: Term) -> Term:
         except ArithmeticError:  # a division by zero, or a number too large
             return None
 
-    return Term(kind, value)
+    return TypedExpression(kind, value)
 
 
-def _conjunction(terms: list[Term]) -> Term:
+def _conjunction(terms: list[TypedExpression]) -> TypedExpression:
     return terms[0] if len(terms) == 1 else _decided_by(False, terms)
 
 
-def _disjunction(terms: list[Term]) -> Term:
+def _disjunction(terms: list[TypedExpression]) -> TypedExpression:
     return _decided_by(True, terms)
 
 
-def _decided_by(decisive: bool, terms: list[Term]) -> Term:
+def _decided_by(decisive: bool, terms: list[TypedExpression]) -> TypedExpression:
     """Return a term that has the decisive value if a part has it, is otherwise null if a part is, or else the other."""
 
     def value(row: Row) -> bool | None:
@@ -230,7 +242,7 @@ def _decided_by(decisive: bool, terms: list[Term]) -> Term:
             is_known = is_known and part is not None
         return not decisive if is_known else None
 
-    return Term(Kind.TRUTH, value)
+    return TypedExpression(ValueType.TRUTH, value)
 
 
 def _unknown(what: str, name: str, known: list[str]) -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.errors import CurateError
-from curate.expressions.compiler import Compiler, Refused
+from curate.expressions.compiler import ConditionCompiler, InvalidExpression
 from curate.expressions.functions import Counts
-from curate.expressions.values import OF_TESTS, SUITE, Term
+from curate.expressions.row_values import OF_TESTS, SUITE, TypedExpression
 from curate.problem import COLUMNS
 from sandbox import Suite
 
@@ -26,7 +26,7 @@ class Condition:
     text: str
     names: frozenset[str]
     models: frozenset[str]
-    term: Term
+    term: TypedExpression
 
     @property
     def columns(self) -> frozenset[str]:
@@ -34,7 +34,7 @@ class Condition:
         own = self.names & COLUMNS.keys()
         return own | {"id"} | ({"tests"} if self.names & OF_TESTS.keys() else set())
 
-    def holds(self, row: Mapping[str, Any]) -> bool | None:
+    def evaluate(self, row: Mapping[str, Any]) -> bool | None:
         """Return whether the row, with these columns, fulfils the condition; None if the answer is not known."""
         if self.names & OF_TESTS.keys() and SUITE not in row:
             row = {**row, SUITE: Suite.from_json(row["tests"])}
@@ -50,7 +50,7 @@ def parse(text: str, models: tuple[str, ...] = (), counts: Counts | None = None)
     """
     if not text.strip():
         raise CurateError("the condition is empty. Give one such as: verified and n_tests >= 8")
-    compiler = Compiler(models, counts or {})
+    compiler = ConditionCompiler(models, counts or {})
     try:
         # In brackets, a condition may have several lines. Positions are counted from the first bracket on.
         tree = ast.parse(f"({text}\n)", mode="eval")
@@ -58,7 +58,7 @@ def parse(text: str, models: tuple[str, ...] = (), counts: Counts | None = None)
     except SyntaxError as error:
         line, column = error.lineno or 1, error.offset or 1
         raise _wrong(text, line, column, f"not an expression ({error.msg})") from None
-    except Refused as error:
+    except InvalidExpression as error:
         line = getattr(error.node, "lineno", 1)
         before = f"({text}\n)".splitlines()[line - 1].encode()[: getattr(error.node, "col_offset", 0)]
         raise _wrong(text, line, len(before.decode(errors="ignore")) + 1, str(error)) from None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from curate.expressions.values import Kind, Row, Term
+from curate.expressions.row_values import Row, TypedExpression, ValueType
 
 Counts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, correct samples) by problem and model
 
@@ -15,8 +15,8 @@ class Function:
     """A function of values. kinds: the types that each argument may have; result: the type of the value."""
 
     meaning: str
-    kinds: Sequence[tuple[Kind, ...]]
-    result: Kind
+    kinds: Sequence[tuple[ValueType, ...]]
+    result: ValueType
     value: Callable[..., Any]
 
 
@@ -26,10 +26,13 @@ def _words(text: str) -> int:
 
 FUNCTIONS = {
     "len": Function(
-        "characters of a text, or number of items of a list", [(Kind.TEXT, Kind.TEXTS, Kind.NUMBERS)], Kind.NUMBER, len
+        "characters of a text, or number of items of a list",
+        [(ValueType.TEXT, ValueType.TEXTS, ValueType.NUMBERS)],
+        ValueType.NUMBER,
+        len,
     ),
-    "words": Function("words of a text", [(Kind.TEXT,)], Kind.NUMBER, _words),
-    "lower": Function("the text in lower case", [(Kind.TEXT,)], Kind.TEXT, str.lower),
+    "words": Function("words of a text", [(ValueType.TEXT,)], ValueType.NUMBER, _words),
+    "lower": Function("the text in lower case", [(ValueType.TEXT,)], ValueType.TEXT, str.lower),
 }
 # These need more than the values of their arguments, so the compiler knows them by name.
 MATCHES, SOLVE_RATE, SAMPLES = "matches", "solve_rate", "samples"
@@ -45,36 +48,36 @@ def names() -> list[str]:
     return sorted([*FUNCTIONS, *OTHERS])
 
 
-def called(function: Function, argument: Term) -> Term:
+def called(function: Function, argument: TypedExpression) -> TypedExpression:
     """Return the value of a function. It is null if its argument is."""
 
     def value(row: Row) -> Any:
         known = argument.value(row)
         return None if known is None else function.value(known)
 
-    return Term(function.result, value)
+    return TypedExpression(function.result, value)
 
 
-def matches(text: Term, pattern: re.Pattern[str]) -> Term:
+def matches(text: TypedExpression, pattern: re.Pattern[str]) -> TypedExpression:
     """Return whether the pattern is found in the text."""
 
     def value(row: Row) -> bool | None:
         known = text.value(row)
         return None if known is None else pattern.search(known) is not None
 
-    return Term(Kind.TRUTH, value)
+    return TypedExpression(ValueType.TRUTH, value)
 
 
-def solve_rate(model: str, counts: Counts) -> Term:
+def solve_rate(model: str, counts: Counts) -> TypedExpression:
     """Return the share of the model's judged samples that are correct; it is null if there are none."""
 
     def value(row: Row) -> float | None:
         n, n_correct = counts.get((row["id"], model), (0, 0))
         return n_correct / n if n else None
 
-    return Term(Kind.NUMBER, value)
+    return TypedExpression(ValueType.NUMBER, value)
 
 
-def samples(model: str, counts: Counts) -> Term:
+def samples(model: str, counts: Counts) -> TypedExpression:
     """Return the number of the model's judged samples."""
-    return Term(Kind.NUMBER, lambda row: counts.get((row["id"], model), (0, 0))[0])
+    return TypedExpression(ValueType.NUMBER, lambda row: counts.get((row["id"], model), (0, 0))[0])

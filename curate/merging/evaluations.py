@@ -10,7 +10,7 @@ from typing import Any
 
 from curate.derivation import table_rows
 from curate.manifest import EvaluationPlan, SetCounts
-from curate.merging.inputs import Input
+from curate.merging.inputs import MergeInput
 
 Key = tuple[str, str | None, tuple[str, ...]]
 
@@ -19,7 +19,7 @@ def _key(plan: EvaluationPlan) -> Key:
     return plan.name, plan.window, tuple(file.sha256 for file in plan.files)
 
 
-def shared_sets(inputs: Sequence[Input]) -> dict[str, list[tuple[str, SetCounts]]]:
+def shared_sets(inputs: Sequence[MergeInput]) -> dict[str, list[tuple[str, SetCounts]]]:
     """Return for each set that all datasets were compared with its name and its counts in each of them."""
     first, *others = [
         {_key(counts): (name, counts) for name, counts in dataset.manifest.decontamination.items()}
@@ -32,7 +32,7 @@ def shared_sets(inputs: Sequence[Input]) -> dict[str, list[tuple[str, SetCounts]
     }
 
 
-def missing_sets(inputs: Sequence[Input]) -> dict[str, list[str]]:
+def missing_sets(inputs: Sequence[MergeInput]) -> dict[str, list[str]]:
     """Return for each set that does not count the locations of the datasets that were not compared with it."""
     known = [{_key(counts) for counts in dataset.manifest.decontamination.values()} for dataset in inputs]
     names = {_key(counts): name for d in inputs for name, counts in d.manifest.decontamination.items()}
@@ -42,7 +42,7 @@ def missing_sets(inputs: Sequence[Input]) -> dict[str, list[str]]:
     return {f"{names[key]} {key[1] or ''}".strip(): locations for key, locations in missing.items() if locations}
 
 
-def joined_hits(inputs: Sequence[Input]) -> list[dict[str, Any]]:
+def joined_hits(inputs: Sequence[MergeInput]) -> list[dict[str, Any]]:
     """Return the hits of the sets that count. Positions count on from one dataset to the next."""
     shared = shared_sets(inputs)
     hits: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ def joined_hits(inputs: Sequence[Input]) -> list[dict[str, Any]]:
     return sorted(hits, key=lambda hit: hit["row"])
 
 
-def joined_counts(inputs: Sequence[Input], hits: Sequence[Mapping[str, Any]]) -> dict[str, SetCounts]:
+def joined_counts(inputs: Sequence[MergeInput], hits: Sequence[Mapping[str, Any]]) -> dict[str, SetCounts]:
     """Return the counts of the sets that count, over the rows of all datasets."""
     return {name: _sum([counts for _, counts in in_each], hits) for name, in_each in shared_sets(inputs).items()}
 

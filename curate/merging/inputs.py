@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.locate import dataset_folder
-from curate.dataset.reader import Stored
+from curate.dataset.location import dataset_folder
 from curate.derivation import BaseDataset, built_dataset
 from curate.errors import CurateError
 from curate.manifest import Manifest
@@ -21,7 +21,7 @@ _MARK = "\t"  # no id contains it: they end up in tables and on terminals
 
 
 @dataclass(frozen=True)
-class Input:
+class MergeInput:
     """One of the datasets. number: its place among them, from zero. given: its folder or Hub id, as it was given."""
 
     number: int
@@ -30,8 +30,8 @@ class Input:
     manifest: Manifest
 
     @cached_property
-    def stored(self) -> Stored:
-        return Stored(self.location)
+    def stored(self) -> DatasetReader:
+        return DatasetReader(self.location)
 
     @property
     def folder(self) -> DatasetFolder:
@@ -47,7 +47,7 @@ class Input:
         return f"{id}{_MARK}{self.number}"
 
 
-def opened(locations: Sequence[str | Path], out: Path) -> list[Input]:
+def open_inputs(locations: Sequence[str | Path], out: Path) -> list[MergeInput]:
     """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
     if len(locations) < 2:
         raise CurateError("a merge needs at least two datasets")
@@ -58,7 +58,7 @@ def opened(locations: Sequence[str | Path], out: Path) -> list[Input]:
     for number, (given, origin) in enumerate(zip(locations, origins, strict=True)):
         assert origin.manifest is not None
         origin.check_no_overlap(out)
-        opened_input = Input(number, str(given), origin.location, origin.manifest)
+        opened_input = MergeInput(number, str(given), origin.location, origin.manifest)
         if missing := COLUMNS.keys() - opened_input.folder.columns("data"):
             listed = ", ".join(sorted(missing))
             raise CurateError(f"{given}: its rows have no {listed}. Build it again, with this version.")
@@ -78,7 +78,7 @@ def number_of(name: str) -> int:
     return int(name.partition(_MARK)[2])
 
 
-def named_problems(inputs: Iterable[Input]) -> Iterator[Problem]:
+def named_problems(inputs: Iterable[MergeInput]) -> Iterator[Problem]:
     """Yield the problems of all datasets with the columns that are compared, under their names.
 
     The source of each is the number of its dataset, so that of equally good rows the one from the first dataset stays.

@@ -9,23 +9,23 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import card, difficulty_section, workspace
+from curate.dataset import card, difficulty_section, output_folder
+from curate.dataset.contamination_hits import HIT_COLUMNS
+from curate.dataset.dataset_reader import readable
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.hits import HIT_COLUMNS
 from curate.dataset.integrity import require_intact
-from curate.dataset.reader import readable
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.derivation import DIFFICULTY, table_rows
 from curate.difficulty import table as solve_rates
 from curate.manifest import Manifest, with_title
-from curate.merging.across import Across, duplicates_across
-from curate.merging.described import build_record, common_band, counts_of, merged_from, plan_of
+from curate.merging.cross_duplicates import CrossDuplicates, find_cross_duplicates
 from curate.merging.evaluations import joined_counts, joined_hits, shared_sets
-from curate.merging.inputs import Input, number_of, opened
+from curate.merging.inputs import MergeInput, number_of, open_inputs
+from curate.merging.merged_manifest import build_record, common_band, counts_of, merged_from, plan_of
 from curate.merging.solve_rates import joined_solve_rates
 from curate.problem import COLUMNS
 from curate.progress import Progress, no_progress, with_progress
-from curate.report.files import write_report
+from curate.report.report_files import write_report
 
 _BY = ("id", "stage", "reason", "detail")  # the order of the table `rejected`
 
@@ -49,18 +49,18 @@ def merge(
     cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
     written.
     """
-    inputs = opened(datasets, out)
+    inputs = open_inputs(datasets, out)
     plan = plan_of(inputs, threshold=dedup)
-    finished = workspace.finished(out, plan, overwrite=overwrite)
+    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     started = time.monotonic()
     for dataset in inputs:
         require_intact(dataset.location, advice="Build it again, or fetch it again.", report=report)
-    with workspace.opened(out, plan, overwrite=overwrite) as work:
+    with output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
-        across = duplicates_across(inputs, threshold=dedup, work=work, report=report)
+        across = find_cross_duplicates(inputs, threshold=dedup, work=work, report=report)
         hasher, kept, verified = RowHasher(), Counter[str](), Counter[str]()
         write_table(_rows(inputs, across, hasher, kept, verified, report), COLUMNS, final / "data")
         write_table(map(hasher.add_rejected, _rejected(inputs, across)), REJECTED_COLUMNS, final / "rejected")
@@ -89,12 +89,12 @@ def merge(
         if rates:
             difficulty_section.announce(final, rates, manifest.solve_rate)
         write_report(final, manifest, across.section)
-        return workspace.publish(work, out, manifest)
+        return output_folder.publish(work, out, manifest)
 
 
 def _rows(
-    inputs: Sequence[Input],
-    across: Across,
+    inputs: Sequence[MergeInput],
+    across: CrossDuplicates,
     hasher: RowHasher,
     kept: "Counter[str]",
     verified: "Counter[str]",
@@ -102,7 +102,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows that stay, by id, add them to the hashes, and count them and the verified ones by source."""
 
-    def staying(dataset: Input) -> Iterator[dict[str, Any]]:
+    def staying(dataset: MergeInput) -> Iterator[dict[str, Any]]:
         rows = dataset.folder.rows("data", list(COLUMNS))
         return (row for row in rows if dataset.name(row["id"]) not in across.removed)
 
@@ -113,18 +113,18 @@ def _rows(
         yield hasher.add({name: row[name] for name in COLUMNS})
 
 
-def _rejected(inputs: Sequence[Input], across: Across) -> list[dict[str, Any]]:
+def _rejected(inputs: Sequence[MergeInput], across: CrossDuplicates) -> list[dict[str, Any]]:
     """Return what was rejected from any of the datasets, and the duplicates."""
     before = [row for dataset in inputs for row in table_rows(dataset.location / "rejected")]
     return sorted([*before, *map(rejected_row, across.removed.values())], key=itemgetter(*_BY))
 
 
-def _join_other_tables(inputs: Sequence[Input], final: Path) -> None:
+def _join_other_tables(inputs: Sequence[MergeInput], final: Path) -> None:
     """Write the tables whose rows all stay, such as the evidence. Those of the datasets follow each other."""
     import pyarrow.parquet as pq
 
     done = {"data", "rejected", "contamination", DIFFICULTY}
-    for name in workspace.PARTS:
+    for name in output_folder.PARTS:
         files = [path for dataset in inputs for path in sorted((dataset.location / name).glob("*.parquet"))]
         if name in done or not files:
             continue

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from curate.difficulty import table
-from curate.merging.inputs import Input, id_of, number_of
+from curate.merging.inputs import MergeInput, id_of, number_of
 
 
 def joined_solve_rates(
-    inputs: Sequence[Input], removed: Set[str], kept_names: Mapping[str, str]
+    inputs: Sequence[MergeInput], removed: Set[str], kept_names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the solve rates of the rows that stay, by id and model.
 

@@ -13,7 +13,7 @@ from typing import Any
 _ROLES, _CONTENTS = ("role", "from"), ("content", "value", "text")
 _USERS, _SYSTEMS = ("user", "human"), ("system", "developer")
 _INSIDE = ("messages", "conversations", "conversation", "prompt")
-_MOST_NESTED = 4
+_MAX_NESTED = 4
 
 
 def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
@@ -26,10 +26,10 @@ def prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     prompts; without these, the list is empty. What a model answers never counts.
     """
     if isinstance(value, str):
-        parsed = _parsed(value) if nested < _MOST_NESTED else None
+        parsed = _parsed(value) if nested < _MAX_NESTED else None
         inside = None if parsed is None else prompt_texts(parsed, nested=nested + 1)
         return [value] if inside is None else inside
-    if isinstance(value, dict) and nested < _MOST_NESTED:
+    if isinstance(value, dict) and nested < _MAX_NESTED:
         inside = next((value[name] for name in _INSIDE if value.get(name)), None)
         return None if inside is None else prompt_texts(inside, nested=nested + 1)
     if isinstance(value, list) and value and all(_is_message(message) for message in value):

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 from curate.errors import CurateError
 from curate.reading.text_files import toml_text
-from curate.reading.values import short
+from curate.reading.values import shorten
 
 HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
 
@@ -50,7 +50,7 @@ def _from_file(place: str) -> tuple[str, dict[str, Any]]:
     try:
         options = tomllib.loads(toml_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise CurateError(f"{path}: not TOML ({short(error)}).") from None
+        raise CurateError(f"{path}: not TOML ({shorten(error)}).") from None
     inner = options.pop("location", None)
     if not isinstance(inner, str) or not inner:
         raise CurateError(f'{path}: it does not say where the data is. Write: location = "PATH or Hub id"')

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from sandbox import Limits
 
 PYTHON_ALLOWANCE = 5.0
-LEAST_SECONDS, MOST_SECONDS, UNSTATED_SECONDS = 6.0, 12.0, 10.0
-LEAST_MB, MOST_MB = 512, 1024
+MIN_SECONDS, MAX_SECONDS, UNSTATED_SECONDS = 6.0, 12.0, 10.0
+MIN_MB, MAX_MB = 512, 1024
 
 _SECONDS = {"ms": 0.001, "millisecond": 0.001, "s": 1.0, "sec": 1.0, "second": 1.0}
 _MEGABYTES = {
@@ -32,8 +32,8 @@ def limits(stated_time: object, stated_memory: object) -> Limits:
     return Limits(
         wall_seconds=UNSTATED_SECONDS
         if seconds is None
-        else min(max(PYTHON_ALLOWANCE * seconds, LEAST_SECONDS), MOST_SECONDS),
-        memory_mb=MOST_MB if megabytes is None else min(max(int(megabytes), LEAST_MB), MOST_MB),
+        else min(max(PYTHON_ALLOWANCE * seconds, MIN_SECONDS), MAX_SECONDS),
+        memory_mb=MAX_MB if megabytes is None else min(max(int(megabytes), MIN_MB), MAX_MB),
     )
 
 

@@ -16,7 +16,7 @@ from curate.errors import CurateError
 from curate.reading.arrow_files import open_batches
 from curate.reading.location import HUB_ID, Given, split
 from curate.reading.text_files import PACKINGS, is_encoding, open_text
-from curate.reading.values import short
+from curate.reading.values import shorten
 
 Row = dict[str, Any]
 FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
@@ -34,7 +34,7 @@ _STATE = "state.json"  # of a data set that `datasets` saved; it names the files
 _DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
 # Rows with all their tests can take tens of megabytes, so only a few are held at once.
 BATCH_ROWS = 16
-_LONGEST_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
+_MAX_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableRow:
     """A line of a JSONL file that is not a JSON object. Its place is `file:line`, with lines counted from one."""
 
     place: str
@@ -229,11 +229,11 @@ def _downloaded(location: str, patterns: Sequence[str]) -> Path:
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
             f"{location}: no such file or folder, and the Hub did not give a data set of that name "
-            f"({type(error).__name__}: {short(error)}). Check the path, or give the folder of a copy."
+            f"({type(error).__name__}: {shorten(error)}). Check the path, or give the folder of a copy."
         ) from error
 
 
-def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
     """Yield the rows of a table, in order, with the given columns; an optional column that is missing is None.
 
     Raises CurateError on a file that is damaged or lacks a column.
@@ -269,7 +269,7 @@ def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> It
                         rows = wanted.slice(start, BATCH_ROWS).to_pylist()
                         yield from (_row(row, columns, optional) for row in rows)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
+        raise CurateError(f"{path}: damaged or incomplete ({shorten(error)}). Fetch it again.") from error
 
 
 def _present(path: Path, names: Sequence[str], columns: Sequence[str], optional: Sequence[str]) -> list[str]:
@@ -277,7 +277,7 @@ def _present(path: Path, names: Sequence[str], columns: Sequence[str], optional:
     return [name for name in (*columns, *optional) if name in names]
 
 
-def _jsonl(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+def _jsonl(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
     with open_text(path, encoding) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -292,7 +292,7 @@ def _jsonl(path: Path, encoding: str, columns: Sequence[str], optional: Sequence
                     raise CurateError(
                         f"{path}: line 1 is not a JSON object. One JSON object per line is read."
                     ) from None
-                yield Unreadable(f"{path.name}:{number}", f"line is not a JSON object: {short(error)}")
+                yield UnreadableRow(f"{path.name}:{number}", f"line is not a JSON object: {shorten(error)}")
                 continue
             _check(path, row, columns)
             yield _row(row, columns, optional)
@@ -303,7 +303,7 @@ def _json(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[
         with open_text(path, encoding) as file:
             rows = json.load(file)
     except (ValueError, RecursionError) as error:
-        raise CurateError(f"{path}: not JSON ({short(error)}). Fetch it again.") from None
+        raise CurateError(f"{path}: not JSON ({shorten(error)}). Fetch it again.") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise CurateError(f"{path}: not a JSON list of objects. One object per problem is read.")
     for row in rows:
@@ -311,16 +311,18 @@ def _json(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[
         yield _row(row, columns, optional)
 
 
-def _csv(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | Unreadable]:
+def _csv(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
     """Yield the rows of a CSV or TSV file. Their values are texts, and None if a field is empty."""
-    csv.field_size_limit(_LONGEST_FIELD)
+    csv.field_size_limit(_MAX_FIELD)
     with open_text(path, encoding) as file:
         reader = csv.DictReader(file, delimiter="\t" if format_of(path).startswith(".tsv") else ",", strict=True)
         try:
             for row in reader:
                 _check(path, reader.fieldnames or (), columns)
                 if None in row or None in row.values():
-                    yield Unreadable(f"{path.name}:{reader.line_num}", "more or fewer fields than the first line has")
+                    yield UnreadableRow(
+                        f"{path.name}:{reader.line_num}", "more or fewer fields than the first line has"
+                    )
                 else:
                     yield _row({name: value or None for name, value in row.items()}, columns, optional)
         except csv.Error as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from curate.errors import CurateError
-from curate.reading.values import short
+from curate.reading.values import shorten
 from curate.text.printable import one_line
 
 PACKINGS = (".gz", ".zst", ".xz")
@@ -71,7 +71,7 @@ def toml_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         likely = _likely(error.object)
         raise CurateError(
-            f"{path}: not UTF-8, as TOML must be ({short(error)}). Convert it: iconv -f {likely} -t utf-8"
+            f"{path}: not UTF-8, as TOML must be ({shorten(error)}). Convert it: iconv -f {likely} -t utf-8"
         ) from None
 
 
@@ -95,7 +95,7 @@ def _unpacked(path: Path) -> Iterator[io.BufferedReader]:
 
                 yield io.BufferedReader(pa.CompressedInputStream(file, "zstd"))
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise CurateError(f"{path}: damaged or incomplete ({short(error)}). Fetch it again.") from error
+            raise CurateError(f"{path}: damaged or incomplete ({shorten(error)}). Fetch it again.") from error
 
 
 def _undecodable(path: Path, encoding: str, codec: str) -> CurateError:

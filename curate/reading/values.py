@@ -19,7 +19,7 @@ from sandbox import Case
 MAX_DIGITS = 200_000
 
 
-class Unparsable(ValueError):
+class ParseError(ValueError):
     """A row that cannot be read; the message becomes the detail of its rejection."""
 
 
@@ -37,19 +37,19 @@ def long_integers() -> Iterator[None]:
 def json_value(text: object, name: str) -> Any:
     """Return the value of a JSON text, which error messages call `name`. Raises Unparsable."""
     if not isinstance(text, str):
-        raise Unparsable(f"{name} is {type(text).__name__}, not text")
+        raise ParseError(f"{name} is {type(text).__name__}, not text")
     try:
         with long_integers():
             return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unparsable(f"{name} is not JSON ({short(error)}): {short(text)[:60]!r}") from None
+        raise ParseError(f"{name} is not JSON ({shorten(error)}): {shorten(text)[:60]!r}") from None
 
 
 def python_value(text: object, name: str) -> Any:
     """Return the value of a JSON text or a Python literal. Raises Unparsable."""
     try:
         return json_value(text, name)
-    except Unparsable:
+    except ParseError:
         if not isinstance(text, str):
             raise
     try:
@@ -57,7 +57,7 @@ def python_value(text: object, name: str) -> Any:
         with long_integers(), warnings.catch_warnings(action="ignore"):
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise Unparsable(f"{name} is neither JSON nor a Python literal: {short(error)}") from None
+        raise ParseError(f"{name} is neither JSON nor a Python literal: {shorten(error)}") from None
 
 
 def json_text(value: object, name: str) -> str:
@@ -67,7 +67,7 @@ def json_text(value: object, name: str) -> str:
         with long_integers():
             return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise Unparsable(f"{name} has no JSON form: {short(error)}") from None
+        raise ParseError(f"{name} has no JSON form: {shorten(error)}") from None
 
 
 def _carried(value: object) -> None:
@@ -87,14 +87,14 @@ def lines(value: object, name: str) -> str:
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "\n".join(value)
-    raise Unparsable(f"{name} is neither text nor a list of lines")
+    raise ParseError(f"{name} is neither text nor a list of lines")
 
 
 def texts(value: object, name: str) -> list[str]:
     """Return a list of texts that is given as a list or as JSON text; a missing one is empty. Raises Unparsable."""
     content = json_value(value, name) if value and isinstance(value, str) else value or []
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
-        raise Unparsable(f"{name} is not a list of texts")
+        raise ParseError(f"{name} is not a list of texts")
     return content
 
 
@@ -108,12 +108,12 @@ def distinct(cases: Sequence[Case]) -> tuple[Case, ...]:
     return tuple(dict.fromkeys(cases))
 
 
-def storable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Return the text with halves of surrogate pairs, which no file can hold, written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def short(error: object) -> str:
+def shorten(error: object) -> str:
     """Return an error's message (or any text) as a short storable line, since some messages quote the whole input."""
-    message = storable(" ".join(str(error)[:1000].split()) or type(error).__name__)
+    message = escape_surrogates(" ".join(str(error)[:1000].split()) or type(error).__name__)
     return message if len(message) <= 120 else message[:117] + "..."

@@ -1,7 +1,7 @@
 """The report of a dataset: `report.json`, numbers computed from a dataset folder, and `report.html`, which shows them.
 
-numbers.py names every section. Most sections have a file of their own, with a function that computes plain values from
-the folder. page.py shows these values and computes none, so the page always agrees with report.json.
+report_data.py names every section. Most sections have a file of their own, with a function that computes plain values
+from the folder. html_page.py shows these values and computes none, so the page always agrees with report.json.
 
 numbers         all sections, the content of report.json
 funnel          what became of the rows of each source, stage by stage

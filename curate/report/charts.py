@@ -16,7 +16,7 @@ _LABELS_ON_BARS = 12  # if there were more bars than this, their numbers would t
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ChartBar:
     x: float
     width: float
     y: float
@@ -35,7 +35,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    bars: tuple[Bar, ...]
+    bars: tuple[ChartBar, ...]
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
     x_label: str
@@ -48,7 +48,7 @@ class Chart:
     height: float = HEIGHT
 
 
-def between_edges(
+def histogram_chart(
     histograms: Sequence[dict[str, Any]],
     x_label: str,
     y_label: str = "problems",
@@ -73,7 +73,7 @@ def between_edges(
     return Chart(bars, across, up, x_label, y_label, line=at, line_label=line_label, legend=tuple(legend))
 
 
-def whole_numbers(histogram: dict[str, Any], x_label: str) -> Chart:
+def integer_chart(histogram: dict[str, Any], x_label: str) -> Chart:
     """Draw a bar for each number or range of numbers, with its name under it."""
     edges = histogram["edges"]
     names = [run_words(low, high) for low, high in zip(edges, edges[1:], strict=False)]
@@ -87,7 +87,7 @@ def whole_numbers(histogram: dict[str, Any], x_label: str) -> Chart:
     return Chart(bars, across, up, x_label, "problems")
 
 
-def steps(rates: dict[str, Any], x_label: str) -> Chart:
+def solve_rate_chart(rates: dict[str, Any], x_label: str) -> Chart:
     """Draw a bar for each share of right answers that is possible, and shade the chosen band."""
     n = rates["steps"]
     shares = [step / n for step in range(n + 1)]
@@ -108,7 +108,7 @@ def steps(rates: dict[str, Any], x_label: str) -> Chart:
     return Chart(bars, across, up, x_label, "problems", band=band, band_label=label)
 
 
-def _bars(series: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[Bar, ...], tuple[Tick, ...]]:
+def _bars(series: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[ChartBar, ...], tuple[Tick, ...]]:
     most = max((max(counts, default=0) for counts in series), default=0)
     ticks = _round_ticks(most)
     top = ticks[-1]
@@ -116,7 +116,7 @@ def _bars(series: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[
     width = room * (1 - _GAP) / len(series)
     labelled = len(names) <= _LABELS_ON_BARS and len(series) == 1
     bars = tuple(
-        Bar(
+        ChartBar(
             x=place * room + room * _GAP / 2 + number * width,
             width=width,
             y=HEIGHT - (height := _height(count, top)),

@@ -7,7 +7,7 @@ from curate.dataset.folder import DatasetFolder
 from curate.manifest import SelectedBand
 
 _COLUMNS = ("model", "n", "n_correct")
-_MOST_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
+_MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
 
 
 def solve_rates(dataset: DatasetFolder, chosen: SelectedBand | None) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def _of_model(model: str, counted: dict[tuple[int, ...], int], band: tuple[float
     samples: Counter[int] = Counter()
     for (n, _), rows in scored.items():
         samples[n] += rows
-    steps = min(samples.most_common(1)[0][0], _MOST_STEPS) if samples else 1
+    steps = min(samples.most_common(1)[0][0], _MAX_STEPS) if samples else 1
     counts = [0] * (steps + 1)
     for (n, n_correct), rows in scored.items():
         counts[_nearest(n_correct, n, steps)] += rows

@@ -8,19 +8,21 @@ from itertools import groupby, islice
 from curate.text.ngrams import normal
 
 # The number of words is limited, because the comparison takes quadratic time.
-MOST_WORDS = 700
+MAX_WORDS = 700
 _PIECE = re.compile(r"\w+|\W+")
 _TOKEN = re.compile(r"\S+|\s+")
 
 
-def marked(one: str, other: str, *, exact: bool = False) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
+def mark_differences(
+    one: str, other: str, *, exact: bool = False
+) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
     """Return both texts as stretches, each with a flag that is true if the other text lacks it.
 
     Joined together, the stretches give the text again.
 
     Words are compared as in the search for near-duplicates, so case and anything between words make no difference.
     With `exact`, as outputs of programs need it, words are everything between blanks, and case makes a difference.
-    Words beyond MOST_WORDS count as not differing.
+    Words beyond MAX_WORDS count as not differing.
     """
     pieces, others = ((_TOKEN if exact else _PIECE).findall(text) for text in (one, other))
     places, other_places = _words(pieces, exact), _words(others, exact)
@@ -39,7 +41,7 @@ def _words(pieces: Sequence[str], exact: bool) -> list[int]:
         for place, piece in enumerate(pieces)
         if (not piece.isspace() if exact else piece[0].isalnum() or piece[0] == "_")
     )
-    return list(islice(words, MOST_WORDS))
+    return list(islice(words, MAX_WORDS))
 
 
 def _matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterable[tuple[int, int, int]]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text, texts
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, texts
 
 TITLE = "AceCode"
 HUB_ID = "TIGER-Lab/AceCode-87K"
@@ -20,7 +20,7 @@ OPTIONAL = ("id", "source")
 def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"acecode/{row.place}", "acecode", "parse", "unparsable", row.detail)
             continue
         id = f"acecode/{optional_text(row['id']) or f'row-{position}'}"
@@ -36,5 +36,5 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
                 platform=optional_text(row["source"]),
                 licence=LICENCE,
             )
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "acecode", "parse", "unparsable", str(error))

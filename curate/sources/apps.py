@@ -15,8 +15,8 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, Table, Unreadable, known_options, read_rows
-from curate.reading.values import Unparsable, optional_text, short, texts
+from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
+from curate.reading.values import ParseError, optional_text, shorten, texts
 
 TITLE = "APPS"
 HUB_ID = "codeparrot/apps"
@@ -40,18 +40,18 @@ def select(table: Table) -> Table:
 def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table; `apps/17` is problem 17 of its split."""
     for position, row in enumerate(_rows(table)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"apps/{row.place}", "apps", "parse", "unparsable", row.detail)
             continue
         number = next((row[name] for name in ("problem_id", "id") if row[name] not in (None, "")), f"row-{position}")
         id = f"apps/{optional_text(number)}"
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "apps", "parse", "unparsable", str(error))
 
 
-def _rows(table: Table) -> Iterator[Row | Unreadable]:
+def _rows(table: Table) -> Iterator[Row | UnreadableRow]:
     for path in table.files:
         if not path.is_dir():
             yield from read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL)
@@ -61,7 +61,7 @@ def _rows(table: Table) -> Iterator[Row | Unreadable]:
                 yield _row(folder, table.encoding or "utf-8-sig")
 
 
-def _row(folder: Path, encoding: str) -> Row | Unreadable:
+def _row(folder: Path, encoding: str) -> Row | UnreadableRow:
     """Return the files of one folder as a row with the usual columns. Solutions and tests may be missing."""
     names = {"question": "question.txt", "solutions": "solutions.json", "input_output": "input_output.json"}
     names |= {"starter_code": "starter_code.py", "metadata": "metadata.json"}
@@ -72,7 +72,7 @@ def _row(folder: Path, encoding: str) -> Row | Unreadable:
         if not isinstance(metadata, dict) or "question" not in row:
             raise ValueError("no question.txt, or metadata.json is no object")
     except (ValueError, RecursionError) as error:
-        return Unreadable(folder.name, short(error))
+        return UnreadableRow(folder.name, shorten(error))
     number = int(folder.name) if folder.name.isdecimal() else folder.name
     return dict.fromkeys((*COLUMNS, *OPTIONAL)) | metadata | row | {"problem_id": number}
 

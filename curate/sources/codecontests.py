@@ -9,8 +9,8 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, distinct, lines, optional_text, short
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, distinct, lines, optional_text, shorten
 from sandbox import Case, Program, Suite
 
 TITLE = "CodeContests"
@@ -40,19 +40,19 @@ _DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D
 def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"codecontests/{row.place}", "codecontests", "parse", "unparsable", row.detail)
             continue
         site = _name(_SITES, row["source"]) or "unknown"
         id = f"codecontests/{site}/{optional_text(row['name']) or f'row-{position}'}"
         files = [name for name in map(optional_text, (row["input_file"], row["output_file"])) if name]
         if files:
-            detail = f"reads or writes files: {short(', '.join(files))}"
+            detail = f"reads or writes files: {shorten(', '.join(files))}"
             yield Rejection(id, "codecontests", "parse", "file_io", detail)
             continue
         try:
             yield _problem(id, site, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "codecontests", "parse", "unparsable", str(error))
 
 
@@ -91,7 +91,7 @@ def _columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tupl
     """Return the pairs in a struct of two lists."""
     first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
     if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
-        raise Unparsable(f"{name} has no {names[0]} and {names[1]} of one length")
+        raise ParseError(f"{name} has no {names[0]} and {names[1]} of one length")
     return zip(first, second, strict=True)
 
 

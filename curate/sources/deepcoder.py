@@ -16,12 +16,12 @@ from typing import Any
 
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import cases, inputs_outputs
-from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.dialects.primeintellect import without_template
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text, python_value, texts
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, python_value, texts
 
 TITLE = "DeepCoder-Preview"
 HUB_ID = "agentica-org/DeepCoder-Preview-Dataset"
@@ -42,12 +42,12 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
         for row in read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL):
             position = counts[config] = counts.get(config, -1) + 1
             id = f"deepcoder/{config}/{position}"
-            if isinstance(row, Unreadable):
+            if isinstance(row, UnreadableRow):
                 yield Rejection(id, "deepcoder", "parse", "unparsable", f"{row.place}: {row.detail}")
                 continue
             try:
                 yield _problem(id, config, row)
-            except Unparsable as error:
+            except ParseError as error:
                 yield Rejection(id, "deepcoder", "parse", "unparsable", str(error))
 
 
@@ -75,7 +75,7 @@ def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
     )
 
 
-def _tests(encoded: object, metadata: object, starter_code: str) -> Parsed:
+def _tests(encoded: object, metadata: object, starter_code: str) -> ParsedTests:
     if isinstance(encoded, dict):
         return inputs_outputs.read(encoded, "tests")
     entry_point = None

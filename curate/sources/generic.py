@@ -20,12 +20,12 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection, Wrapping
-from curate.reading.dialects import guess, named_arguments
-from curate.reading.dialects.parsed import Parsed, function_name, joined
+from curate.reading.dialects import detection, named_arguments
+from curate.reading.dialects.parsed_tests import ParsedTests, function_name, joined
 from curate.reading.solutions import program, unfence
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, Table, Unreadable, known_options, read_rows
-from curate.reading.values import Unparsable, distinct, json_value, lines, optional_text, python_value, short
+from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
+from curate.reading.values import ParseError, distinct, json_value, lines, optional_text, python_value, shorten
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
@@ -88,21 +88,21 @@ def read(table: Table, name: str = "generic") -> Iterator[Problem | Rejection]:
     any_read = False
     for position, row in enumerate(read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))):
         id = f"{name}/{position}"
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(id, name, "parse", "unparsable", f"{row.place}: {row.detail}")
             continue
         try:
             if "id" in fields:
                 id = f"{name}/{optional_text(_value(row, fields['id'])) or position}"
             if row["repo"] and row["patch"] and any(row[column] for column in _REPOSITORY[2:]):
-                detail = f"a task in the repository {short(row['repo'])}; curate judges programs, not repositories"
+                detail = f"a task in the repository {shorten(row['repo'])}; curate judges programs, not repositories"
                 yield Rejection(id, name, "parse", "repository_task", detail)
                 continue
             values = {field: _value(row, path) for field, path in fields.items()}
             any_read = True
             missing -= {field for field, value in values.items() if value is not None}
             yield _problem(id, name, values, table.options)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, name, "parse", "unparsable", str(error))
     if missing and any_read:
         listed = ", ".join(f'{field} = "{path}"' for field, path in fields.items() if field in missing)
@@ -137,7 +137,7 @@ def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str
         path = options["fields"]["solutions"]
         solutions = _solutions(values["solutions"], values.get("language") or options.get("language", ""), path)
     if isinstance(values["statement"], list | Mapping):
-        raise Unparsable("statement is not a text. Name one of its elements, such as prompt.0.content")
+        raise ParseError("statement is not a text. Name one of its elements, such as prompt.0.content")
     tests, n_public_tests = _tests(
         values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
     )
@@ -164,11 +164,11 @@ def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str
 
 def _tests(
     values: Mapping[str, Any], entry_point: str | None, starter_code: str, solutions: Sequence[Program]
-) -> tuple[Parsed, int]:
+) -> tuple[ParsedTests, int]:
     """Return the tests, the public ones first, and the number of public ones."""
 
-    def read(tests: object) -> Parsed:
-        return guess.read(
+    def read(tests: object) -> ParsedTests:
+        return detection.read(
             tests,
             entry_point,
             starter_code,
@@ -181,16 +181,18 @@ def _tests(
         if not values.get("public_tests"):
             return read(values["tests"]), 0
         public = read(values["public_tests"])
-        return joined(public, read(values["tests"]) if values["tests"] else Parsed(())), len(distinct(public.cases))
+        return joined(public, read(values["tests"]) if values["tests"] else ParsedTests(())), len(
+            distinct(public.cases)
+        )
     if "inputs" not in values:
-        return Parsed(()), 0
+        return ParsedTests(()), 0
     content = {
         name: python_value(values[name], name) if isinstance(values[name], str) else values[name]
         for name in ("inputs", "outputs")
     }
     if entry_point and not named_arguments.all_named(content["inputs"]):
         content = {name: _decoded(column, name) for name, column in content.items()}
-    return guess.read(content, entry_point, starter_code), 0
+    return detection.read(content, entry_point, starter_code), 0
 
 
 def _decoded(column: Any, name: str) -> Any:
@@ -214,14 +216,15 @@ def _solutions(value: object, language: object, path: str) -> tuple[Program, ...
     first = programs[0] if isinstance(programs, list) and programs else programs
     if isinstance(first, Mapping):
         names = ", ".join(map(str, first))
-        raise Unparsable(
-            f"solutions are objects with {short(names)}. Name one of these, such as {path}.{next(iter(first), 'code')}"
+        raise ParseError(
+            f"solutions are objects with {shorten(names)}. Name one of these, such as "
+            f"{path}.{next(iter(first), 'code')}"
         )
     if not isinstance(programs, list) or not all(isinstance(text, str) for text in programs):
-        raise Unparsable("solutions are neither a text nor a list of texts")
+        raise ParseError("solutions are neither a text nor a list of texts")
     languages = language if isinstance(language, list) else [language] * len(programs)
     if len(languages) != len(programs):
-        raise Unparsable(f"{len(programs)} solutions in {len(languages)} languages")
+        raise ParseError(f"{len(programs)} solutions in {len(languages)} languages")
     return tuple(program(text, optional_text(stated)) for text, stated in zip(programs, languages, strict=True))
 
 

@@ -10,12 +10,12 @@ from inspect import cleandoc
 from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.needs import parsed
+from curate.reading.assertions.dependencies import parse
 from curate.reading.dialects import assertions
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text
 
 TITLE = "HumanEval"
 HUB_ID = "openai/openai_humaneval"
@@ -28,14 +28,14 @@ COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, ())):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"humaneval/{row.place}", "humaneval", "parse", "unparsable", row.detail)
             continue
         number = optional_text(row["task_id"]).rpartition("/")[2]
         id = f"humaneval/{number or f'row-{position}'}"
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "humaneval", "parse", "unparsable", str(error))
 
 
@@ -63,10 +63,10 @@ def before_function(prompt: str, name: str) -> str:
 
 
 def _function(prompt: str, name: str) -> ast.FunctionDef:
-    for node in reversed(parsed(prompt, "the prompt")):
+    for node in reversed(parse(prompt, "the prompt")):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return node
-    raise Unparsable(f"the prompt has no function {name}")
+    raise ParseError(f"the prompt has no function {name}")
 
 
 def _beginning_and_docstring(prompt: str, name: str) -> tuple[str, str]:
@@ -76,4 +76,4 @@ def _beginning_and_docstring(prompt: str, name: str) -> tuple[str, str]:
             case ast.Expr(ast.Constant(str(text))):
                 lines = prompt.splitlines(keepends=True)[function.lineno - 1 : node.lineno - 1]
                 return "".join(lines), cleandoc(text)
-    raise Unparsable(f"the function {name} in the prompt has no docstring")
+    raise ParseError(f"the function {name} in the prompt has no docstring")

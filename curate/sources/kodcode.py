@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.needs import classes_defined_by
+from curate.reading.assertions.dependencies import classes_defined_by
 from curate.reading.dialects import assertions
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text, python_value
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, python_value
 
 TITLE = "KodCode"
 HUB_ID = "KodCode/KodCode-V1"
@@ -23,13 +23,13 @@ OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", 
 def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"kodcode/{row.place}", "kodcode", "parse", "unparsable", row.detail)
             continue
         id = f"kodcode/{optional_text(row['question_id']) or f'row-{position}'}"
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "kodcode", "parse", "unparsable", str(error))
 
 
@@ -54,7 +54,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 def _declarations(encoded: object) -> str:
     try:
         functions = python_value(encoded, "test_info") if isinstance(encoded, str) else encoded
-    except Unparsable:
+    except ParseError:
         return ""  # the tests name what they import, so a problem is not lost because of this
     known = [f for f in functions if isinstance(f, dict)] if isinstance(functions, list) else []
     return "\n\n".join(filter(None, (optional_text(f.get("function_declaration")).rstrip() for f in known)))

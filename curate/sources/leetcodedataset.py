@@ -11,8 +11,8 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text, texts
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, texts
 
 TITLE = "LeetCodeDataset"
 HUB_ID = "newfacade/LeetCodeDataset"
@@ -26,13 +26,13 @@ OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"leetcodedataset/{row.place}", "leetcodedataset", "parse", "unparsable", row.detail)
             continue
         id = f"leetcodedataset/{optional_text(row['task_id']) or f'row-{position}'}"
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "leetcodedataset", "parse", "unparsable", str(error))
 
 

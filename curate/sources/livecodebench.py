@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
-from curate.reading.dialects.parsed import function_name
+from curate.reading.dialects.parsed_tests import function_name
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, known_options, read_rows
-from curate.reading.values import Unparsable, distinct, json_value, optional_text, short
+from curate.reading.tables import Table, UnreadableRow, known_options, read_rows
+from curate.reading.values import ParseError, distinct, json_value, optional_text, shorten
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ COLUMNS = ("question_content", "question_id", "public_test_cases", "private_test
 OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "difficulty")
 
 # The largest private tests of the benchmark take some 100 MB when unpacked; a zip bomb could take any size.
-MOST_UNPACKED_BYTES = 512 * 1024 * 1024
+MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 
 
 def select(table: Table) -> Table:
@@ -80,14 +80,14 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     first, last = _window(table)
     outside = 0
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"livecodebench/{row.place}", "livecodebench", "parse", "unparsable", row.detail)
             continue
         id = f"livecodebench/{optional_text(row['question_id']) or f'row-{position}'}"
         day = optional_text(row["contest_date"])[:10]
         if {"from", "to"} & table.options.keys():
             if not re.fullmatch(r"\d{4}-\d\d-\d\d", day):
-                detail = f"contest_date {short(row['contest_date'])} is no date, so the window cannot be applied"
+                detail = f"contest_date {shorten(row['contest_date'])} is no date, so the window cannot be applied"
                 yield Rejection(id, "livecodebench", "parse", "unparsable", detail)
                 continue
             if not first <= day <= last:
@@ -95,7 +95,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
                 continue
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "livecodebench", "parse", "unparsable", str(error))
     if outside:
         log.info("%d problems lie outside %s to %s", outside, first, last)
@@ -108,7 +108,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     entry_point = function_name(metadata.get("func_name"), "func_name") if isinstance(metadata, dict) else None
     starter_code = optional_text(row["starter_code"])
     if not isinstance(public, list) or not isinstance(private, list):
-        raise Unparsable("tests are not a list")
+        raise ParseError("tests are not a list")
     tests = cases.read(public + private, entry_point, starter_code)
     return Problem(
         id=id,
@@ -137,15 +137,15 @@ class _NoClasses(pickle.Unpickler):
 def private_tests(encoded: object) -> Any:
     """Decode `private_test_cases`: JSON, or base64 of zlib of a pickled JSON text. Raises Unparsable."""
     if not isinstance(encoded, str):
-        raise Unparsable("private_test_cases is not text")
+        raise ParseError("private_test_cases is not text")
     if encoded.lstrip().startswith("["):
         return json_value(encoded, "private_test_cases")
     try:
         unpacker = zlib.decompressobj()
-        packed = unpacker.decompress(base64.b64decode(encoded, validate=True), MOST_UNPACKED_BYTES)
+        packed = unpacker.decompress(base64.b64decode(encoded, validate=True), MAX_UNPACKED_BYTES)
         if not unpacker.eof:
-            raise ValueError(f"incomplete, or more than {MOST_UNPACKED_BYTES // 2**20} MB unpacked")
+            raise ValueError(f"incomplete, or more than {MAX_UNPACKED_BYTES // 2**20} MB unpacked")
         text = _NoClasses(io.BytesIO(packed)).load()
     except Exception as error:  # a damaged pickle can raise nearly any exception; here they all mean the same
-        raise Unparsable(f"private_test_cases cannot be unpacked: {short(error)}") from None
+        raise ParseError(f"private_test_cases cannot be unpacked: {shorten(error)}") from None
     return json_value(text, "the pickle in private_test_cases")

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.needs import classes_defined_by, defined_by
+from curate.reading.assertions.dependencies import classes_defined_by, defined_by
 from curate.reading.dialects import assertions
 from curate.reading.signature import headers
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text, texts
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, texts
 
 TITLE = "MBPP"
 HUB_ID = "google-research-datasets/mbpp"
@@ -27,14 +27,14 @@ OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test
 def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"mbpp/{row.place}", "mbpp", "parse", "unparsable", row.detail)
             continue
         number = optional_text(row["task_id"]).rpartition("/")[2]
         id = f"mbpp/{number or f'row-{position}'}"
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "mbpp", "parse", "unparsable", str(error))
 
 

@@ -11,8 +11,8 @@ from curate.reading.dialects import cases
 from curate.reading.dialects.primeintellect import without_template
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text, python_value
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, python_value
 
 TITLE = "SYNTHETIC-1"
 HUB_ID = "PrimeIntellect/SYNTHETIC-1"
@@ -27,7 +27,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order in which their first responses occur."""
     seen: set[str] = set()
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(f"synthetic1/{row.place}", "synthetic1", "parse", "unparsable", row.detail)
             continue
         id = f"synthetic1/{optional_text(row['problem_id']) or f'row-{position}'}"
@@ -40,7 +40,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
             continue
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "synthetic1", "parse", "unparsable", str(error))
 
 
@@ -49,7 +49,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     info = row["verification_info"]
     content = info if isinstance(info, dict) else python_value(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):
-        raise Unparsable("verification_info has no test_cases")
+        raise ParseError("verification_info has no test_cases")
     tests = cases.read(content["test_cases"], starter_code=starter_code)
     metadata = _metadata(row["metadata"])
     gold, language = row["gold_standard_solution"], optional_text(content.get("language"))
@@ -73,6 +73,6 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 def _metadata(encoded: object) -> dict[str, Any]:
     try:
         metadata = encoded if isinstance(encoded, dict) else python_value(encoded, "metadata")
-    except Unparsable:
+    except ParseError:
         return {}  # limits and links have defaults, so a problem is not lost because of them
     return metadata if isinstance(metadata, dict) else {}

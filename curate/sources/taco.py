@@ -11,8 +11,8 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import program
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, Unreadable, read_rows
-from curate.reading.values import Unparsable, optional_text, python_value, texts
+from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, python_value, texts
 
 TITLE = "TACO"
 HUB_ID = "BAAI/TACO"
@@ -38,12 +38,12 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         id = f"taco/{position}"
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             yield Rejection(id, "taco", "parse", "unparsable", f"{row.place}: {row.detail}")
             continue
         try:
             yield _problem(id, row)
-        except Unparsable as error:
+        except ParseError as error:
             yield Rejection(id, "taco", "parse", "unparsable", str(error))
 
 
@@ -73,7 +73,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 def _tags(encoded: object) -> tuple[str, ...]:
     try:
         tags = python_value(encoded, "tags")
-    except Unparsable:
+    except ParseError:
         return ()  # topics are not essential, so a problem is not lost because of them
     return tuple(map(str, tags)) if isinstance(tags, list) else ()
 

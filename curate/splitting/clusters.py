@@ -8,11 +8,11 @@ rows, so it never goes by such chains; a split removes nothing, so links that ar
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 
-from curate.dataset.reader import Stored
+from curate.dataset.dataset_reader import DatasetReader
 from curate.decontamination.problem_keys import keys
 from curate.dedup import lsh
 from curate.dedup.duplicates import similar
-from curate.dedup.lsh import Bands
+from curate.dedup.lsh import LshIndex
 from curate.dedup.sketches import Sketches
 from curate.problem import Problem
 from curate.progress import Progress, with_progress
@@ -22,23 +22,23 @@ _COLUMNS = ("id", "source", "statement", "url", "platform", "title")
 _ROWS_AT_ONCE = 4096
 
 
-class Links:
+class UnionFind:
     """The clusters that links make of rows (union-find)."""
 
     def __init__(self, n_rows: int) -> None:
         self._parents = list(range(n_rows))
         self._first: dict[Hashable, int] = {}
 
-    def link(self, row: int, other: int) -> None:
+    def union(self, row: int, other: int) -> None:
         """Put two rows into one cluster."""
-        first, second = sorted((self.cluster(row), self.cluster(other)))
+        first, second = sorted((self.find(row), self.find(other)))
         self._parents[second] = first
 
     def link_by(self, key: Hashable, row: int) -> None:
         """Put all rows that are given with this key into one cluster."""
-        self.link(self._first.setdefault(key, row), row)
+        self.union(self._first.setdefault(key, row), row)
 
-    def cluster(self, row: int) -> int:
+    def find(self, row: int) -> int:
         """Return the cluster of a row, by its smallest row."""
         while (parent := self._parents[row]) != row:
             self._parents[row] = row = self._parents[parent]
@@ -50,8 +50,8 @@ def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]
 
     similarity: minimum Jaccard similarity, above 0, that links two statements
     """
-    stored = Stored(dataset)
-    links = Links(len(stored))
+    stored = DatasetReader(dataset)
+    links = UnionFind(len(stored))
 
     def problems() -> Iterator[Problem]:
         for row, values in enumerate(with_progress(stored.columns(*_COLUMNS), "read", report, total=len(stored))):
@@ -64,11 +64,11 @@ def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]
     with Sketches(problems(), ()) as sketches:
         for row, digest in enumerate(sketches.digests):
             links.link_by(digest, row)
-        shape = lsh.shape_for(similarity)
+        shape = lsh.choose_shape(similarity)
         blocks = range(0, len(sketches), _ROWS_AT_ONCE)
-        bands = Bands(lsh.keys(sketches.signatures[first : first + _ROWS_AT_ONCE], shape) for first in blocks)
+        bands = LshIndex(lsh.keys(sketches.signatures[first : first + _ROWS_AT_ONCE], shape) for first in blocks)
         for row in with_progress(range(len(sketches)), "compare", report, total=len(sketches)):
             for _, other in similar(row, sketches, bands, similarity):
-                links.link(row, other)
-            bands.keep(row)
-    return [links.cluster(row) for row in range(len(stored))]
+                links.union(row, other)
+            bands.add_kept(row)
+    return [links.find(row) for row in range(len(stored))]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import workspace
-from curate.dataset.reader import Stored
+from curate.dataset import output_folder
+from curate.dataset.dataset_reader import DatasetReader
 from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError, OtherPlanError
@@ -21,8 +21,8 @@ from curate.manifest import MANIFEST, Manifest, Plan
 from curate.problem import Rejection
 from curate.progress import Progress, no_progress
 from curate.recipe import SplitConfig, with_step
+from curate.splitting.assignment import PARTS, TRAIN, assign_parts
 from curate.splitting.clusters import clusters
-from curate.splitting.parts import PARTS, TRAIN, parts_of
 
 STEP = "split"
 
@@ -85,11 +85,11 @@ def split(
     rows = _rows(dataset, options, report)
     removed = {name: dict(_removed(rows, name)) for name in names}
     plans = {name: _plan(origin, options, name, removed[name]) for name in names}
-    finished = {name: workspace.finished(out / name, plans[name], overwrite=overwrite) for name in names}
+    finished = {name: output_folder.finished_manifest(out / name, plans[name], overwrite=overwrite) for name in names}
     _remove_others(out, names, overwrite=overwrite)
     for name in names:
         if finished[name] is None and (out / name).exists():
-            workspace.unfinish(out / name)  # a new part beside an old one could have rows in common
+            output_folder.mark_unfinished(out / name)  # a new part beside an old one could have rows in common
     recipe = recipe or _recipe(origin, options)
     manifests = {}
     for name in names:
@@ -112,9 +112,9 @@ def _recipe(origin: BaseDataset, options: SplitOptions) -> Mapping[str, Any] | N
 
 def _rows(dataset: Path, options: SplitOptions, report: Progress) -> list[_Row]:
     in_cluster = clusters(dataset, similarity=options.similarity, report=report)
-    rows = list(Stored(dataset).columns("id", "source"))
+    rows = list(DatasetReader(dataset).columns("id", "source"))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
-    parts = parts_of(ids, sources, in_cluster, options.sizes, options.seed)
+    parts = assign_parts(ids, sources, in_cluster, options.sizes, options.seed)
     return [
         _Row(id, source, ids[cluster], part)
         for id, source, cluster, part in zip(ids, sources, in_cluster, parts, strict=True)
@@ -140,7 +140,7 @@ def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
     for name in PARTS:
         if name in names or not (out / name).is_dir():
             continue
-        steps = workspace.manifest_of(out / name).plan.steps
+        steps = output_folder.manifest_of(out / name).plan.steps
         if not steps or steps[-1].step != STEP:
             raise CurateError(f"{out / name} is not a part of a split. Choose another --out.")
         if not overwrite:

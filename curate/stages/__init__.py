@@ -40,6 +40,6 @@ def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[S
         run_again,
         deduplicate,
         Decontaminate(evaluations_of(against), deduplicate),
-        MeasureStrength(verify, most=options.mutants, least_share=options.min_test_strength, seed=options.seed),
+        MeasureStrength(verify, most=options.mutants, min_share=options.min_test_strength, seed=options.seed),
         GatherEvidence(verify, cross_check, run_again),
     ]

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from curate.build_state import BuildState
-from curate.dataset.hits import HIT_COLUMNS
-from curate.decontamination.decontaminate import decontaminate
-from curate.decontamination.evaluation import Evaluation
-from curate.decontamination.rows import reported, rows_of
+from curate.dataset.contamination_hits import HIT_COLUMNS
+from curate.decontamination.contamination_search import decontaminate
+from curate.decontamination.evaluation_set import EvaluationSet
+from curate.decontamination.training_rows import reported, rows_of
 from curate.stage import Stage
 from curate.stages.deduplicate import Deduplicate
 
@@ -20,7 +20,7 @@ class Decontaminate(Stage):
 
     name = "decontaminate"
 
-    def __init__(self, evaluations: Sequence[Evaluation], deduplicate: Deduplicate) -> None:
+    def __init__(self, evaluations: Sequence[EvaluationSet], deduplicate: Deduplicate) -> None:
         self.evaluations = tuple(evaluations)
         self._deduplicate = deduplicate
 

@@ -8,7 +8,7 @@ from curate.dedup.duplicates import duplicates
 from curate.dedup.sketches import Sketches
 from curate.problem import Rejection
 from curate.progress import with_progress
-from curate.report.duplicates import duplicates_among
+from curate.report.duplicate_section import duplicates_among
 from curate.stage import Stage
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curate.build_state import BuildState
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, ShownTest, evidence_row, order
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, ShownTest, evidence_row, sort_key
 from curate.json_records import to_json
 from curate.problem import Problem, Rejection
 from curate.reading.solutions import candidates
@@ -84,7 +84,7 @@ class GatherEvidence(ProblemStage[EvidenceRecord]):
         rejected = (self._rejected(rejection, build) for rejection in build.rejections)
         stays = sorted(id for id in self.records if id not in build.rejected)
         suspects = (self._suspected(build.load_original(id)) for id in stays)
-        yield from heapq.merge((row for row in rejected if row is not None), suspects, key=order)
+        yield from heapq.merge((row for row in rejected if row is not None), suspects, key=sort_key)
 
     def _rejected(self, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a rejection; None if not even the statement is known."""

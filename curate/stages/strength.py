@@ -18,7 +18,7 @@ class MeasureStrength(ProblemStage[StrengthRecord]):
     """Makes wrong programs from each reference and counts those that the tests reject.
 
     most         maximum number of wrong programs made from each reference; 0: nothing is measured
-    least_share  minimum share of them that the tests must reject; None: no minimum. Unmeasured problems stay
+    min_share  minimum share of them that the tests must reject; None: no minimum. Unmeasured problems stay
     """
 
     name = "measure the tests"
@@ -26,13 +26,13 @@ class MeasureStrength(ProblemStage[StrengthRecord]):
     record_type = StrengthRecord
     journal = "strengths.jsonl"
 
-    def __init__(self, verify: Verify, *, most: int, least_share: float | None, seed: int) -> None:
+    def __init__(self, verify: Verify, *, most: int, min_share: float | None, seed: int) -> None:
         self._verify = verify
-        self._most, self._least_share, self._seed = most, least_share, seed
+        self._most, self._min_share, self._seed = most, min_share, seed
 
     @property
     def options(self) -> Mapping[str, Any]:
-        return {"mutants": self._most, "min_test_strength": self._least_share, "seed": self._seed}
+        return {"mutants": self._most, "min_test_strength": self._min_share, "seed": self._seed}
 
     def ids(self, build: BuildState) -> Iterable[str]:
         """Return the problems that have a reference."""
@@ -63,7 +63,7 @@ class MeasureStrength(ProblemStage[StrengthRecord]):
         )
 
     def rejection(self, id: str, record: StrengthRecord, build: BuildState) -> Rejection | None:
-        if self._least_share is None or record.share is None or record.share >= self._least_share:
+        if self._min_share is None or record.share is None or record.share >= self._min_share:
             return None
         survivors = ", ".join(f"{kind} {n}" for kind, n in record.survivors)
         wrong = record.n_mutants - record.n_equivalent

@@ -25,7 +25,7 @@ from curate.strength.survivors import classify_survivors
 from curate.verification.metered_sandbox import MeteredSandbox
 from curate.verification.retries import with_retries
 from sandbox import Judgement, Sandbox, Suite
-from sandbox.cases import INTERACTIVE
+from sandbox.suite import INTERACTIVE
 
 log = logging.getLogger(__name__)
 

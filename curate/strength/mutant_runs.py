@@ -7,7 +7,7 @@ from typing import TypeVar
 from curate.strength.greedy_cover import cover
 from curate.strength.mutation import Mutant
 from curate.verification.metered_sandbox import MeteredSandbox
-from rewards.selection import longest_first, picked
+from rewards.case_selection import order_by_length, with_cases
 from sandbox import Program, Suite, Verdict
 
 _SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
@@ -38,8 +38,8 @@ def run_mutants(
 
     Once _SECONDS of CPU time are used, no more mutants are tried, and the remaining ones are in neither list.
     """
-    places = longest_first(suite)  # the longest input kills most mutants
-    ordered = picked(suite, places)
+    places = order_by_length(suite)  # the longest input kills most mutants
+    ordered = with_cases(suite, places)
     kills: list[KilledMutant] = []
     alive: list[Mutant] = []
     for batch in _batches(mutants, sandbox):
@@ -60,11 +60,11 @@ def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: Metere
     A matrix of all cases and all mutants would cost many times as much, and the result would hardly be better.
     """
     first_killers = {kill.killing_test for kill in kills}
-    places = [place for place in longest_first(suite) if place in first_killers]
+    places = [place for place in order_by_length(suite) if place in first_killers]
     killers = [{kill.killing_test} for kill in kills]
     untried = [_untried(kill, places) for kill in kills]
     for batch in _batches([number for number, some in enumerate(untried) if some], sandbox):
-        pairs = [(Program(kills[number].mutant.source), picked(suite, untried[number])) for number in batch]
+        pairs = [(Program(kills[number].mutant.source), with_cases(suite, untried[number])) for number in batch]
         for number, judgement in zip(batch, sandbox.judge_many(pairs, run_all=True), strict=True):
             cases = zip(untried[number], judgement.cases, strict=False)
             killers[number] |= {place for place, case in cases if case.verdict is not Verdict.ACCEPTED}

@@ -3,15 +3,15 @@
 EXCERPT_BYTES = 4096
 
 
-def excerpt(text: str, *, most_bytes: int = EXCERPT_BYTES) -> str:
+def excerpt(text: str, *, max_bytes: int = EXCERPT_BYTES) -> str:
     """Return the text, or its beginning and a last line that says how long the whole text is.
 
-    most_bytes: maximum length in UTF-8 of what is left of the text, without that last line
+    max_bytes: maximum length in UTF-8 of what is left of the text, without that last line
 
     Half surrogate pairs, which cannot be encoded, become escapes such as \\udc80.
     """
     # No character takes less than one byte, so only the beginning of a huge text has to be encoded.
-    encoded = text[: most_bytes + 1].encode("utf-8", "backslashreplace")
-    if len(encoded) <= most_bytes:
+    encoded = text[: max_bytes + 1].encode("utf-8", "backslashreplace")
+    if len(encoded) <= max_bytes:
         return encoded.decode()
-    return f"{encoded[:most_bytes].decode('utf-8', 'ignore')}\n[... cut: {len(text):,} characters in all]"
+    return f"{encoded[:max_bytes].decode('utf-8', 'ignore')}\n[... cut: {len(text):,} characters in all]"

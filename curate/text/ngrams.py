@@ -39,7 +39,7 @@ _ODD, _STEP = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class NgramHashes:
     """Hashes of the words, or of runs of words, of several texts: text i has hashes[offsets[i] : offsets[i + 1]]."""
 
     hashes: "Hashes"
@@ -66,7 +66,7 @@ def located(text: str) -> list[tuple[str, int, int]]:
     return [(word[0], places[word.start()], places[word.end() - 1] + 1) for word in _WORD.finditer("".join(folded))]
 
 
-def hashed(texts: Sequence[str]) -> Runs:
+def hashed(texts: Sequence[str]) -> NgramHashes:
     """Return a hash for each word of each text. This is fastest with some hundred texts, which fit into the cache."""
     import numpy as np
 
@@ -78,10 +78,10 @@ def hashed(texts: Sequence[str]) -> Runs:
     edges = np.flatnonzero(letters[1:] != letters[:-1])
     starts, lengths = edges[0::2], edges[1::2] - edges[0::2]
     ends_of_texts = np.cumsum(np.fromiter((len(text) + 1 for text in encoded), np.int64, len(encoded)))
-    return Runs(_word_hashes(data, starts, lengths), _offsets(np.searchsorted(starts, ends_of_texts)))
+    return NgramHashes(_word_hashes(data, starts, lengths), _offsets(np.searchsorted(starts, ends_of_texts)))
 
 
-def runs(words: Runs, length: int) -> Runs:
+def runs(words: NgramHashes, length: int) -> NgramHashes:
     """Return the hashes of all runs of `length` words, text by text. A text with fewer words has none."""
     import numpy as np
 
@@ -95,7 +95,7 @@ def runs(words: Runs, length: int) -> Runs:
     reaching_over = (words.offsets[1:-1, None] - np.arange(1, length)).ravel()
     within[reaching_over[(reaching_over >= 0) & (reaching_over < count)]] = False
     counts = np.maximum(np.diff(words.offsets) - length + 1, 0)
-    return Runs(hashes[within], _offsets(np.cumsum(counts)))
+    return NgramHashes(hashes[within], _offsets(np.cumsum(counts)))
 
 
 def _encoded(text: str) -> bytes:

@@ -21,7 +21,7 @@ from curate.verification.retries import with_retries
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
-_MOST_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
+_MAX_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
 _PIVOTS = 3  # solutions whose answers the others are judged by
 
 Placed = tuple[int, Program]  # a solution, after its place among the candidates
@@ -127,7 +127,7 @@ def _count_wrong_tests(solutions: Sequence[Placed], suite: Suite, sandbox: Meter
         for (place, solution), judgement in zip(solutions, _judge_all(programs, suite, sandbox), strict=True)
     }
     counts = Counter(test for failures in failed.values() for test in failures)
-    disputed = sorted(test for test, n in counts.items() if n > len(programs) / 2)[:_MOST_COMPARED]
+    disputed = sorted(test for test, n in counts.items() if n > len(programs) / 2)[:_MAX_COMPARED]
     wrong: set[str] = set()
     for pivot in sorted(programs, key=lambda solution: -len(failed[solution].keys() & set(disputed)))[:_PIVOTS]:
         if disputed:

@@ -18,9 +18,9 @@ from curate.verification.program_outputs import collect_outputs
 from curate.verification.references import ReferenceRecord, final_suite
 from curate.verification.retries import with_retries
 from sandbox import Program, Sandbox, Suite, Verdict
-from sandbox.cases import INTERACTIVE
+from sandbox.suite import INTERACTIVE
 
-MOST_SHOWN = 3  # solutions that fail; more of them seldom say more
+MAX_SHOWN = 3  # solutions that fail; more of them seldom say more
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def gather_evidence(
     """
 
     def gather(problem: Problem) -> EvidenceRecord:
-        reference, shown = references[problem.id], failures[problem.id][:MOST_SHOWN]
+        reference, shown = references[problem.id], failures[problem.id][:MAX_SHOWN]
         test = shown[0].test
         without_outputs = [SolutionOutput(failure.solution, failure.verdict, failure.detail, None) for failure in shown]
         if reference.passed is not None and reference.passed not in {failure.solution for failure in shown}:

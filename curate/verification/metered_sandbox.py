@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from sandbox import CaseJudgement, Judgement, Limits, Program, RefereeFailed, RunResult, Sandbox, Suite, Verdict
+from sandbox import CaseJudgement, Judgement, Limits, Program, RefereeError, RunResult, Sandbox, Suite, Verdict
 
 
 class MeteredSandbox:
     """Judges and runs programs, and adds up the CPU seconds that they use. Each object is for one problem and thread.
 
-    Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeFailed: see
+    Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeError: see
     `judged`.
     """
 
@@ -27,7 +27,7 @@ class MeteredSandbox:
         They are judged in one request, because on a cluster each request adds latency.
         """
         judgements: dict[int, Judgement] = {}
-        for index, answer in self._sandbox.judge_each(pairs, run_all=run_all):
+        for index, answer in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
             if isinstance(answer, Exception):
                 answer = _rejected(answer, pairs[index][1])
             judgements[index] = answer
@@ -49,13 +49,13 @@ def judged(
     """
     try:
         return sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
-    except RefereeFailed as failure:
+    except RefereeError as failure:
         return _rejected(failure, suite)
 
 
 def _rejected(error: Exception, suite: Suite) -> Judgement:
     """Return the judgement for a solution on which a referee has failed. Raises any other exception."""
-    if not isinstance(error, RefereeFailed):
+    if not isinstance(error, RefereeError):
         raise error
     case = CaseJudgement(Verdict.WRONG_ANSWER, 0.0, 0.0, 0.0, str(error))
     return Judgement(Verdict.WRONG_ANSWER, (case,), len(suite.cases))

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from curate.errors import CurateError
 from sandbox import Sandbox, SandboxError
-from sandbox.concurrency.completed import completed
+from sandbox.concurrency.thread_map import map_futures
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def with_retries(
     while True:
         failed: list[Item] = []
         # There are two items for each worker: while one is being prepared, the programs of the other run.
-        for _, future in completed(attempt, remaining, threads=2 * sandbox.workers):
+        for _, future in map_futures(attempt, remaining, threads=2 * sandbox.workers):
             item, result = future.result()
             if not isinstance(result, SandboxError):
                 failures = 0

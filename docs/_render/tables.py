@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from train.config.describe import Section
+    from train.config.key_descriptions import Section
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,25 +47,25 @@ def evidence() -> str:
 
 def metrics() -> str:
     """Return the table of the figures that a training run logs."""
-    from train.run.figures import MEANINGS
+    from train.run.step_metrics import METRIC_DESCRIPTIONS
 
-    return _table(("metric", "meaning"), ((f"`{name}`", meaning) for name, meaning in MEANINGS.items()))
+    return _table(("metric", "meaning"), ((f"`{name}`", meaning) for name, meaning in METRIC_DESCRIPTIONS.items()))
 
 
 def configuration() -> str:
     """Return a section for each section of a training run's configuration, with its keys and their comments."""
-    from train.config.describe import sections
+    from train.config.key_descriptions import describe_sections
 
-    return "\n\n".join(map(_section, sections()))
+    return "\n\n".join(map(_section, describe_sections()))
 
 
 def presets() -> str:
     """Return the table of the keys in which presets differ from the defaults, a column for each preset."""
-    from train.config.describe import sections
+    from train.config.key_descriptions import describe_sections
 
     paths = sorted((ROOT / "train" / "presets").glob("*.toml"))
     tables = {path.stem: dict(_flat(tomllib.loads(path.read_text()))) for path in paths}
-    defaults = {f"{section.name}.{key.name}": key.default for section in sections() for key in section.keys}
+    defaults = {f"{section.name}.{key.name}": key.default for section in describe_sections() for key in section.keys}
     given = {key for table in tables.values() for key in table}
     stages = sorted(key for key in given if key.startswith("stages."))
     keys = [*(key for key in defaults if key in given), *stages]
@@ -109,7 +109,7 @@ def _command(name: str, command: click.Command) -> str:
 
 
 def _section(section: "Section") -> str:
-    from curate.recipes.text import toml_value
+    from curate.recipes.toml_writer import toml_value
 
     rows = (
         (

@@ -9,11 +9,11 @@ from typing import Literal
 from cast import Cast, free_ports
 
 from train.errors import ControllerUnreachable, RunError
-from train.swarm.calls import NodeStatus, Status
 from train.swarm.folder import SwarmFolder
+from train.swarm.messages import NodeStatus, Status
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite, read_invite
-from train.swarm.signed import public_of, read_key
+from train.swarm.signatures import public_of, read_key
 
 _START_SECONDS = 120.0
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from cast import run
 from parts import Swarm
 
-from train.swarm.calls import Status
+from train.swarm.messages import Status
 
 HERE = Path(__file__).parent
 NODES = {"ann": "", "quentin": "quantised", "greta": "greedy", "drew": "dropping"}  # the name, and how it cheats

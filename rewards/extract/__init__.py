@@ -5,6 +5,6 @@ thought    leave out what the model only thought
 fences     read the fenced blocks of a text
 """
 
-from rewards.extract.program import PYTHON_ONLY, check_languages, languages_for, program_in, submission_in
+from rewards.extract.program import PYTHON_ONLY, check_languages, extract_program, extract_submission, languages_for
 
-__all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "program_in", "submission_in"]
+__all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "extract_program", "extract_submission"]

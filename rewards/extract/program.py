@@ -1,11 +1,11 @@
 """The program in a model's answer.
 
-What the model only thought is ignored (see thought.py). Of the fenced blocks in the answer (see fences.py), the program
-is the last one that names an allowed language or, if there is none, the last one without a language, which is taken for
-Python. Only Python is allowed, unless the caller says more; blocks in other languages are not programs. Two kinds of
-blocks are passed over if there is another one, so that an example below a program does not hide it: interactive
-sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples and notes, which define nothing and call
-nothing outside comments and strings.
+What the model only thought is ignored (see thinking.py). Of the fenced blocks in the answer (see code_blocks.py), the
+program is the last one that names an allowed language or, if there is none, the last one without a language, which is
+taken for Python. Only Python is allowed, unless the caller says more; blocks in other languages are not programs. Two
+kinds of blocks are passed over if there is another one, so that an example below a program does not hide it:
+interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples and notes, which define nothing
+and call nothing outside comments and strings.
 
 The choice does not depend on what the programs do. If an answer contains several programs, the last one is judged, as a
 reader would take it, even if it is wrong or does not compile. An unclosed block is the beginning of a program, not a
@@ -14,11 +14,11 @@ program.
 
 import re
 
-from rewards.extract.fences import CPP, PYTHON, blocks
-from rewards.extract.thought import without_thoughts
+from rewards.extract.code_blocks import CPP, PYTHON, parse_code_blocks
+from rewards.extract.thinking import strip_thinking
 from sandbox import Program, Suite, languages
 
-__all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "program_in", "submission_in"]
+__all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "extract_program", "extract_submission"]
 
 PYTHON_ONLY = (PYTHON,)
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
@@ -34,18 +34,18 @@ _DEFINES_OR_CALLS = {
 }
 
 
-def program_in(answer: str) -> str | None:
+def extract_program(answer: str) -> str | None:
     """Return the source of the Python program in an answer, or None if there is none. Takes linear time on any text."""
-    program = submission_in(answer)
+    program = extract_submission(answer)
     return program.source if program is not None else None
 
 
-def submission_in(answer: str, allowed: tuple[str, ...] = PYTHON_ONLY) -> Program | None:
+def extract_submission(answer: str, allowed: tuple[str, ...] = PYTHON_ONLY) -> Program | None:
     """Return the program in an answer, or None if there is none. Takes linear time on any text.
 
     allowed   the languages that a program may be written in: "python", "cpp". The label of its fence says which it is
     """
-    text = without_thoughts(answer, lambda text: any(map(_is_program, _candidates(text, allowed))))
+    text = strip_thinking(answer, lambda text: any(map(_is_program, _candidates(text, allowed))))
     if text is None:
         return None
     candidates = _candidates(text, allowed)
@@ -75,7 +75,7 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
 def _candidates(text: str, allowed: tuple[str, ...]) -> list[Program]:
     """Return the blocks that may be a program: those that name their language, then those without a name, each from
     last to first."""
-    last_first = sorted(reversed(blocks(text)), key=lambda block: not block.language)
+    last_first = sorted(reversed(parse_code_blocks(text)), key=lambda block: not block.language)
     candidates = ((block.language or PYTHON, block.source) for block in last_first)
     return [Program(source, language) for language, source in candidates if language in allowed]
 

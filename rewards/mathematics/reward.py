@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
+from rewards.argument_checks import check_int
 from rewards.errors import CheckerLost
-from rewards.extract.thought import without_thoughts
+from rewards.extract.thinking import strip_thinking
 from rewards.format import ANSWER_BEGIN, ANSWER_END
-from rewards.mathematics.processes import Comparer, Comparison
-from rewards.parameters import check_whole
+from rewards.mathematics.answer_comparer import AnswerComparer, ComparisonResult
 from rewards.reward import (
     ACCEPTED,
     CHECKER_FAILED,
@@ -28,31 +28,31 @@ from rewards.reward import (
     TIME_LIMIT,
     TRUNCATED,
     WRONG_ANSWER,
-    Answer,
+    Completion,
     Reward,
     Task,
 )
 from sandbox import machine
-from sandbox.concurrency.once import Once
+from sandbox.concurrency.single_flight import SingleFlightCache
 from sandbox.extras import install_command
 
-__all__ = ["MathAnswer", "final_answer"]
+__all__ = ["MathReward", "extract_final_answer"]
 
 _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
 _BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
 _MATH_SIGNS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
-_LONGEST_ANSWER = 4096  # characters; no expected answer is longer
+_MAX_ANSWER = 4096  # characters; no expected answer is longer
 _REMEMBERED = 10_000
 _REWARDS = {
-    Comparison.RIGHT: Reward(1.0, ACCEPTED),
-    Comparison.WRONG: Reward(0.0, WRONG_ANSWER),
-    Comparison.TOO_SLOW: Reward(0.0, TIME_LIMIT),
-    Comparison.UNREADABLE: Reward(None, TESTS_FAILED, detail="the expected answer cannot be read"),
+    ComparisonResult.RIGHT: Reward(1.0, ACCEPTED),
+    ComparisonResult.WRONG: Reward(0.0, WRONG_ANSWER),
+    ComparisonResult.TOO_SLOW: Reward(0.0, TIME_LIMIT),
+    ComparisonResult.UNREADABLE: Reward(None, TESTS_FAILED, detail="the expected answer cannot be read"),
 }
 
 
-class MathAnswer:
+class MathReward:
     """Compares answers in processes of its own. Use it as a context manager, or call close().
 
     processes   the most processes; by default one for each processor that this process may keep busy
@@ -63,13 +63,13 @@ class MathAnswer:
 
     def __init__(self, processes: int | None = None) -> None:
         if processes is not None:
-            check_whole("processes", processes)
+            check_int("processes", processes)
         if find_spec("math_verify") is None:
             raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; type: {install_command('math')}")
-        self._comparer = Comparer(processes or machine.processors())
-        self._compared: Once[Reward] = Once(_REMEMBERED)
+        self._comparer = AnswerComparer(processes or machine.processors())
+        self._compared: SingleFlightCache[Reward] = SingleFlightCache(_REMEMBERED)
 
-    def __call__(self, answer: Answer, task: Task) -> Reward:
+    def __call__(self, answer: Completion, task: Task) -> Reward:
         begun = time.perf_counter()
         reward = self._score(answer, task)
         return replace(reward, seconds=time.perf_counter() - begun)
@@ -85,13 +85,13 @@ class MathAnswer:
     ) -> None:
         self.close()
 
-    def _score(self, answer: Answer, task: Task) -> Reward:
+    def _score(self, answer: Completion, task: Task) -> Reward:
         if not task.expected.strip():
             raise ValueError("a reward for mathematics needs an expected answer; this task has none")
-        given = final_answer(answer.text)
+        given = extract_final_answer(answer.text)
         if given is None:
             return Reward(0.0, TRUNCATED if answer.truncated else NO_ANSWER)
-        if len(given) > _LONGEST_ANSWER:
+        if len(given) > _MAX_ANSWER:
             return Reward(0.0, WRONG_ANSWER)
         expected = _bare(task.expected)
         return self._compared.get((expected, given), lambda: self._compare(expected, given), _is_known)
@@ -107,9 +107,9 @@ def _is_known(reward: Reward) -> bool:
     return reward.value is not None
 
 
-def final_answer(text: str) -> str | None:
+def extract_final_answer(text: str) -> str | None:
     """Return the LaTeX of the final answer, or None if there is no answer. Takes linear time on any text."""
-    text_without_thoughts = without_thoughts(text, lambda part: _last_answer(part) is not None)
+    text_without_thoughts = strip_thinking(text, lambda part: _last_answer(part) is not None)
     return None if text_without_thoughts is None else _last_answer(text_without_thoughts)
 
 

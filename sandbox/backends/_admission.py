@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from typing import Generic, TypeVar
 
-from sandbox.concurrency.cancellation import Cancellation
+from sandbox.concurrency.cancellation import CancelToken
 
 Slot = TypeVar("Slot")
 
@@ -19,7 +19,7 @@ class _Waiter(Generic[Slot]):
         self.decided = threading.Event()
 
 
-class Admission(Generic[Slot]):
+class SlotAllocator(Generic[Slot]):
     """Lets requests in, each with a slot of its own.
 
     slots       the slots, each of which is given to one request at a time
@@ -34,7 +34,7 @@ class Admission(Generic[Slot]):
         self._waiting: deque[_Waiter[Slot]] = deque()
         self._lock = threading.Lock()
 
-    def enter(self, memory_mb: int, cancellation: Cancellation | None = None, timeout: float | None = None) -> Slot:
+    def acquire(self, memory_mb: int, cancellation: CancelToken | None = None, timeout: float | None = None) -> Slot:
         """Wait for a slot and take it. Raises Cancelled, and TimeoutError after `timeout` seconds."""
         with self._lock:
             if not self._waiting and self._fits(memory_mb):
@@ -45,7 +45,7 @@ class Admission(Generic[Slot]):
             if cancellation is None:
                 waiter.decided.wait(timeout)
             else:
-                with cancellation.calling(waiter.decided.set):
+                with cancellation.on_cancel(waiter.decided.set):
                     waiter.decided.wait(timeout)
             with self._lock:
                 if waiter.slot is not None:
@@ -57,7 +57,7 @@ class Admission(Generic[Slot]):
             self._withdraw(waiter)
             raise
 
-    def leave(self, slot: Slot, memory_mb: int) -> None:
+    def release(self, slot: Slot, memory_mb: int) -> None:
         """Give back a slot, and as much memory as was taken with it."""
         with self._lock:
             self._free.append(slot)
@@ -83,4 +83,4 @@ class Admission(Generic[Slot]):
                 self._waiting.remove(waiter)
                 self._let_in()  # it may have been in the way of others
                 return
-        self.leave(waiter.slot, waiter.memory_mb)
+        self.release(waiter.slot, waiter.memory_mb)

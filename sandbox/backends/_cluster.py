@@ -54,7 +54,7 @@ class ClusterLost(SandboxError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeInfo:
     """A node that can be used.
 
     name         for people
@@ -65,7 +65,7 @@ class Place:
     processors: int
 
 
-class Supervisor(Protocol):
+class SupervisorHandle(Protocol):
     """The caller's side of a supervisor. If a future raises anything but BackendUnavailable, the supervisor is lost.
 
     ready   completes with the number of its workers and the layers that isolate their runs; see
@@ -92,18 +92,18 @@ class Cluster(Protocol):
 
     name: str
 
-    def nodes(self) -> Mapping[str, Place]:
+    def nodes(self) -> Mapping[str, NodeInfo]:
         """Return the nodes that are alive: id -> place."""
 
-    def begin(self, id: str, place: Place) -> Supervisor:
+    def start_supervisor(self, id: str, place: NodeInfo) -> SupervisorHandle:
         """Start a supervisor on a node and return the caller's side of it."""
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Give up the connection to the cluster."""
 
 
 @dataclass(eq=False, slots=True)
-class _Submission:
+class _PendingRequest:
     """A request that somebody waits for.
 
     lost_on   ids of the nodes that were lost while they had it, or that could not carry it out
@@ -135,12 +135,12 @@ class _Node:
     """
 
     id: str
-    place: Place
-    supervisor: Supervisor | None = None
+    place: NodeInfo
+    supervisor: SupervisorHandle | None = None
     workers: int = 0
     layers: dict[str, str] = field(default_factory=dict)
     starting_seconds: float = 0
-    open: dict[int, tuple[_Submission, int]] = field(default_factory=dict)
+    open: dict[int, tuple[_PendingRequest, int]] = field(default_factory=dict)
     bytes: int = 0
     calls: int = 0
     recalled: int = 0
@@ -161,7 +161,7 @@ class _Node:
         return len(self.open) / self.workers
 
 
-class Dispatcher:
+class ClusterScheduler:
     """Has the nodes of a cluster answer requests. Closing it also gives up the connection to the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -170,9 +170,9 @@ class Dispatcher:
         self._cluster = cluster
         self._events: queue.SimpleQueue[tuple[Callable[..., object], tuple[Any, ...]]] = queue.SimpleQueue()
         self._errands: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()  # None: the last
-        self._waiting: deque[_Submission] = deque()
+        self._waiting: deque[_PendingRequest] = deque()
         self._numbers = itertools.count()
-        self._alive: Mapping[str, Place] | None = None  # None: we do not know yet
+        self._alive: Mapping[str, NodeInfo] | None = None  # None: we do not know yet
         self._nodes: dict[str, _Node] = {}
         self._losses: Counter[str] = Counter()  # of a node's supervisors since it last answered
         self._refused: dict[str, tuple[str, float]] = {}  # nodes that are not used: id -> reason, and until when
@@ -181,7 +181,7 @@ class Dispatcher:
         self._settled = threading.Event()
         self._lock = threading.Lock()
         self._over: SandboxError | None = None  # why nothing is done any more
-        self._clerk = threading.Thread(target=self._run_errands, daemon=True, name="sandbox-clerk")
+        self._clerk = threading.Thread(target=self._run_background_calls, daemon=True, name="sandbox-clerk")
         self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-dispatcher")
         atexit.register(self.close)  # from now on, so that it comes before what the cluster's library does at exit
         self._clerk.start()
@@ -199,7 +199,7 @@ class Dispatcher:
             raise BackendUnavailable(f"{self._cluster.name} has no node that can be used: {reasons}")
 
     @property
-    def ahead(self) -> int:
+    def max_in_flight(self) -> int:
         """The number of requests that the nodes and the queue before them should hold."""
         return max(1, 3 * self.workers)
 
@@ -217,7 +217,7 @@ class Dispatcher:
 
     def submit(self, request: Request[Answer]) -> "Future[Answer]":
         """Queue a request; return a future of its answer, to be cancelled once nobody waits for it. Never raises."""
-        submission = _Submission(request)
+        submission = _PendingRequest(request)
         with self._lock:
             over = self._over
             if not over:
@@ -245,23 +245,23 @@ class Dispatcher:
     def _run(self) -> None:
         try:
             while not self._over:
-                self._take_in()
-                self._look_at_the_clock()
-                self._hand_out()
-                self._level()
-                self._listen()
+                self._process_events()
+                self._check_timeouts()
+                self._dispatch()
+                self._rebalance()
+                self._open_polls()
         except Exception as error:
             log.exception("the dispatcher of a cluster failed")
             self.stop(ClusterLost(f"the dispatcher failed: {error!r}"))
-        self._gather()
+        self._drain_events()
         self._waiting.extend(submission for node in self._nodes.values() for submission, _ in node.open.values())
         assert self._over is not None
         self._fail_waiting(self._over)
         self._settled.set()
-        self._say_goodbye()
+        self._shut_down_nodes()
         atexit.unregister(self.close)
 
-    def _take_in(self) -> None:
+    def _process_events(self) -> None:
         """Handle the events that are there, waiting at most a second for the first one."""
         with contextlib.suppress(queue.Empty):
             for number in itertools.count():
@@ -270,7 +270,7 @@ class Dispatcher:
                 if number >= _EVENTS:
                     break
 
-    def _gather(self) -> None:
+    def _drain_events(self) -> None:
         """Take the requests out of the remaining events, which nobody will handle."""
         with contextlib.suppress(queue.Empty):
             while True:
@@ -278,17 +278,17 @@ class Dispatcher:
                 if handle == self._submitted:
                     handle(*arguments)
 
-    def _submitted(self, submission: _Submission) -> None:
+    def _submitted(self, submission: _PendingRequest) -> None:
         self._waiting.append(submission)
 
-    def _look_at_the_clock(self) -> None:
+    def _check_timeouts(self) -> None:
         now = time.monotonic()
         seconds = min(now - self._looked, 2)  # no more: this process may have been stopped and continued
         self._looked = now
         for node in [node for node in self._nodes.values() if not node.workers]:
             node.starting_seconds += seconds
             if node.starting_seconds > _START_SECONDS:
-                self._lose(node, f"its supervisor was not ready after {_START_SECONDS} s")
+                self._drop_node(node, f"its supervisor was not ready after {_START_SECONDS} s")
         self._silent_seconds += seconds
         if self._silent_seconds > _SILENCE_SECONDS:
             self.stop(
@@ -304,13 +304,13 @@ class Dispatcher:
             if all(id in ready or id in self._refused for id in self._alive):
                 self._settled.set()
 
-    def _seen(self, alive: Mapping[str, Place]) -> None:
+    def _seen(self, alive: Mapping[str, NodeInfo]) -> None:
         """Compare the nodes that we use with those that the cluster says are alive."""
         self._silent_seconds = 0
         self._alive = alive
         self._refused = {id: refusal for id, refusal in self._refused.items() if id in alive}
         for node in [node for id, node in self._nodes.items() if id not in alive]:
-            self._lose(node, "it left the cluster")
+            self._drop_node(node, "it left the cluster")
         for id, place in alive.items():
             if id not in self._nodes and self._refused.get(id, ("", 0))[1] < time.monotonic():
                 self._nodes[id] = node = _Node(id, place)
@@ -324,7 +324,7 @@ class Dispatcher:
             node.workers, node.layers = future.result()
             self._count()
         else:
-            self._lose(node, str(error), again=not isinstance(error, BackendUnavailable))
+            self._drop_node(node, str(error), again=not isinstance(error, BackendUnavailable))
 
     def _answered(self, node: _Node, recalled: int, future: "Future[bytes]") -> None:
         if node.gone:
@@ -333,7 +333,7 @@ class Dispatcher:
         node.recalled -= recalled
         error = future.exception()
         if error is not None:
-            self._lose(node, str(error))
+            self._drop_node(node, str(error))
             return
         for number, answer in unpack(future.result()):
             submission, size = node.open.pop(number)
@@ -348,9 +348,9 @@ class Dispatcher:
                 self._losses.pop(node.id, None)
                 submission.answer(answer)
         if node.failures >= _FAILURES:
-            self._lose(node, f"it failed {node.failures} times in a row")
+            self._drop_node(node, f"it failed {node.failures} times in a row")
 
-    def _lose(self, node: _Node, why: str, *, again: bool = True) -> None:
+    def _drop_node(self, node: _Node, why: str, *, again: bool = True) -> None:
         """Stop using a node. If it is still in the cluster, a supervisor is started there again, but only after a rest
         if several were lost in a row. With again=False the node is never used again.
         """
@@ -371,7 +371,7 @@ class Dispatcher:
         if node.supervisor is not None:
             self._errands.put(node.supervisor.kill)
 
-    def _retry(self, submission: _Submission, node: _Node, error: SandboxError) -> None:
+    def _retry(self, submission: _PendingRequest, node: _Node, error: SandboxError) -> None:
         """Give the request to another node, or answer it with the error if it has been tried often enough."""
         submission.lost_on.append(node.id)
         if len(submission.lost_on) < _ATTEMPTS:
@@ -382,7 +382,7 @@ class Dispatcher:
     def _count(self) -> None:
         self.workers = sum(node.workers for node in self._nodes.values())
 
-    def _hand_out(self) -> None:
+    def _dispatch(self) -> None:
         """Give each node that has room an equal share of the waiting requests, beginning with the least busy node."""
         if not self._waiting:
             return
@@ -392,13 +392,13 @@ class Dispatcher:
             if batch:
                 self._hand(node, batch)
 
-    def _next_for(self, node: _Node, count: int) -> list[_Submission]:
+    def _next_for(self, node: _Node, count: int) -> list[_PendingRequest]:
         """Take requests for a node from the front of the queue.
 
         A request that was lost on this node is taken only if there is no other node for it.
         """
-        taken: list[_Submission] = []
-        passed: list[_Submission] = []
+        taken: list[_PendingRequest] = []
+        passed: list[_PendingRequest] = []
         while self._waiting and len(taken) < count:
             submission = self._waiting.popleft()
             if submission.future.cancelled():
@@ -413,12 +413,12 @@ class Dispatcher:
     def _ready(self) -> set[str]:
         return {node.id for node in self._nodes.values() if node.workers}
 
-    def _hand(self, node: _Node, batch: list[_Submission]) -> None:
+    def _hand(self, node: _Node, batch: list[_PendingRequest]) -> None:
         numbered = {next(self._numbers): submission for submission in batch}
         try:
             message, sizes = pack(((number, item.request) for number, item in numbered.items()), _MESSAGE_BYTES)
         except Exception:
-            self._sort_out(batch)
+            self._fail_unpicklable(batch)
             return
         for (number, submission), size in zip(numbered.items(), sizes, strict=False):
             node.open[number] = submission, size
@@ -426,7 +426,7 @@ class Dispatcher:
         self._waiting.extendleft(reversed(batch[len(sizes) :]))
         self._call(node, message)
 
-    def _sort_out(self, batch: list[_Submission]) -> None:
+    def _fail_unpicklable(self, batch: list[_PendingRequest]) -> None:
         """Answer each request that cannot be pickled with the error that pickling raises; the others keep waiting."""
         for submission in reversed(batch):
             try:
@@ -436,7 +436,7 @@ class Dispatcher:
             else:
                 self._waiting.appendleft(submission)
 
-    def _level(self) -> None:
+    def _rebalance(self) -> None:
         """Ask nodes to give back requests that they have not begun, for idle workers of other nodes."""
         nodes = [node for node in self._nodes.values() if node.workers]
         idle = sum(max(0, node.workers - len(node.open)) - node.recalled for node in nodes)
@@ -448,7 +448,7 @@ class Dispatcher:
                 self._call(node, b"", give_back=surplus)
                 idle -= surplus
 
-    def _listen(self) -> None:
+    def _open_polls(self) -> None:
         """Open a call at each node that has requests and no call: only calls bring answers back."""
         for node in list(self._nodes.values()):
             if node.open and not node.calls:
@@ -461,7 +461,7 @@ class Dispatcher:
         try:
             future = node.supervisor.exchange(message, give_back)
         except Exception as error:
-            self._lose(node, str(error))
+            self._drop_node(node, str(error))
         else:
             self._when_done(future, self._answered, node, give_back)
 
@@ -472,20 +472,20 @@ class Dispatcher:
         while self._waiting:
             self._waiting.popleft().answer(type(why)(*why.args))
 
-    def _say_goodbye(self) -> None:
+    def _shut_down_nodes(self) -> None:
         """End the workers of all nodes. Those that do not answer end with our connection, or with this process."""
         supervisors = [node.supervisor for node in self._nodes.values() if node.supervisor is not None]
         with contextlib.suppress(Exception):
             futures.wait([supervisor.close() for supervisor in supervisors], timeout=_GOODBYE_SECONDS)
         for supervisor in supervisors:
             self._errands.put(supervisor.kill)
-        self._errands.put(self._cluster.leave)
+        self._errands.put(self._cluster.disconnect)
         self._errands.put(None)
         self._clerk.join(_GOODBYE_SECONDS)
 
     # The clerk's thread.
 
-    def _run_errands(self) -> None:
+    def _run_background_calls(self) -> None:
         while True:
             if not self._over:
                 with contextlib.suppress(Exception):  # the dispatcher notices the silence
@@ -503,7 +503,7 @@ class Dispatcher:
 
     def _begin(self, node: _Node) -> None:
         try:
-            node.supervisor = self._cluster.begin(node.id, node.place)
+            node.supervisor = self._cluster.start_supervisor(node.id, node.place)
         except Exception as error:
             ready: Future[Any] = Future()
             ready.set_exception(error)

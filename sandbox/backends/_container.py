@@ -59,7 +59,13 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
 def _calls() -> str:
     """Return the seccomp profile: the calls that programs may make, always or under conditions, and those that their
     worker needs to shut them in. The filter that programs get, with all its conditions, applies in addition."""
-    allowed = {*system_calls.ALLOWED, *system_calls.IDLE, *system_calls.OURS, *seccomp.CONDITIONAL, *_OF_WORKERS}
+    allowed = {
+        *system_calls.ALLOWED,
+        *system_calls.NO_OP,
+        *system_calls.ZYGOTE_ONLY,
+        *seccomp.CONDITIONAL,
+        *_OF_WORKERS,
+    }
     sockets = {"socket", "socketpair"}
     is_unix = [{"index": 0, "value": _AF_UNIX, "op": "SCMP_CMP_EQ"}]
     return json.dumps(
@@ -70,7 +76,7 @@ def _calls() -> str:
                 {"names": sorted(allowed - sockets), "action": "SCMP_ACT_ALLOW"},
                 {"names": sorted(sockets), "args": is_unix, "action": "SCMP_ACT_ALLOW"},
                 {"names": sorted(sockets), "args": [{**is_unix[0], "op": "SCMP_CMP_NE"}], **_REFUSED},
-                {"names": sorted(system_calls.REFUSED - _OF_WORKERS), **_REFUSED},
+                {"names": sorted(system_calls.DENIED - _OF_WORKERS), **_REFUSED},
                 # Engines that do not know defaultErrnoRet say EPERM, at which libc does not fall back on clone.
                 {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": errno.ENOSYS},
             ],

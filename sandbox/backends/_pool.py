@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from sandbox import maxima
-from sandbox.backends._admission import Admission
-from sandbox.concurrency.cancellation import Cancellation
-from sandbox.concurrency.completed import answered
-from sandbox.errors import BackendUnavailable, CannotIsolate, ExecutionLost, KilledFromOutside, SandboxError
-from sandbox.jail.configuration import NAMESPACES, NONE, WALLS
+from sandbox import limit_bounds
+from sandbox.backends._admission import SlotAllocator
+from sandbox.concurrency.cancellation import CancelToken
+from sandbox.concurrency.thread_map import map_results
+from sandbox.errors import BackendUnavailable, CannotIsolate, ExecutionLost, KilledExternally, SandboxError
+from sandbox.jail.worker_config import NAMESPACES, NONE, WALLS
 from sandbox.request import Answer, Request
 
 log = logging.getLogger(__name__)
@@ -24,25 +24,25 @@ _ATTEMPTS = 3  # attempts at a request whose worker dies
 _GOODBYE_SECONDS = 10
 
 
-class Worker(Protocol):
+class WorkerHandle(Protocol):
     """A worker process that is ready for requests."""
 
     layers: dict[str, str]
 
-    def ask(self, request: Request[Answer]) -> Answer | Exception:
+    def execute(self, request: Request[Answer]) -> Answer | Exception:
         """Send a request and wait for its answer. An error that the worker answers is returned, not raised.
 
         Raises EOFError or ConnectionError if the worker is gone, and ValueError or TypeError for a request that
         cannot be sent.
         """
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """Return what the worker wrote to stderr before it ended, for people to read."""
 
-    def hang_up(self) -> None:
+    def abort(self) -> None:
         """Make the worker abandon its request and end. May be called while another thread waits for its answer."""
 
-    def end(self) -> None:
+    def join(self) -> None:
         """Wait until the worker has ended, and remove what it may have left behind."""
 
 
@@ -56,7 +56,7 @@ class WorkerLost(Exception):
 
 # Starts a worker. The arguments: the level of isolation, and why there is no stronger one ("" if there is).
 # Raises BackendUnavailable, among them CannotIsolate, or WorkerLost.
-Start = Callable[[str, str], Worker]
+Start = Callable[[str, str], WorkerHandle]
 
 
 class Pool:
@@ -75,8 +75,8 @@ class Pool:
         self.workers = workers
         self._owner = os.getpid()
         slots = [_Slot(start) for _ in range(workers)]
-        self._maxima = maxima.Maxima(maxima.of_machine(memory_mb))
-        self._admission = Admission(slots, memory_mb)
+        self._maxima = limit_bounds.LimitClamp(limit_bounds.machine_limits(memory_mb))
+        self._admission = SlotAllocator(slots, memory_mb)
         self._end = weakref.finalize(self, _close, slots, self._admission, self._owner)
         try:
             self.layers: dict[str, str] = self._start_first(slots[-1], levels or _levels(isolation))
@@ -108,7 +108,7 @@ class Pool:
             ' expected outputs, say isolation="best-effort" (--isolation best-effort)'
         )
 
-    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
         """Wait for a free worker and return its answer; see Backend.ask."""
         if os.getpid() != self._owner:
             raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
@@ -116,18 +116,18 @@ class Pool:
             raise SandboxError("this Sandbox is closed")
         request = self._maxima.bounded(request)
         memory_mb = request.memory_mb
-        slot = self._admission.enter(memory_mb, cancellation)
+        slot = self._admission.acquire(memory_mb, cancellation)
         try:
-            answer = slot.ask(request) if cancellation is None else slot.ask_unless(cancellation, request)
+            answer = slot.execute(request) if cancellation is None else slot.execute_cancellable(cancellation, request)
         finally:
-            self._admission.leave(slot, memory_mb)
+            self._admission.release(slot, memory_mb)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
         """Yield the index and the answer of each request as they finish; see Backend.ask_many."""
-        return answered(self.ask, requests, threads=self.workers)
+        return map_results(self.execute, requests, threads=self.workers)
 
     def close(self) -> None:
         """End all workers; see Backend.close."""
@@ -142,7 +142,7 @@ class _Slot:
         self.refused = ""
         self._start = start
         self._stopped = self._abandoned = False
-        self._worker: Worker | None = None
+        self._worker: WorkerHandle | None = None
 
     def start(self) -> dict[str, str]:
         """Start the worker and return the layers that isolate its runs: name -> how. Raises BackendUnavailable."""
@@ -157,11 +157,11 @@ class _Slot:
                 return self._worker.layers
         raise BackendUnavailable(f"{_ATTEMPTS} sandbox workers ended while they started: {words}")
 
-    def ask_unless(self, cancellation: Cancellation, request: Request[Answer]) -> Answer | Exception:
+    def execute_cancellable(self, cancellation: CancelToken, request: Request[Answer]) -> Answer | Exception:
         """Do the same as ask, but raise Cancelled if the caller cancels. The slot then gets another worker."""
         try:
-            with cancellation.calling(self._abandon):
-                return self.ask(request)
+            with cancellation.on_cancel(self._abandon):
+                return self.execute(request)
         except SandboxError:
             cancellation.check()
             raise
@@ -177,9 +177,9 @@ class _Slot:
         self._abandoned = True
         if (worker := self._worker) is not None:
             with contextlib.suppress(OSError):
-                worker.hang_up()
+                worker.abort()
 
-    def ask(self, request: Request[Answer]) -> Answer | Exception:
+    def execute(self, request: Request[Answer]) -> Answer | Exception:
         """Return the worker's answer, asking another worker if this one dies. Raises SandboxError."""
         words = ""
         repeated = False
@@ -189,15 +189,15 @@ class _Slot:
             assert self._worker is not None
             try:
                 self._check_open()
-                answer = self._worker.ask(request)
+                answer = self._worker.execute(request)
                 if isinstance(answer, ExecutionLost):  # a program may have damaged it
                     self.end()
-                if isinstance(answer, KilledFromOutside) and not repeated:
+                if isinstance(answer, KilledExternally) and not repeated:
                     repeated = True
                     continue
                 return answer
             except (EOFError, ConnectionError):
-                words = self._worker.last_words()
+                words = self._worker.stderr_tail()
                 self.end()
             except BaseException:  # interrupted: the answer may still come, and would be taken for the next one
                 self.end()
@@ -209,7 +209,7 @@ class _Slot:
         self._stopped = True
         if (worker := self._worker) is not None:
             with contextlib.suppress(OSError):
-                worker.hang_up()
+                worker.abort()
 
     def _check_open(self) -> None:
         if self._stopped:
@@ -220,10 +220,10 @@ class _Slot:
     def end(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            worker.end()
+            worker.join()
 
 
-def _close(slots: list[_Slot], admission: Admission[_Slot], owner: int) -> None:
+def _close(slots: list[_Slot], admission: SlotAllocator[_Slot], owner: int) -> None:
     """End all workers. Those that are at work give up, and the threads that wait for them get a SandboxError."""
     if os.getpid() != owner:
         return  # a fork of the owner that ends: the workers do not belong to it
@@ -232,9 +232,9 @@ def _close(slots: list[_Slot], admission: Admission[_Slot], owner: int) -> None:
     idle: list[_Slot] = []
     while len(idle) < len(slots):
         try:
-            idle.append(admission.enter(0, timeout=_GOODBYE_SECONDS))
+            idle.append(admission.acquire(0, timeout=_GOODBYE_SECONDS))
         except TimeoutError:
             break
         idle[-1].end()
     for slot in idle:
-        admission.leave(slot, 0)  # for threads that still wait for one: they are told
+        admission.release(slot, 0)  # for threads that still wait for one: they are told

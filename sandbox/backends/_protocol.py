@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from sandbox.concurrency.cancellation import Cancellation
+from sandbox.concurrency.cancellation import CancelToken
 from sandbox.packages import Package
 from sandbox.request import Answer, Request
 
@@ -32,7 +32,7 @@ class Backend(Protocol):
     def packages(self) -> tuple[Package, ...]:
         """The packages that were asked for, and those that they need."""
 
-    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
         """Wait for a free worker, have it carry out the request, and return the answer.
 
         cancellation   once it is cancelled, the program is killed, its worker serves others, and Cancelled is raised
@@ -41,7 +41,7 @@ class Backend(Protocol):
         TypeError if the request itself is wrong.
         """
 
-    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
         """Yield the index of each request and its answer, or the exception that `ask` would raise, as they finish.
 
         The requests are read in the thread that consumes the answers, and only a little ahead of the workers, so

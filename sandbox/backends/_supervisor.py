@@ -29,7 +29,7 @@ _LINGER_SECONDS = 0.1  # how long a call waits for more answers while the worker
 _REPLY_BYTES = 8 << 20  # size of the answers that travel together; a single one may be larger
 
 # Verdicts do not depend on these parts, so nodes may have other versions of them.
-_NOT_JUDGING = {"commands", "conformance.py", "image", "options.py", "record.py", "service"}
+_NOT_JUDGING = {"commands", "conformance.py", "image", "options.py", "judge_record.py", "service"}
 
 Content = TypeVar("Content")
 Numbered = tuple[int, Content]  # a request or an answer, with the number by which its sender knows it
@@ -76,7 +76,7 @@ def unpack(message: bytes) -> list[Numbered[Any]]:
     return items
 
 
-class Supervisor:
+class NodeSupervisor:
     """The workers of one node, and the queues before and behind them."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class Supervisor:
         while True:
             number, request = self._requests.get()
             try:
-                answer = box.ask(request)
+                answer = box.execute(request)
             except Exception as error:
                 answer = error
             with self._changed:

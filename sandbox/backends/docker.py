@@ -21,12 +21,12 @@ from sandbox.backends._container import PROCESSES, host_config
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
-from sandbox.jail import leftovers
-from sandbox.jail.configuration import Configuration
+from sandbox.jail import stale_resources
+from sandbox.jail.channel import Channel
 from sandbox.jail.packages import Packages
-from sandbox.jail.wire import Channel
-from sandbox.jail.worker import BEAT
-from sandbox.packages import Installed, Package, check, from_description, in_jail
+from sandbox.jail.worker import HEARTBEAT
+from sandbox.jail.worker_config import WorkerConfig
+from sandbox.packages import InstalledPackage, Package, check, for_jail, parse_description
 from sandbox.request import Answer, Request
 
 try:
@@ -84,7 +84,7 @@ class Backend(Pool):
             raise BackendUnavailable(str(error)) from error
         installed = self._engine.installed(packages)
         self.packages = tuple(each.package for each in installed)
-        start = partial(_Worker, self._engine, seed, in_jail(installed, images.NUMPY))
+        start = partial(_ContainerWorker, self._engine, seed, for_jail(installed, images.NUMPY))
         number = workers or self._engine.processors
         super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
@@ -119,7 +119,7 @@ class _Engine:
 
     def __init__(self, image: str, silence_seconds: float) -> None:
         self.silence_seconds = silence_seconds
-        self._owner = leftovers.own_name()
+        self._owner = stale_resources.owner_tag()
         self._machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         with _engine_errors():
             where = docker.utils.kwargs_from_env()
@@ -142,7 +142,7 @@ class _Engine:
         labels = found["Config"].get("Labels") or {}
         self._installed: str = labels.get(images.PACKAGES_LABEL) or "[]"
         if labels.get(images.LABEL) != images.fingerprint():
-            requested = [each.package.name for each in from_description(self._installed, "", ())]
+            requested = [each.package.name for each in parse_description(self._installed, "", ())]
             raise BackendUnavailable(
                 f"image {image} holds another version of the sandbox; type: {_build_command(image, requested)}"
             )
@@ -150,11 +150,11 @@ class _Engine:
         identity: str = found["Id"]
         return identity
 
-    def installed(self, words: Sequence[str]) -> tuple[Installed, ...]:
+    def installed(self, words: Sequence[str]) -> tuple[InstalledPackage, ...]:
         """Return the packages of the image, if some are asked for. Raises BackendUnavailable if it lacks one."""
         if not words:
             return ()
-        installed = from_description(self._installed, images.INSTALLED, words)
+        installed = parse_description(self._installed, images.INSTALLED, words)
         there = {each.package.name: each.package.version for each in installed}
         remedy = f"Type: {_build_command(self._image_name, words)}"
         check(words, there, f"the image {self._image_name}", remedy)
@@ -204,7 +204,7 @@ class _Engine:
             containers = self._api.containers(all=True, filters={"label": OWNER})
         for container in containers:
             labels = container["Labels"]
-            abandoned = labels.get(MACHINE) == self._machine and leftovers.is_abandoned(labels[OWNER])
+            abandoned = labels.get(MACHINE) == self._machine and stale_resources.is_stale(labels[OWNER])
             idle = container["State"] in ("created", "exited", "dead")
             if abandoned or (idle and container["Created"] < time() - _FORGOTTEN_SECONDS):
                 self.remove(container["Id"])
@@ -213,7 +213,7 @@ class _Engine:
         self._api.close()
 
 
-class _Worker(Channel):
+class _ContainerWorker(Channel):
     """A container with a worker in it.
 
     packages        the packages of programs
@@ -236,24 +236,24 @@ class _Worker(Channel):
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
-            self.request(Configuration(level, seed, packages, refused=refused, alone=True))
+            self.send_request(WorkerConfig(level, seed, packages, refused=refused, alone=True))
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
             self._socket.settimeout(engine.silence_seconds)
         except (EOFError, ConnectionError) as error:
-            words = self.last_words()
-            self.end()
+            words = self.stderr_tail()
+            self.join()
             raise WorkerLost(words or str(error)) from error
         except BaseException:
-            self.end()
+            self.join()
             raise
         self.layers: dict[str, str] = {
             "container": "an ordinary user without capabilities and network, read-only root, bounds for everything",
             **layers,
         }
 
-    def ask(self, request: Request[Answer]) -> Answer | Exception:
+    def execute(self, request: Request[Answer]) -> Answer | Exception:
         """See Worker.ask. Raises ValueError for a request that no container can hold."""
         needed_mb = _needed_mb(request)
         if needed_mb > self._memory_mb:
@@ -262,8 +262,8 @@ class _Worker(Channel):
             except WorkerLost as error:
                 raise ConnectionError(str(error)) from error
             self._memory_mb = needed_mb
-        self.request(request)
-        return self.receive_answer(request.answer_type)
+        self.send_request(request)
+        return self.receive_response(request.result_type)
 
     def write(self, data: memoryview) -> int:
         try:
@@ -275,7 +275,7 @@ class _Worker(Channel):
         while not self._left:
             stream, length = _HEADER.unpack(self._take(_HEADER.size))
             if stream == _STDERR:
-                self._words = (self._words + self._take(length).replace(BEAT, b""))[-_WORDS:]
+                self._words = (self._words + self._take(length).replace(HEARTBEAT, b""))[-_WORDS:]
             else:
                 self._left = length
         data = self._more(min(len(view), self._left))
@@ -304,16 +304,16 @@ class _Worker(Channel):
         self._words += said.encode()
         return ConnectionError(said)
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return self._words.decode("utf-8", "replace").strip()[-500:]
 
-    def hang_up(self) -> None:
+    def abort(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
 
-    def end(self) -> None:
+    def join(self) -> None:
         if self._stream is not None:
             with contextlib.suppress(OSError):  # it may have hung up itself
-                self.hang_up()
+                self.abort()
             self._socket.close()
             self._stream.close()
         self._engine.remove(self._container)

@@ -16,16 +16,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from sandbox import messages
-from sandbox.backends._outage import VARIABLE, Outage, seconds_from
-from sandbox.concurrency.cancellation import Cancellation
-from sandbox.concurrency.completed import answered
-from sandbox.concurrency.sockets import Sockets
+from sandbox import json_codec
+from sandbox.backends._retry_budget import VARIABLE, RetryBudget, seconds_from
+from sandbox.concurrency.cancellation import CancelToken
+from sandbox.concurrency.sockets import SocketRegistry
+from sandbox.concurrency.thread_map import map_results
 from sandbox.errors import (
     BackendUnavailable,
     ExecutionLost,
-    KilledFromOutside,
-    RefereeFailed,
+    KilledExternally,
+    RefereeError,
     SandboxError,
     error_code,
 )
@@ -42,8 +42,8 @@ except ImportError as error:
 
 _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}
-_FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledFromOutside)}
-_WRONG = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeFailed)}
+_FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)}
+_WRONG = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
 _AHEAD = 2  # requests that ask_many sends beyond the number of workers: a free worker finds its next request there
 _IDLE_CONNECTIONS = 64  # the most that are kept
 _CONNECT_SECONDS = 10
@@ -51,7 +51,7 @@ _QUEUE_SECONDS = 1800  # time that a request may wait at the service before the 
 _FULL_SECONDS = 300  # time for which a full service is asked again
 _SLACK = 21  # a run may take this many times its limits on a busy machine; then the service's sandbox gives up
 _LOOK_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
-_LONGEST_PAUSE = 20  # seconds between repeats, unless the service says otherwise
+_MAX_BACKOFF_SECONDS = 20  # seconds between repeats, unless the service says otherwise
 _DEAD_SECONDS = 60  # time after which a machine that does not answer counts as gone
 _OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
@@ -76,8 +76,8 @@ class Backend:
                    environment variable CURATE_TOKEN
     workers        the most programs of this Sandbox that run at once; by default as many as the service can run
     retry_seconds  time for which requests are repeated, from the first failure on, while the service cannot be reached
-                   or stops: one budget for all requests and all their attempts; see _outage.py. The default is that of
-                   the environment variable CURATE_RETRY_SECONDS, or 60
+                   or stops: one budget for all requests and all their attempts; see _retry_budget.py. The default is
+                   that of the environment variable CURATE_RETRY_SECONDS, or 60
     packages       packages that the service must have, see Sandbox. The service decides which packages there are
 
     Raises BackendUnavailable if no service answers there, or if it does not isolate as asked, and ValueError for a
@@ -108,13 +108,13 @@ class Backend:
         self._owner = os.getpid()
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._retry_seconds = seconds_from(os.environ.get(VARIABLE)) if retry_seconds is None else retry_seconds
-        self._outage = Outage(str(self._url), self._retry_seconds)
+        self._outage = RetryBudget(str(self._url), self._retry_seconds)
         self._closed = threading.Event()
-        self._sockets = Sockets()
+        self._sockets = SocketRegistry()
         self._path = where.path or ""
         self._pool = urllib3.connection_from_url(self._url, maxsize=_IDLE_CONNECTIONS, socket_options=_OPTIONS)
-        self._pool.ConnectionCls = self._sockets.following(self._pool.ConnectionCls)
-        about = self._about(isolation)
+        self._pool.ConnectionCls = self._sockets.tracked_class(self._pool.ConnectionCls)
+        about = self._fetch_health(isolation)
         self.workers: int = workers or about["workers"]
         self._at_once = workers or self.workers + _AHEAD
         self.layers: dict[str, str] = about["layers"]
@@ -123,7 +123,7 @@ class Backend:
         check(packages, {each.name: each.version for each in there}, f"the service at {self._url}", remedy)
         self.packages = tuple(as_requested(each, packages) for each in there) if packages else ()
 
-    def _about(self, isolation: str) -> dict[str, Any]:
+    def _fetch_health(self, isolation: str) -> dict[str, Any]:
         """Return what the service says about itself. Raises BackendUnavailable if it cannot be used."""
         try:
             answer = self._send("GET", "/health", None, _CONNECT_SECONDS)
@@ -147,32 +147,32 @@ class Backend:
             )
         return about
 
-    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
         """See Backend.ask. If the caller cancels, we hang up, and the service then kills the program."""
         if cancellation is None:
-            return self._answer(request, Cancellation())
+            return self._send_with_retries(request, CancelToken())
         try:
-            with self._sockets.interruptible() as interrupt, cancellation.calling(interrupt):
-                return self._answer(request, cancellation)
+            with self._sockets.interruptible() as interrupt, cancellation.on_cancel(interrupt):
+                return self._send_with_retries(request, cancellation)
         except SandboxError:
             cancellation.check()
             raise
 
-    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
         """Yield the index and the answer of each request as they finish; see Backend.ask_many."""
-        return answered(self.ask, requests, threads=self._at_once)
+        return map_results(self.execute, requests, threads=self._at_once)
 
     def close(self) -> None:
         """End all connections; see Backend.close."""
         self._closed.set()
-        self._sockets.hang_up()
+        self._sockets.shutdown_all()
         self._pool.close()
 
-    def _answer(self, request: Request[Answer], cancellation: Cancellation) -> Answer:
+    def _send_with_retries(self, request: Request[Answer], cancellation: CancelToken) -> Answer:
         """Send a request until it is answered, or until repeating it makes no sense. Raises as ask does."""
         path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
-        body = messages.dumps(request)
-        patience_seconds = _patience_seconds(request)
+        body = json_codec.dumps(request)
+        patience_seconds = _response_timeout(request)
         begun = time.monotonic()
         first_failed: float | None = None
         tries = 0
@@ -183,31 +183,31 @@ class Backend:
                 raise SandboxError("this Sandbox is closed")
             cancellation.check()
             tries += 1
-            pause = min(_LONGEST_PAUSE, 0.1 * 2**tries)
+            pause = min(_MAX_BACKOFF_SECONDS, 0.1 * 2**tries)
             try:
                 answer = self._send("POST", path, body, patience_seconds)
             except HTTPError as error:
                 if self._closed.is_set() or cancellation.cancelled:
                     continue  # we have ended the connection ourselves
-                trouble, is_full = _in_words(error), False
+                trouble, is_full = _describe(error), False
             else:
                 if answer.status not in _REPEATED or answer.status == _FULL:
-                    self._outage.note_answer()
+                    self._outage.record_success()
                 if answer.status == 200:
-                    return self._understood(answer, request.answer_type)
-                trouble, is_full = self._trouble(answer), answer.status == _FULL
+                    return self._decode_response(answer, request.result_type)
+                trouble, is_full = self._retry_reason(answer), answer.status == _FULL
                 pause = max(pause, _seconds(answer.headers.get("retry-after", "")))
             now = time.monotonic()
             if is_full:
                 left = begun + _FULL_SECONDS - now
             else:
                 first_failed = now if first_failed is None else first_failed
-                left = min(first_failed + self._retry_seconds - now, self._outage.note_failure(trouble))
+                left = min(first_failed + self._retry_seconds - now, self._outage.record_failure(trouble))
             if left <= 0:
                 raise ExecutionLost(f"the service at {self._url} did not answer, asked {tries} times: {trouble}")
-            self._pause(min(left, pause * random.uniform(1, 1.3)), cancellation)
+            self._back_off(min(left, pause * random.uniform(1, 1.3)), cancellation)
 
-    def _pause(self, seconds: float, cancellation: Cancellation) -> None:
+    def _back_off(self, seconds: float, cancellation: CancelToken) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not cancellation.cancelled:
             if self._closed.wait(min(left, _LOOK_SECONDS)):
@@ -225,15 +225,15 @@ class Backend:
             timeout=Timeout(connect=_CONNECT_SECONDS, read=seconds),
         )
 
-    def _understood(self, answer: urllib3.BaseHTTPResponse, kind: type[Answer]) -> Answer:
+    def _decode_response(self, answer: urllib3.BaseHTTPResponse, kind: type[Answer]) -> Answer:
         try:
-            return messages.decode(kind, messages.loads(answer.data))
+            return json_codec.decode(kind, json_codec.loads(answer.data))
         except ValueError as error:
             raise SandboxError(
                 f"cannot read what the service at {self._url} answered; does it have another version? {error}"
             ) from error
 
-    def _trouble(self, answer: urllib3.BaseHTTPResponse) -> str:
+    def _retry_reason(self, answer: urllib3.BaseHTTPResponse) -> str:
         """Return why there is no answer, if asking again may help; otherwise raise the error that was answered."""
         refusal = _content(answer)
         words = str(refusal.get("detail") or answer.data[:200].decode("utf-8", "replace"))
@@ -256,12 +256,12 @@ def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _in_words(error: HTTPError) -> str:
+def _describe(error: HTTPError) -> str:
     """Return what a failed connection means, without the objects that urllib3 mentions."""
     return re.sub(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ", "", str(error)) or type(error).__name__
 
 
-def _patience_seconds(request: Request[object]) -> float:
+def _response_timeout(request: Request[object]) -> float:
     """Return the seconds after which a service that has not answered this request counts as hung."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
     limits = request.run_limits

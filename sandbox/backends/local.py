@@ -22,11 +22,11 @@ from pathlib import Path
 from sandbox import machine
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import CannotIsolate
-from sandbox.jail import delegation, image, leftovers, obstacles
-from sandbox.jail.configuration import LANDLOCK, NAMESPACES, NEWEST_ABI, Configuration
+from sandbox.jail import delegation, image, obstacles, stale_resources
+from sandbox.jail.channel import Channel
 from sandbox.jail.packages import Packages
-from sandbox.jail.wire import Channel
-from sandbox.packages import Package, find, in_jail
+from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerConfig
+from sandbox.packages import Package, find, for_jail
 from sandbox.request import Answer, Request
 
 _GOODBYE_SECONDS = 10
@@ -63,12 +63,12 @@ class Backend(Pool):
     ) -> None:
         found = find(packages, packages_from)
         self.packages = tuple(each.package for each in found)
-        seen = in_jail(found, _numpy())
+        seen = for_jail(found, _numpy())
         _sweep()
-        self._shared = leftovers.make_directory()
+        self._shared = stale_resources.make_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
-        start = partial(_Worker, seed, seen, self._shared, self._image, abi, delegation.why_no_scope())
+        start = partial(_ProcessWorker, seed, seen, self._shared, self._image, abi, delegation.why_no_scope())
         number = workers or machine.processors()
         memory_mb = machine.memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
@@ -104,7 +104,7 @@ class _Image:
         """Return the folder that holds a copy. Raises CannotIsolate."""
         with self._lock:
             if not self._copy:
-                folder = leftovers.make_directory()
+                folder = stale_resources.make_directory()
                 self._remove = weakref.finalize(self, _remove, folder, os.getpid())
                 if os.statvfs(folder).f_flag & os.ST_NOEXEC:
                     way_out = "type: export TMPDIR=FOLDER, where files may be executed"
@@ -138,7 +138,7 @@ class _Image:
             self._remove()
 
 
-class _Worker(Channel):
+class _ProcessWorker(Channel):
     """A worker process.
 
     seed            see Sandbox
@@ -181,7 +181,7 @@ class _Worker(Channel):
             os.close(self._words)
             raise
         try:
-            configuration = Configuration(
+            configuration = WorkerConfig(
                 level,
                 seed,
                 packages,
@@ -192,33 +192,33 @@ class _Worker(Channel):
                 no_scope=no_scope,
                 shared=shared,
             )
-            self.request(configuration)
+            self.send_request(configuration)
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
         except (EOFError, ConnectionError) as error:
-            words = self.last_words()
-            self.end()
+            words = self.stderr_tail()
+            self.join()
             raise WorkerLost(words or "killed") from error
         except BaseException:
-            self.end()
+            self.join()
             raise
         self.layers: dict[str, str] = layers
 
-    def ask(self, request: Request[Answer]) -> Answer | Exception:
-        self.request(request)
-        return self.receive_answer(request.answer_type)
+    def execute(self, request: Request[Answer]) -> Answer | Exception:
+        self.send_request(request)
+        return self.receive_response(request.result_type)
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]
 
-    def hang_up(self) -> None:
+    def abort(self) -> None:
         # Not a plain close: it would tell the worker nothing if another process has inherited the socket.
         self._socket.shutdown(socket.SHUT_RDWR)
 
-    def end(self) -> None:
+    def join(self) -> None:
         with contextlib.suppress(OSError):  # it may have hung up itself
-            self.hang_up()
+            self.abort()
         self._socket.close()
         try:
             self._process.wait(_GOODBYE_SECONDS)
@@ -271,7 +271,7 @@ def _remove(directory: str, owner: int) -> None:
 def _sweep() -> None:
     """Remove what was left by workers that were killed together with the process they worked for."""
     delegation.sweep()
-    leftovers.sweep_directories()
+    stale_resources.sweep_directories()
 
 
 def _interpreter() -> str:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import sandbox
-from sandbox.backends._cluster import ClusterLost, Dispatcher, Place
-from sandbox.backends._supervisor import Supervisor, fingerprint
-from sandbox.concurrency.cancellation import Cancellation
+from sandbox.backends._cluster import ClusterLost, ClusterScheduler, NodeInfo
+from sandbox.backends._supervisor import NodeSupervisor, fingerprint
+from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
 from sandbox.extras import install_command
 from sandbox.packages import Package, find
@@ -79,7 +79,7 @@ class Backend:
         self._owner = os.getpid()
         self.packages = tuple(each.package for each in find(packages, packages_from))
         start = fingerprint(), workers, isolation, seed, tuple(packages), packages_from, self.packages
-        self._dispatcher = Dispatcher(_Ray(address, start))
+        self._dispatcher = ClusterScheduler(_Ray(address, start))
         weakref.finalize(self, self._dispatcher.stop).atexit = False
         try:
             self._dispatcher.wait_until_ready()
@@ -97,20 +97,20 @@ class Backend:
         """The layers that isolate a run, on all nodes; see Backend.layers."""
         return self._dispatcher.layers()
 
-    def ask(self, request: Request[Answer], cancellation: Cancellation | None = None) -> Answer:
+    def execute(self, request: Request[Answer], cancellation: CancelToken | None = None) -> Answer:
         """See Backend.ask. If a node has begun the request when the caller cancels, the node still finishes it."""
         future = self._submit(request)
         try:
             if cancellation is None:
                 return future.result()
-            with cancellation.calling(future.cancel):
+            with cancellation.on_cancel(future.cancel):
                 return future.result()
         except CancelledError:
             raise Cancelled("the caller took its request back") from None
         finally:
             future.cancel()
 
-    def ask_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
+    def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
         """See Backend.ask_many. Raises ClusterLost, since no further request could be answered then."""
         finished: queue.SimpleQueue[int] = queue.SimpleQueue()
         open: dict[int, Future[Answer]] = {}
@@ -129,7 +129,7 @@ class Backend:
             for index, request in enumerate(requests):
                 open[index] = self._submit(request)
                 open[index].add_done_callback(lambda _, index=index: finished.put(index))  # type: ignore[misc]
-                while len(open) >= self._dispatcher.ahead or not finished.empty():
+                while len(open) >= self._dispatcher.max_in_flight or not finished.empty():
                     yield next_answer()
             while open:
                 yield next_answer()
@@ -168,15 +168,15 @@ class _Ray:
             else:
                 self.name = "the Ray cluster of this process"
 
-    def nodes(self) -> dict[str, Place]:
+    def nodes(self) -> dict[str, NodeInfo]:
         _check_connected()
         return {
-            node["NodeID"]: Place(node["NodeManagerAddress"], math.ceil(node["Resources"]["CPU"]))
+            node["NodeID"]: NodeInfo(node["NodeManagerAddress"], math.ceil(node["Resources"]["CPU"]))
             for node in ray.nodes()  # type: ignore[no-untyped-call]
             if node["Alive"] and node["Resources"].get("CPU")
         }
 
-    def begin(self, id: str, place: Place) -> "_Actor":
+    def start_supervisor(self, id: str, place: NodeInfo) -> "_Actor":
         _check_connected()
         options: dict[str, Any] = {
             "num_cpus": 0,
@@ -184,10 +184,10 @@ class _Ray:
             "scheduling_strategy": NodeAffinitySchedulingStrategy(id, soft=False),
             "runtime_env": _ENVIRONMENT,
         }
-        actor: Any = ray.remote(Supervisor).options(**options).remote()
+        actor: Any = ray.remote(NodeSupervisor).options(**options).remote()
         return _Actor(actor, actor.start.remote(*self._start, place.processors))
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         with self._lock:
             if self in self._sharing:
                 self._sharing.remove(self)

@@ -36,11 +36,11 @@ class Opaque:
     kind: str
 
 
-class Unequal(Exception):
+class NeverEqual(Exception):
     """The value equals no other, not even a copy of itself."""
 
 
-def form(value: Any) -> str:
+def canonical_text(value: Any) -> str:
     """Return a text that two values share if they are equal. Raises Unequal for a value that equals nothing.
 
     True, 1, 1.0 and 1+0j are the same number; a set is the same as a frozenset.
@@ -50,14 +50,14 @@ def form(value: Any) -> str:
     return "".join(pieces)
 
 
-def shown(value: Any) -> str:
+def describe(value: Any) -> str:
     """Return a short description of a value, for people."""
     return _WORDS.repr(value)
 
 
 def _add(value: Any, pieces: list[str], level: int) -> None:
     if level > _LEVELS:
-        raise Unequal
+        raise NeverEqual
     kind = type(value)
     if value is None:
         pieces.append("-")
@@ -82,13 +82,13 @@ def _add(value: Any, pieces: list[str], level: int) -> None:
     elif kind is DictOf:
         _add_items(value.items, pieces, level)
     else:
-        raise Unequal
+        raise NeverEqual
 
 
 def _number(value: int | float | Fraction) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         if value != value:
-            raise Unequal
+            raise NeverEqual
         return f"n{value};"
     numerator, denominator = value.as_integer_ratio()
     return f"n{numerator:x};" if denominator == 1 else f"n{numerator:x}/{denominator:x};"
@@ -97,7 +97,7 @@ def _number(value: int | float | Fraction) -> str:
 def _add_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
     forms = sorted(_form(member, level) for member in members)
     if len(set(forms)) != len(forms):  # no set has equal members
-        raise Unequal
+        raise NeverEqual
     pieces.append(f"z{len(forms)}:")
     pieces += forms
 
@@ -106,7 +106,7 @@ def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) 
     pairs = [(_form(key, level), value) for key, value in items]
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise Unequal
+        raise NeverEqual
     pieces.append(f"d{len(members)}:")
     for key in sorted(members):
         pieces.append(key)

@@ -26,7 +26,7 @@ JSON_KINDS: Mapping[type, str] = {
     tuple: "list",
     dict: "dict",
 }
-_LONGEST_KEY_BITS = 2_000  # some 600 digits: writing an int is quadratic, and CPython may refuse it from 640
+_MAX_KEY_BITS = 2_000  # some 600 digits: writing an int is quadratic, and CPython may refuse it from 640
 
 
 class NumberKey(str):
@@ -38,7 +38,7 @@ def json_key(key: object) -> str | None:
     """Return the key as `json.dumps` writes it; None if it cannot, or if an integer is too long for a key."""
     if type(key) in (str, NumberKey):
         return str(key)
-    if type(key) is int and key.bit_length() > _LONGEST_KEY_BITS:
+    if type(key) is int and key.bit_length() > _MAX_KEY_BITS:
         return None
     return json.dumps(key) if JSON_KINDS.get(type(key)) in {"null", "bool", "number"} else None
 

@@ -21,6 +21,6 @@ def same(printed: str, expected: str) -> bool:
 
 def same_value(returned: Any, expected: Any) -> bool:
     try:
-        return _python_values.form(returned) == _python_values.form(expected)
-    except _python_values.Unequal:
+        return _python_values.canonical_text(returned) == _python_values.canonical_text(expected)
+    except _python_values.NeverEqual:
         return False

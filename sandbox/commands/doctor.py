@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sandbox.commands import options
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
-    from sandbox.conformance import Finding
+    from sandbox.conformance import CheckResult
 
 
 _STYLES: dict[str, dict[str, Any]] = {"ok": {"fg": "green"}, "FAILED": {"fg": "red", "bold": True}}
@@ -61,7 +61,7 @@ def _check(backend: str, box: "Sandbox") -> int:
     known = KNOWN_FAILURES.get(backend, {})
     n_failed = 0
     for finding in run(box):
-        if finding.holds is False and finding.check.name not in known:
+        if finding.passed is False and finding.check.name not in known:
             n_failed += 1
         click.echo(_line(finding, known))
     return n_failed
@@ -71,12 +71,12 @@ def _styled(word: str) -> str:
     return click.style(word, **_STYLES.get(word.strip(), {}))  # click leaves the style out where there is no terminal
 
 
-def _line(finding: "Finding", known_failures: Mapping[str, str]) -> str:
+def _line(finding: "CheckResult", known_failures: Mapping[str, str]) -> str:
     name = finding.check.name
-    if finding.holds:
+    if finding.passed:
         return f"  {_styled('ok      ')}{name}"
-    if finding.holds is None:
-        return f"  {_styled('absent  ')}{name}: {finding.seen}"
+    if finding.passed is None:
+        return f"  {_styled('absent  ')}{name}: {finding.actual}"
     if name in known_failures:
         return f"  {_styled('known   ')}{name}: {known_failures[name]}"
-    return f"  {_styled('FAILED  ')}{name}: {finding.seen}"
+    return f"  {_styled('FAILED  ')}{name}: {finding.actual}"

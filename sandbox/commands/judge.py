@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands import options
-from sandbox.commands.frame import ProgressBar, confirm_overwrite, user_errors
+from sandbox.commands.console import ProgressBar, confirm_overwrite, user_errors
 from sandbox.commands.partial_file import PartialFile
 from sandbox.record_fields import check_fields
 
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
 
-_LEAST_BYTES, _LEAST_BYTES_OF_TEST = 180, 100  # of a verdict, and of each of its tests
+_MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # of a verdict, and of each of its tests
 
 
 @click.command("judge")
@@ -50,12 +50,12 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
 
     confirm_overwrite(out, overwrite=overwrite)
     with user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
-        work = _look_through(records, progress)
+        work = _scan(records, progress)
         with user_errors(SandboxError):
             programs = fingerprint(sandbox.found_packages())[:12]  # verdicts depend on what programs can import
         with user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
             partial = PartialFile(out, ".".join(filter(None, [work.fingerprint, "all" if run_all else "", programs])))
-        _check_room(work, partial, run_all=run_all)
+        _check_disk_space(work, partial, run_all=run_all)
         saved = f"is in {partial.path}; the same command continues"
         interrupted, advice = f"what was judged {saved}", f"What was judged {saved}."
         try:
@@ -75,7 +75,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _InputSummary:
     """What there is to judge.
 
     fingerprint   the beginning of the SHA-256 of the file's content
@@ -88,7 +88,7 @@ class _Work:
     n_tests: int
 
 
-def _look_through(records: Path, progress: ProgressBar) -> _Work:
+def _scan(records: Path, progress: ProgressBar) -> _InputSummary:
     """Read all records once, before anything is judged. Raises ClickException for a field that does not exist."""
     digest = hashlib.sha256()
     n_records = n_tests = n_bytes = 0
@@ -104,7 +104,7 @@ def _look_through(records: Path, progress: ProgressBar) -> _Work:
                     n_tests += _n_tests(line)
                 except ValueError as error:
                     raise click.ClickException(f"{records}:{number}: {error} Nothing has been judged.") from None
-    return _Work(digest.hexdigest()[:12], n_records, n_tests)
+    return _InputSummary(digest.hexdigest()[:12], n_records, n_tests)
 
 
 def _n_tests(line: bytes) -> int:
@@ -123,11 +123,11 @@ def _n_tests(line: bytes) -> int:
     return len(tests) if isinstance(tests, list) else 0
 
 
-def _check_room(work: _Work, partial: PartialFile, *, run_all: bool) -> None:
+def _check_disk_space(work: _InputSummary, partial: PartialFile, *, run_all: bool) -> None:
     """Raise ClickException if the verdicts surely do not fit on the disk."""
     n_left = work.n_records - partial.n_lines
     n_tests = n_left * work.n_tests // work.n_records if run_all and work.n_records else n_left
-    least = n_left * _LEAST_BYTES + n_tests * _LEAST_BYTES_OF_TEST
+    least = n_left * _MIN_BYTES + n_tests * _MIN_BYTES_OF_TEST
     if (free := partial.free_bytes) < least:
         partial.discard_if_empty()
         raise click.ClickException(
@@ -144,7 +144,7 @@ def _judge_remaining(
     box: "Sandbox", records: Path, partial: PartialFile, n_records: int, progress: ProgressBar, *, run_all: bool
 ) -> None:
     """Judge the records that have no verdict yet, and show the progress."""
-    from sandbox.record import judge_lines
+    from sandbox.judge_record import judge_lines
 
     remaining = islice(_numbered_lines(records), partial.n_lines, None)
     progress("judge", partial.n_lines, n_records)

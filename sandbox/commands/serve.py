@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands import options
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 
 if TYPE_CHECKING:
     from sandbox import Limits, SandboxOptions
@@ -47,11 +47,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--most-memory-mb",
+    "max_memory_mb",
     type=click.IntRange(1, 2**24),
     help="Maximum memory of one run, in MB.  [default: a worker's share of the machine's, at least 4096]",
 )
 @click.option(
     "--most-wall-seconds",
+    "max_wall_seconds",
     type=click.FloatRange(min=0, max=10**5, min_open=True),
     default=3600,
     show_default=True,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--most-processes",
+    "max_processes",
     type=click.IntRange(1, 2**20),
     default=4096,
     show_default=True,
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--most-output-kb",
+    "max_output_kb",
     type=click.IntRange(1, 2**22),
     default=64 * 1024,
     show_default=True,
@@ -73,6 +77,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--most-disk-mb",
+    "max_disk_mb",
     type=click.IntRange(1, 2**24),
     help="Maximum space in /tmp of one run, in MB.  [default: the same as its memory]",
 )
@@ -84,11 +89,11 @@ def command(
     max_body_mb: float,
     token_file: Path | None,
     open_metrics: bool,
-    most_memory_mb: int | None,
-    most_wall_seconds: float,
-    most_processes: int,
-    most_output_kb: int,
-    most_disk_mb: int | None,
+    max_memory_mb: int | None,
+    max_wall_seconds: float,
+    max_processes: int,
+    max_output_kb: int,
+    max_disk_mb: int | None,
     sandbox: "SandboxOptions",
 ) -> None:
     """Judge and run programs for others, over HTTP.
@@ -97,24 +102,24 @@ def command(
     are described at /openapi.json. After SIGTERM or Ctrl-C the service first finishes what it has accepted; after a
     second one it ends at once.
     """
-    require("serve")
+    require_extra("serve")
     from sandbox import SandboxError
     from sandbox.service import server
-    from sandbox.service.settings import Settings
+    from sandbox.service.settings import ServiceSettings
 
     token = _token(token_file)
     listener = _listen(host, port, token)
     with user_errors(SandboxError), listener, sandbox.open() as box:
         most = _most(
             box.workers,
-            memory_mb=most_memory_mb,
-            wall_seconds=most_wall_seconds,
-            processes=most_processes,
-            output_kb=most_output_kb,
-            disk_mb=most_disk_mb,
+            memory_mb=max_memory_mb,
+            wall_seconds=max_wall_seconds,
+            processes=max_processes,
+            output_kb=max_output_kb,
+            disk_mb=max_disk_mb,
         )
-        settings = Settings(
-            queue=queue, max_body_mb=max_body_mb, token=token, open_metrics=open_metrics, host=host, most=most
+        settings = ServiceSettings(
+            queue=queue, max_body_mb=max_body_mb, token=token, open_metrics=open_metrics, host=host, max_limits=most
         )
         greeting = f"listening on {_url(listener)} ({box.workers} workers, {'token' if token else 'no token'})"
         all_answered = server.serve(box, settings, listener, lambda: click.echo(greeting))
@@ -154,9 +159,9 @@ def _most(
     disk_mb: int | None,
 ) -> "Limits":
     """Return the highest limits that clients may ask for."""
-    from sandbox.service import bounds
+    from sandbox.service import request_bounds
 
-    defaults = bounds.default_most(workers)
+    defaults = request_bounds.default_most(workers)
     return replace(
         defaults,
         wall_seconds=wall_seconds,

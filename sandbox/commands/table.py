@@ -9,7 +9,7 @@ import click
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table. In plain lines it has this width; numbers are aligned on the right."""
 
     name: str
@@ -21,19 +21,19 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """The cells of a row, and what is said below it."""
 
     cells: Sequence[str]
     note: str = ""
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def print_table(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
     """Print a table on stdout."""
     if on_terminal():
         _print_by_rich(columns, rows)
         return
-    for row in (Row([column.name for column in columns]), *rows):
+    for row in (TableRow([column.name for column in columns]), *rows):
         click.echo("".join(column.padded(cell) for column, cell in zip(columns, row.cells, strict=True)))
         if row.note:
             click.echo(f"  {row.note}")
@@ -49,7 +49,7 @@ def on_terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _print_by_rich(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def _print_by_rich(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from sandbox.errors import Cancelled
 
 
-class Cancellation:
+class CancelToken:
     """Ends the calls of Sandbox.run and Sandbox.judge that it was given to, once nobody wants their answers.
 
     After cancel() the program is killed, its worker serves others, and the call raises Cancelled. Several calls may
@@ -36,7 +36,7 @@ class Cancellation:
             raise Cancelled("the caller took its request back")
 
     @contextmanager
-    def calling(self, call: Callable[[], object]) -> Iterator[None]:
+    def on_cancel(self, call: Callable[[], object]) -> Iterator[None]:
         """For backends: call `call` if cancel() is called within the block.
 
         `call` must return soon; it is not called after the block. Raises Cancelled if cancel() was called before it.

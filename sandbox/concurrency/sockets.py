@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Interrupt:
+class SocketInterrupt:
     """When called, it hangs up the connection that a thread uses, and each connection that the thread takes later."""
 
     def __init__(self) -> None:
@@ -34,15 +34,15 @@ class Interrupt:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
-class Sockets:
-    """Knows the sockets of all connections whose class was made by `following`."""
+class SocketRegistry:
+    """Knows the sockets of all connections whose class was made by `tracked_class`."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-    def following(self, kind: Any) -> Any:
+    def tracked_class(self, kind: Any) -> Any:
         """Return a subclass of `kind`, a class of connections, whose sockets are known here."""
         sockets = self
 
@@ -62,15 +62,15 @@ class Sockets:
         return Following
 
     @contextlib.contextmanager
-    def interruptible(self) -> Iterator[Interrupt]:
+    def interruptible(self) -> Iterator[SocketInterrupt]:
         """Yield an Interrupt. Called within the block, it ends the request whose answer this thread is waiting for."""
-        self._of_thread.interrupt = Interrupt()
+        self._of_thread.interrupt = SocketInterrupt()
         try:
             yield self._of_thread.interrupt
         finally:
             self._of_thread.interrupt = None
 
-    def hang_up(self) -> None:
+    def shutdown_all(self) -> None:
         """End every connection. A thread that waits for an answer gets an error."""
         with self._lock:
             for connected in self._open:

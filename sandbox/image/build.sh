@@ -33,7 +33,7 @@ if [ -n "${PACKAGES:-}" ]; then
     "$python" -m pip install --quiet --disable-pip-version-check --no-warn-conflicts --no-compile --target "$staging/installed" \
         --only-binary :all: --implementation cp --python-version 3.11 \
         --platform "manylinux_2_28_$(uname -m)" --platform "manylinux2014_$(uname -m)" $PACKAGES
-    described=$(PYTHONPATH=.. "$python" -c 'import sys; from sandbox import packages; print(packages.described(sys.argv[1]))' \
+    described=$(PYTHONPATH=.. "$python" -c 'import sys; from sandbox import packages; print(packages.describe_installed(sys.argv[1]))' \
         "$staging/installed")
 fi
 

@@ -6,7 +6,7 @@
       zygote   (zygote.py)  trusted, pid 1 inside its own user, pid, mount, net, ipc and uts namespaces. Its root is
                             a copy of the interpreter and its libraries in memory (image.py, rootfs.py). It has a
                             filter of system calls (seccomp.py), to which it has a key (syscall_key.py) and which leaves
-                            it to decide about some calls of programs (notifications.py). Warm: the usual standard
+                            it to decide about some calls of programs (seccomp_notify.py). Warm: the usual standard
                             library is loaded. It never sees an expected output, and nothing of a run passes through
                             its memory, which all later runs inherit. Referees and compilers have zygotes of their own.
         init   a stub that only sleeps: pid 1 of the pid namespace of one run. Killing it kills the run's
@@ -20,55 +20,55 @@ may be changed by a run, and what would outlive one in them is refused (ipc obje
 
 That is the level `namespaces`. Where a machine refuses it, the level is `landlock` (landlock.py, places.py): the zygote
 stays in the machine's namespaces, and each child enters a Landlock domain of its own before it becomes the program.
-What Landlock leaves open, the filter refuses (seccomp.py) or the zygote decides (notifications.py). The zygote is the
+What Landlock leaves open, the filter refuses (seccomp.py) or the zygote decides (seccomp_notify.py). The zygote is the
 subreaper of its runs: it counts their forks and ends their tree (process_tree.py). For root, the zygote has a root
 directory of its own, and programs a user id. The level `none` is the same without the domain.
 
 The program gets three files: stdin, stdout, stderr (memfds made by the judge, opened anew for the program,
 read after its death). For a call it also gets one file for the encoded return value. The verdict is made from those
-files, the wait status and the cgroup's counters (outcome.py); nothing the program says about itself counts.
+files, the wait status and the cgroup's counters (run_classification.py); nothing the program says about itself counts.
 
 Not covered: bugs in the kernel, side channels through timing or caches, and rowhammer. Programs that may carry
 a kernel exploit belong on a machine that you can afford to lose.
 
 The judge and the warden:
-    worker.py          the judge: answers requests for runs and judgements
-    runner.py          runs programs in zygotes and retries what the sandbox has lost
-    order.py           what a zygote is asked to do
-    run_files.py       the files of one run: opened, handed to its zygote, read and closed
-    outcome.py         decides how a run ended, from what was measured
-    compiler.py        compiles programs, in the sandbox like any run
-    compiled.py        keeps the results of compilations
-    interactive.py     lets a program and an interactive referee talk to each other
-    call_runs.py       runs a program for tests that are calls, several in one run where that changes nothing
-    assertions.py      runs a program for tests that are Python
-    referee_trials.py  tries a referee on known answers, to tell whether its failure is the suite's fault
-    zygotes.py         the judge's connection to a zygote
-    warm_zygotes.py    the zygotes of one runner, and the cgroup that they and their runs are in
-    wire.py            messages between a worker and the process that started it
-    configuration.py   what a worker is told at its start
-    warden.py          the warden, and the judge's connection to it
-    spawn.py           starts a zygote in its namespaces
-    cgroups.py         limits on memory, processes and processor time, by cgroup v1 or v2
-    delegation.py      where cgroups may be made
-    places.py          where runs take place without namespaces
-    obstacles.py       what on this machine refuses a level of isolation
-    leftovers.py       finds and removes what killed owners have left behind
+    worker.py              the judge: answers requests for runs and judgements
+    runner.py              runs programs in zygotes and retries what the sandbox has lost
+    run_spec.py            what a zygote is asked to do
+    run_files.py           the files of one run: opened, handed to its zygote, read and closed
+    run_classification.py  decides how a run ended, from what was measured
+    compiler.py            compiles programs, in the sandbox like any run
+    compile_cache.py       keeps the results of compilations
+    interactive.py         lets a program and an interactive referee talk to each other
+    call_runner.py         runs a program for tests that are calls, several in one run where that changes nothing
+    assertion_runner.py    runs a program for tests that are Python
+    referee_validation.py  tries a referee on known answers, to tell whether its failure is the suite's fault
+    zygote_client.py       the judge's connection to a zygote
+    zygote_pool.py         the zygotes of one runner, and the cgroup that they and their runs are in
+    channel.py             messages between a worker and the process that started it
+    worker_config.py       what a worker is told at its start
+    warden.py              the warden, and the judge's connection to it
+    spawn.py               starts a zygote in its namespaces
+    cgroups.py             limits on memory, processes and processor time, by cgroup v1 or v2
+    delegation.py          where cgroups may be made
+    places.py              where runs take place without namespaces
+    obstacles.py           what on this machine refuses a level of isolation
+    stale_resources.py     finds and removes what killed owners have left behind
 What programs see:
-    image.py           makes the file system of programs, a copy in memory or in a folder
-    rootfs.py          makes that image the root of a zygote
+    image.py               makes the file system of programs, a copy in memory or in a folder
+    rootfs.py              makes that image the root of a zygote
 Behind the wall:
-    zygote.py          forks, times and reaps one child for each run
-    child.py           turns a forked child into the program
-    workspace.py       the pid namespace, /tmp, /proc and source file of one run
-    files.py           files on their way into and out of that workspace
-    process_tree.py    what the processes of a run have used, and how to end them all
-    directories.py     empties directories that programs have filled
+    zygote.py              forks, times and reaps one child for each run
+    child.py               turns a forked child into the program
+    workspace.py           the pid namespace, /tmp, /proc and source file of one run
+    files.py               files on their way into and out of that workspace
+    process_tree.py        what the processes of a run have used, and how to end them all
+    directories.py         empties directories that programs have filled
 System calls:
-    linux.py           the system calls that the standard library does not have
-    landlock.py        makes the domain of Landlock that a run enters
-    system_calls.py    lists which system calls programs may make, and why
-    seccomp.py         makes a filter of these lists
-    syscall_key.py     the key with which our own calls pass the filter
-    notifications.py   answers the calls that the filter leaves to the zygote
+    linux.py               the system calls that the standard library does not have
+    landlock.py            makes the domain of Landlock that a run enters
+    system_calls.py        lists which system calls programs may make, and why
+    seccomp.py             makes a filter of these lists
+    syscall_key.py         the key with which our own calls pass the filter
+    seccomp_notify.py      answers the calls that the filter leaves to the zygote
 """

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import machine
-from sandbox.jail import delegation, leftovers
+from sandbox.jail import delegation, stale_resources
 from sandbox.jail.delegation import Subtree
 
 _SLACK_MB = 16  # added to what a run may use, for drift and for what the kernel charges in advance
@@ -36,16 +36,16 @@ _PATIENCE_SECONDS = 0.3
 _MB = 1 << 20
 
 
-class CannotJoin(Exception):
+class CgroupJoinError(Exception):
     """A cgroup could be made, but processes cannot be moved into it."""
 
 
-class NotIdle(Exception):
+class ChargeNotReleased(Exception):
     """The charge of earlier runs does not go away: zygotes in a new cgroup must take over."""
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class CgroupUsage:
     """What a run used.
 
     peak_mb  its peak memory; None if the kernel does not report it
@@ -86,49 +86,49 @@ class Cgroup:
         return [self.files[name] for name in ("cpu_usage", "events", "processes_now")]
 
     def add(self, pid: int) -> None:
-        """Move a process into the cgroup. Raises CannotJoin."""
+        """Move a process into the cgroup. Raises CgroupJoinError."""
         try:
             for directory in self._directories:
                 (directory / "cgroup.procs").write_text(str(pid))
         except OSError as error:
-            raise CannotJoin(str(error)) from error
+            raise CgroupJoinError(str(error)) from error
 
-    def make_room(self) -> None:
+    def prepare_for_zygote(self) -> None:
         """Prepare for the start of a zygote: wait until nothing of a run is left, and lift the limit.
 
-        Raises NotIdle.
+        Raises ChargeNotReleased.
         """
         if self._idle:
-            self._left = max(0, self.calm() - self._file_caches() - self._idle)
+            self._left = max(0, self.wait_until_idle() - self._file_caches() - self._idle)
         self._write("limit", "-1" if self.version == 1 else "max")
         self._limit = 0
 
-    def settle(self) -> None:
+    def measure_baseline(self) -> None:
         """Measure the idle charge when a zygote is ready and nothing runs: the charge now, less what runs had left."""
         self._cached = self._file_caches()
         self._idle = self._charged() - self._cached - self._left
         self._idle_processes = int(os.pread(self.files["processes_now"], 32, 0))
 
-    def calm(self) -> int:
-        """Wait until the charge is what it should be when nothing runs, and return it. Raises NotIdle."""
+    def wait_until_idle(self) -> int:
+        """Wait until the charge is what it should be when nothing runs, and return it. Raises ChargeNotReleased."""
         charged = self._charged()
         if self._sure and abs(charged - self._idle - self._cached) <= _DRIFT_MB * _MB:
             return charged
-        return self._come_down()
+        return self._wait_for_release()
 
-    def begin(self, memory_mb: int, processes: int) -> None:
+    def begin_run(self, memory_mb: int, processes: int) -> None:
         """Set the limits of the next run and note where its counters start.
 
-        Raises NotIdle if anything left by an earlier run would count as part of this one.
+        Raises ChargeNotReleased if anything left by an earlier run would count as part of this one.
         """
-        charged = self.calm()
+        charged = self.wait_until_idle()
         limit = self._idle + (memory_mb + _SLACK_MB) * _MB
         if limit != self._limit:
             if charged > limit:  # because of file caches; v2 would kill instead of waiting until they are gone
                 self._reclaim(limit)
                 charged, self._cached = self._charged(), self._file_caches()
                 if charged > limit:
-                    raise NotIdle(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
+                    raise ChargeNotReleased(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
             self._write("limit", str(limit))
             self._limit = limit
         # Between these two values lies what the kernel had charged in advance, 256 KB a processor, and what the last
@@ -142,7 +142,7 @@ class Cgroup:
         if self._peak >= 0:
             os.pwrite(self._peak, b"0", 0)
 
-    def end(self, *, was_parallel: bool) -> Used:
+    def end_run(self, *, was_parallel: bool) -> CgroupUsage:
         """Return what the run used. was_parallel: whether it kept more than one processor busy.
 
         Raises OSError if the run was killed because of memory that others use.
@@ -163,7 +163,7 @@ class Cgroup:
         if hit:  # then it has also used what file caches had
             self._sure = False
             self._before = min(self._before, self._idle + self._file_caches())
-        return Used(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)
+        return CgroupUsage(max(0, peak - self._before) / _MB if peak >= 0 else None, killed, hit)
 
     def raise_weight(self) -> None:
         """Give the run in progress precedence over other processes of the machine until it ends.
@@ -178,9 +178,9 @@ class Cgroup:
             with contextlib.suppress(OSError):  # as in _refill
                 self._write("weight", str(weight))
 
-    def _come_down(self) -> int:
-        """Wait until the charge has come down to the idle charge and file caches, and return it. Raises NotIdle if it
-        does not."""
+    def _wait_for_release(self) -> int:
+        """Wait until the charge has come down to the idle charge and file caches, and return it. Raises
+        ChargeNotReleased if it does not."""
         started = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
         while True:
@@ -192,7 +192,7 @@ class Cgroup:
                 return charged
             waited = time.monotonic() - started
             if waited > _PATIENCE_SECONDS:
-                raise NotIdle(f"{above / _MB:.0f} MB of earlier runs stay charged")
+                raise ChargeNotReleased(f"{above / _MB:.0f} MB of earlier runs stay charged")
             if waited > _AT_ONCE_SECONDS + 4 * reclaimed:
                 self._reclaim(charged - above)
                 reclaimed = time.monotonic() - started
@@ -247,7 +247,7 @@ class Cgroup:
             delegation.remove(directory)
 
 
-class Surroundings:
+class EnclosingCgroup:
     """The cgroup of a container that we and our runs are in: it is ours alone, but we cannot change it.
 
     It reports kills. Its limit, which is set from outside, must leave room for all that a run may use.
@@ -300,7 +300,7 @@ def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool
 
 def create(subtree: Subtree, which: str) -> Cgroup:
     """Make a cgroup for runs of this process; `which` distinguishes its cgroups. Raises OSError, with the reason."""
-    directories = subtree.make(f"{leftovers.own_name()}-{which}")
+    directories = subtree.make(f"{stale_resources.owner_tag()}-{which}")
     try:
         return Cgroup(subtree.version, _open_files(directories, v1=subtree.version == 1), directories.values())
     except OSError:

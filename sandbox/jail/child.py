@@ -17,11 +17,11 @@ from sandbox.jail import files, linux
 
 BOX = "/box"  # where what a run has for itself is mounted: /tmp and /proc lead there
 WORK = f"{BOX}/tmp"  # the program's private, empty, writable directory
-SHOWN = "/tmp"  # the name under which the program knows that directory
+VISIBLE_WORK = "/tmp"  # the name under which the program knows that directory
 PACKAGES = "/packages"  # where packages from outside the standard library appear; on sys.path of programs
 UID = 1000  # the uid of programs inside their user namespace
-BEGAN = Struct("d")  # at the start of the shared page: time.monotonic() when the program began, 0 before
-KEPT = 3  # descriptor that a child has besides its streams: for its result, or its executable
+START_TIME = Struct("d")  # at the start of the shared page: time.monotonic() when the program began, 0 before
+RESULT_FD = 3  # descriptor that a child has besides its streams: for its result, or its executable
 COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler was ended by SIGKILL
 _DESCRIPTORS = 512  # the zygote may have this many open
@@ -35,7 +35,7 @@ _ADDRESS_SPACE = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RunParams:
     """What the zygote must know about one run. It contains nothing that an author has written: later runs could find
     what passes through the zygote's memory in their own.
 
@@ -56,7 +56,7 @@ class Job:
     instructions: bool = False
     files: bool = False
     fetch: bool = False
-    given: bool = False
+    has_preamble: bool = False
 
     @property
     def has_result(self) -> bool:
@@ -70,7 +70,7 @@ class Job:
         return (self.memory_mb + 1024) << 20
 
     @property
-    def longest_seconds(self) -> float:
+    def max_seconds(self) -> float:
         """The seconds after which the run has ended, however busy the machine is."""
         return max(self._patience_seconds, _STARVED * max(self.wall_seconds, self.cpu_seconds))
 
@@ -94,39 +94,42 @@ class Job:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Job":
+    def from_bytes(cls, data: bytes) -> "RunParams":
         return cls(**json.loads(data))
 
 
 @dataclass(frozen=True, slots=True)
-class Instructions:
+class ChildParams:
     """What only the child of a run may know. It is in a file that the child itself reads.
 
-    entry_point   the function to call, or the tests to run
-    arguments     the program's arguments, or the names that the tests use
-    fetch         the names of the files that are fetched afterwards
-    classes       those of the names that are classes
-    most_seconds  of calls that share the process: the CPU time after which none is begun; 0: there is only one call
+    entry_point         the function to call, or the tests to run
+    arguments           the program's arguments, or the names that the tests use
+    fetch               the names of the files that are fetched afterwards
+    classes             those of the names that are classes
+    cpu_seconds_budget  of calls that share the process: the CPU time after which none is begun; 0: there is only one
+                        call
     """
 
     entry_point: str = ""
     arguments: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
-    most_seconds: float = 0.0
+    cpu_seconds_budget: float = 0.0
 
     def to_bytes(self) -> bytes:
-        return json.dumps([self.entry_point, self.most_seconds, self.arguments, self.fetch, self.classes]).encode()
+        return json.dumps(
+            [self.entry_point, self.cpu_seconds_budget, self.arguments, self.fetch, self.classes]
+        ).encode()
 
     @classmethod
-    def read(cls, descriptor: int) -> "Instructions":
+    def read(cls, descriptor: int) -> "ChildParams":
         """Read the instructions from the file that holds them."""
-        entry_point, most_seconds, *lists = json.loads(_content(descriptor))
+        entry_point, max_seconds, *lists = json.loads(_content(descriptor))
         arguments, fetch, classes = map(tuple, lists)
-        return cls(entry_point, arguments, fetch, classes, most_seconds)
+        return cls(entry_point, arguments, fetch, classes, max_seconds)
 
 
-_NONE = Instructions()
+_NONE = ChildParams()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,30 +165,30 @@ class ZygoteSetup:
     languages: dict[str, ModuleType]
 
 
-def steps(job: Job, setup: ZygoteSetup) -> list[linux.Prepared]:
+def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.Prepared]:
     """Return the system calls that a child makes on its way to becoming the program; the zygote prepares them."""
     # Or kill(0, ...) would reach the zygote. A session costs more. But without a cgroup, the kernel divides processors
     # between sessions, and beside a hundred busy processes in its own one the zygote would wait for seconds.
     prepared = [linux.preparing_process_group() if setup.by_cgroup else linux.preparing_session()]
     if setup.namespaces:
         prepared.append(setup.mount_proc)
-        prepared += linux.preparing_ids(UID) if os.getuid() == 0 else linux.preparing_no_capabilities()
+        prepared += linux.prepare_setuid(UID) if os.getuid() == 0 else linux.prepare_capability_drop()
     else:
-        prepared += linux.preparing_no_capabilities() if setup.owner is None else linux.preparing_ids(setup.owner)
-        prepared.append(linux.preparing_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
-    prepared.append(linux.preparing_prctl(linux.PR_SET_DUMPABLE, 1))  # or its /proc/self would be root's
+        prepared += linux.prepare_capability_drop() if setup.owner is None else linux.prepare_setuid(setup.owner)
+        prepared.append(linux.prepare_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
+    prepared.append(linux.prepare_prctl(linux.PR_SET_DUMPABLE, 1))  # or its /proc/self would be root's
     cpu_seconds = int(job.cpu_seconds) + 1
-    prepared.append(linux.preparing_limit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
-    prepared.append(linux.preparing_limit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
+    prepared.append(linux.prepare_rlimit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
+    prepared.append(linux.prepare_rlimit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
     if not setup.by_cgroup and not setup.counts_forks:
-        prepared.append(linux.preparing_limit(resource.RLIMIT_NPROC, job.processes, job.processes))
+        prepared.append(linux.prepare_rlimit(resource.RLIMIT_NPROC, job.processes, job.processes))
     address_space = _ADDRESS_SPACE if setup.by_cgroup else job.address_space
-    prepared.append(linux.preparing_limit(resource.RLIMIT_AS, address_space, address_space))
+    prepared.append(linux.prepare_rlimit(resource.RLIMIT_AS, address_space, address_space))
     return prepared
 
 
-def become(
-    job: Job,
+def exec_program(
+    job: RunParams,
     language: ModuleType,
     fds: RunDescriptors,
     enter_domain: linux.Prepared | None,
@@ -207,48 +210,48 @@ def become(
         executable = job.op == "run" and language.EXECUTABLE
         program = b"" if executable else _content(fds.artifact)
         given = _content(fds.given) if fds.given >= 0 else b""
-        instructions = Instructions.read(fds.instructions) if fds.instructions >= 0 else _NONE
+        instructions = ChildParams.read(fds.instructions) if fds.instructions >= 0 else _NONE
         if fds.packed >= 0:
             files.place(fds.packed, owner)
         if enter_domain is not None:
             enter_domain()  # before its ruleset is closed
         kept = fds.artifact if executable else fds.result
         if kept >= 0:
-            os.dup2(kept, KEPT, inheritable=False)
-        os.closerange(KEPT if kept < 0 else KEPT + 1, _DESCRIPTORS)
+            os.dup2(kept, RESULT_FD, inheritable=False)
+        os.closerange(RESULT_FD if kept < 0 else RESULT_FD + 1, _DESCRIPTORS)
         for step in prepared:
             step()
-        linux.throw_key_away()
-        BEGAN.pack_into(ready, 0, time.monotonic())
+        linux.destroy_key()
+        START_TIME.pack_into(ready, 0, time.monotonic())
         ready.close()
         if job.op == "compile":
             status = _compile(language, program)
-        elif job.op == "call" and instructions.most_seconds:
-            status = language.call_each(program, instructions.entry_point, KEPT, instructions.most_seconds)
+        elif job.op == "call" and instructions.cpu_seconds_budget:
+            status = language.call_each(program, instructions.entry_point, RESULT_FD, instructions.cpu_seconds_budget)
         elif job.op == "call":
-            status = language.call(program, instructions.entry_point, KEPT)
+            status = language.call(program, instructions.entry_point, RESULT_FD)
         elif job.op == "evaluate":
-            status = language.evaluate(program, given, KEPT)
+            status = language.evaluate(program, given, RESULT_FD)
         elif job.op == "serve":
             status = language.serve(program, given, instructions.arguments)
         elif job.op == "examine":
             names, classes = instructions.arguments, instructions.classes
-            status = language.examine(program, given, instructions.entry_point, names, classes, KEPT)
+            status = language.examine(program, given, instructions.entry_point, names, classes, RESULT_FD)
         else:
-            status = language.run(KEPT if executable else program, instructions.arguments)
+            status = language.run(RESULT_FD if executable else program, instructions.arguments)
     except BaseException as error:
         if not ready.closed:  # for the zygote, which reports a failure of the sandbox and must learn no more
             message = f"{type(error).__name__}: {getattr(error, 'strerror', None)}".encode()[:1000]
-            ready[BEGAN.size : BEGAN.size + len(message)] = message
+            ready[START_TIME.size : START_TIME.size + len(message)] = message
     finally:
         os._exit(status)
 
 
-def collect(job: Job, fds: RunDescriptors) -> NoReturn:
+def collect(job: RunParams, fds: RunDescriptors) -> NoReturn:
     """Pack the files to be fetched from the directory of a run that has ended. Called in a fork of its own."""
     status = 1
     try:
-        files.collect(Instructions.read(fds.instructions).fetch, job.output_bytes, fds.fetched)
+        files.collect(ChildParams.read(fds.instructions).fetch, job.output_bytes, fds.fetched)
         status = 0
     finally:
         os._exit(status)
@@ -273,5 +276,5 @@ def _compile(language: ModuleType, source: bytes) -> int:
         os.write(2, "".join(format_exception_only(error)).encode("utf-8", "replace"))
         return 1
     while artifact:
-        artifact = artifact[os.write(KEPT, artifact) :]
+        artifact = artifact[os.write(RESULT_FD, artifact) :]
     return 0

@@ -5,20 +5,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sandbox import languages
-from sandbox.errors import BackendUnavailable, ExecutionLost, KilledFromOutside
+from sandbox.errors import BackendUnavailable, ExecutionLost, KilledExternally
 from sandbox.jail.child import COMPILER_BROKEN, COMPILER_KILLED
-from sandbox.jail.compiled import Compilations, Compiled, Shared, memfd
-from sandbox.jail.order import Order, make_order
+from sandbox.jail.compile_cache import CompileCache, CompiledProgram, SharedStore, memfd
+from sandbox.jail.run_spec import RunSpec, make_run_spec
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 _LIMITS = Limits(wall_seconds=10, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
 _TRIVIAL_LIMITS = replace(_LIMITS, wall_seconds=120)
 _TIMES = 10  # what a program may take to compile on a slow machine, in times of a trivial one
 _MESSAGE_BYTES = 1 << 16  # the most that is kept of a compiler's messages
-_LONGEST_SOURCE = 16 << 20  # characters
+_MAX_SOURCE = 16 << 20  # characters
 
-# Runs an order with an input. Raises ExecutionLost, or KilledFromOutside, which is a kind of it.
-Execute = Callable[[Order, Compiled, bytes], RunResult]
+# Runs an order with an input. Raises ExecutionLost, or KilledExternally, which is a kind of it.
+ExecuteRun = Callable[[RunSpec, CompiledProgram, bytes], RunResult]
 
 
 class Compiler:
@@ -29,19 +29,19 @@ class Compiler:
     shared    what the workers of a Sandbox share, or None if this one keeps to itself
     """
 
-    def __init__(self, execute: Execute, seed: int | None, shared: Shared | None) -> None:
+    def __init__(self, execute: ExecuteRun, seed: int | None, shared: SharedStore | None) -> None:
         self._execute = execute
         self._seed = seed
-        self._compilations = Compilations(shared)
+        self._compilations = CompileCache(shared)
         self._sound: set[str] = set()  # languages whose self-test has passed
 
-    def compile(self, program: Program) -> Compiled | RunResult:
+    def compile(self, program: Program) -> CompiledProgram | RunResult:
         """Return the compiled program, or the result that says why there is none. It is kept for the next case.
 
         Raises ExecutionLost if the sandbox fails repeatedly, and BackendUnavailable if there is no compiler.
         """
-        if len(program.source) > _LONGEST_SOURCE:  # not the caller's error: the program's author chose its length
-            message = f"a program must be shorter than {_LONGEST_SOURCE >> 20} million characters".encode()
+        if len(program.source) > _MAX_SOURCE:  # not the caller's error: the program's author chose its length
+            message = f"a program must be shorter than {_MAX_SOURCE >> 20} million characters".encode()
             return RunResult(Outcome.NOT_COMPILED, 1, b"", message, 0, 0, 0)
         known = self._compilations.find(program)
         if known is not None:
@@ -67,13 +67,13 @@ class Compiler:
         """
         source = memfd(program.source.encode("utf-8", "surrogatepass"))
         try:
-            order = make_order("compile", program, limits, seed=self._seed)
-            result = self._execute(order, Compiled(source, source), b"")
+            order = make_run_spec("compile", program, limits, seed=self._seed)
+            result = self._execute(order, CompiledProgram(source, source), b"")
         finally:
             os.close(source)
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
             # Not for its memory or time, which are outcomes of their own.
-            raise KilledFromOutside(f"the compiler of {program.language}, or a part of it, was killed from outside")
+            raise KilledExternally(f"the compiler of {program.language}, or a part of it, was killed from outside")
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
             raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")
         return result
@@ -105,4 +105,4 @@ class Compiler:
         compiled = self.compile(program)
         if isinstance(compiled, RunResult):
             return compiled
-        return self._execute(make_order("run", program, Limits(), seed=self._seed), compiled, b"3 4\n")
+        return self._execute(make_run_spec("run", program, Limits(), seed=self._seed), compiled, b"3 4\n")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import machine
-from sandbox.jail import leftovers
+from sandbox.jail import stale_resources
 
 _LEAF = "curate-others"  # child of a cgroup that is ours, for the processes that were in it
 _SCOPE = "curate-worker-"  # begins the names of our scopes
@@ -62,7 +62,7 @@ class Subtree:
         """Remove the cgroups that killed workers have left, with the processes in them, as far as possible."""
         for base in set(self.bases.values()):
             with contextlib.suppress(OSError):
-                for name in filter(leftovers.is_abandoned, os.listdir(base)):
+                for name in filter(stale_resources.is_stale, os.listdir(base)):
                     remove(base / name)
 
 

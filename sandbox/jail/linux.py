@@ -96,7 +96,7 @@ _key: SyscallKey | None = None
 _keyed_fork: "Prepared | None" = None
 
 
-def use(key: SyscallKey, *, forks: bool = False) -> None:
+def set_key(key: SyscallKey, *, forks: bool = False) -> None:
     """From now on, pass this key in all calls that the filter reserves for us. forks: whether forking is one of them.
     Raises OSError."""
     global _key, _through, _keyed_fork
@@ -114,7 +114,7 @@ def thread_id_address() -> int:
     return address.value or 0
 
 
-def throw_key_away() -> None:
+def destroy_key() -> None:
     """Destroy the key in a child that becomes a program. After this, the functions of this module that carry it must
     not be called."""
     if _key is not None:
@@ -157,15 +157,15 @@ class Prepared:
         return returned
 
 
-def preparing_mount(source: str, target: str, kind: str, flags: int, data: str) -> Prepared:
+def prepare_mount(source: str, target: str, kind: str, flags: int, data: str) -> Prepared:
     return Prepared(_SYS_MOUNT, source.encode(), target.encode(), kind.encode(), flags, data.encode())
 
 
-def preparing_limit(kind: int, soft: int, hard: int) -> Prepared:
+def prepare_rlimit(kind: int, soft: int, hard: int) -> Prepared:
     return Prepared(_SYS_PRLIMIT64, 0, kind, struct.pack("QQ", soft, hard))
 
 
-def preparing_prctl(option: int, argument: int) -> Prepared:
+def prepare_prctl(option: int, argument: int) -> Prepared:
     return Prepared(_SYS_PRCTL, option, argument)
 
 
@@ -179,13 +179,13 @@ def preparing_session() -> Prepared:
     return Prepared(_SYS_SETSID)
 
 
-def preparing_ids(number: int) -> list[Prepared]:
+def prepare_setuid(number: int) -> list[Prepared]:
     """Return the calls that change to this user and group. If the uid was 0, the kernel then takes away all
     capabilities."""
     return [Prepared(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
-def preparing_no_capabilities() -> list[Prepared]:
+def prepare_capability_drop() -> list[Prepared]:
     """Return the calls that give up all capabilities, including ambient ones, and keep the same user."""
     return [
         Prepared(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
@@ -193,7 +193,7 @@ def preparing_no_capabilities() -> list[Prepared]:
     ]
 
 
-def give_freed_memory_back() -> None:
+def enable_malloc_trim() -> None:
     """Make libc give freed memory back to the kernel, as it does at first: once large blocks have been freed, it keeps
     up to 64 MB for later ones."""
     mallopt = getattr(_libc, "mallopt", None)

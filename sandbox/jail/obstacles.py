@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandbox.jail.configuration import LANDLOCK, NAMESPACES
+from sandbox.jail.worker_config import LANDLOCK, NAMESPACES
 
 _CAP_SYS_ADMIN = 1 << 21
 # Settings that keep ordinary users from making user namespaces: name -> the value that does so.

@@ -13,10 +13,10 @@ import os
 import stat
 from pathlib import Path
 
-from sandbox.jail import directories, image, landlock, leftovers, linux
-from sandbox.jail.child import PACKAGES, SHOWN
-from sandbox.jail.configuration import LANDLOCK, Configuration
-from sandbox.jail.spawn import Kind, Place, programs_uid
+from sandbox.jail import directories, image, landlock, linux, stale_resources
+from sandbox.jail.child import PACKAGES, VISIBLE_WORK
+from sandbox.jail.spawn import Place, ZygoteKind, programs_uid
+from sandbox.jail.worker_config import LANDLOCK, WorkerConfig
 
 _FOR_OWN_UIDS = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
 _FOR_OWN_ROOTS = (*_FOR_OWN_UIDS, linux.CAP_SYS_CHROOT, linux.CAP_MKNOD)
@@ -26,14 +26,14 @@ _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor
 class Places:
     """The places of one warden's zygotes. Raises OSError if there is no Landlock that should confine runs."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level
         self._abi = min(landlock.abi(), configuration.abi) if configuration.level == LANDLOCK else 0
         if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
             raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have our uid, and could read what we hold
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-        self._folder = leftovers.make_directory()
+        self._folder = stale_resources.make_directory()
         capabilities = _capabilities()
         self._has_own_uids = capabilities.issuperset(_FOR_OWN_UIDS)
         self._has_own_roots = capabilities.issuperset(_FOR_OWN_ROOTS)
@@ -47,14 +47,14 @@ class Places:
             for folder in {self._folder, copy}:  # for programs that have another uid
                 os.chmod(folder, 0o711)
 
-    def make(self, kind: Kind, turn: int) -> Place:
+    def make(self, kind: ZygoteKind, turn: int) -> Place:
         """Make the place of a zygote. Raises OSError."""
         folder = f"{self._folder}/{turn}"
         owner = programs_uid(turn) if self._has_own_uids else None
         if self._has_own_roots and owner is not None and not kind.compiles:
             with contextlib.suppress(OSError):  # the file system has no devices, for example
                 self._make_root(folder, owner, packages=bool(kind.loaded))
-                return Place(self._level, SHOWN, self._copy, folder, owner, self._abi)
+                return Place(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
             self.remove(turn)
             self._has_own_roots = False
         os.mkdir(folder, 0o700)
@@ -66,8 +66,8 @@ class Places:
         image.link_folder(self._copy.root, folder)
         if packages:
             image.link_folder(self._copy.packages, folder + PACKAGES)
-        os.mkdir(folder + SHOWN, 0o700)
-        os.chown(folder + SHOWN, owner, owner)
+        os.mkdir(folder + VISIBLE_WORK, 0o700)
+        os.chown(folder + VISIBLE_WORK, owner, owner)
         for name, minor in _DEVICES.items():
             device = f"{folder}/dev/{name}"
             os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, minor))

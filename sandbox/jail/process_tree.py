@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from sandbox.jail import linux
-from sandbox.jail.child import Job
+from sandbox.jail.child import RunParams
 
 _TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 _TICKS_SECONDS = 0.025  # a running thread's counters move within that
@@ -70,7 +70,7 @@ class ProcessTree:
         self._measured_again = self._answer_seconds = self._unanswered_seconds = 0.0
         self._own_wait_seconds = self._own_wait()
 
-    def limit_exceeded(self, job: Job, deadline: float) -> str:
+    def limit_exceeded(self, job: RunParams, deadline: float) -> str:
         """Return the limit that the run exceeds: memory, time, or "" if none.
 
         A run in a cgroup exceeds its memory as soon as the kernel has killed one of its processes for that. Without a
@@ -238,7 +238,7 @@ class ProcessTree:
         """Kill and reap all processes of the run, and return their CPU seconds.
 
         Whoever loses its parent becomes our child, so nobody is left when we have no child. The run cannot outrun us,
-        as nobody answers its notifications (notifications.py) when it forks.
+        as nobody answers its notifications (seccomp_notify.py) when it forks.
         """
         cpu_seconds, pause_seconds = 0.0, 0.001
         pids: list[int] = []

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandbox.jail import files
-from sandbox.jail.compiled import memfd
-from sandbox.jail.order import Order
+from sandbox.jail.compile_cache import memfd
+from sandbox.jail.run_spec import RunSpec
 
 _ABSENT = -1  # in place of a descriptor
 
 
 @dataclass(frozen=True, slots=True)
-class Pipes:
+class StdioPipes:
     """Standard input and output of a program that talks to another; closed here once its zygote has them."""
 
     stdin: int
@@ -29,13 +29,13 @@ class RunFiles:
     handed   the descriptors that go to the zygote, in the order in which it expects them (see child.Job)
     """
 
-    def __init__(self, order: Order, stdin: bytes | Pipes) -> None:
+    def __init__(self, order: RunSpec, stdin: bytes | StdioPipes) -> None:
         job = order.job
         self._to_close: list[int] = []
         self._to_close_when_handed: list[int] = []
         self.handed: list[int] = []
         self._stdout = self._result = self._fetched = _ABSENT
-        if isinstance(stdin, Pipes):
+        if isinstance(stdin, StdioPipes):
             self.handed += [stdin.stdin, stdin.stdout]
             self._to_close_when_handed += self.handed
         else:
@@ -47,11 +47,11 @@ class RunFiles:
         if job.instructions:
             self._give(memfd(order.instructions.to_bytes()), os.O_RDONLY)
         if job.files:
-            self._give(memfd(order.packed), os.O_RDONLY)
+            self._give(memfd(order.packed_files), os.O_RDONLY)
         if job.fetch:
             self._fetched = self._give(memfd(), os.O_RDWR)
-        if job.given:
-            self.handed.append(order.given)
+        if job.has_preamble:
+            self.handed.append(order.preamble_fd)
 
     def _give(self, descriptor: int, mode: int) -> int:
         """Open the file anew for the zygote, and return our own descriptor of it."""
@@ -67,16 +67,16 @@ class RunFiles:
         self._to_close.append(descriptor)
         return descriptor
 
-    def hand_over(self) -> None:
+    def close_pipe_ends(self) -> None:
         """Close our ends of the pipes once the zygote has them: otherwise the other side would never see their end."""
         while self._to_close_when_handed:
             os.close(self._to_close_when_handed.pop())
 
-    def printed(self) -> bytes:
+    def stdout(self) -> bytes:
         """Return what the program has written to stdout; nothing if that was a pipe."""
         return read_whole(self._stdout) if self._stdout != _ABSENT else b""
 
-    def said(self) -> bytes:
+    def stderr(self) -> bytes:
         """Return what the program has written to stderr."""
         return read_whole(self._stderr)
 
@@ -92,7 +92,7 @@ class RunFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.hand_over()
+        self.close_pipe_ends()
         for descriptor in self._to_close:
             os.close(descriptor)
 

@@ -1,10 +1,10 @@
 """Runs programs in zygotes, one at a time, and says how they ended. A worker judges with one of them.
 
-order.py         what a zygote is asked to do
+run_spec.py         what a zygote is asked to do
 compiler.py      compiles the program before its first run
-warm_zygotes.py  the zygotes that do it, and the cgroup around them
+zygote_pool.py  the zygotes that do it, and the cgroup around them
 run_files.py     what goes into a run and comes out of it
-outcome.py       how it ended
+run_classification.py       how it ended
 """
 
 import os
@@ -12,19 +12,19 @@ import signal
 import time
 
 from sandbox import languages
-from sandbox.errors import ExecutionLost, KilledFromOutside
+from sandbox.errors import ExecutionLost, KilledExternally
 from sandbox.jail import cgroups
-from sandbox.jail.child import Job
-from sandbox.jail.compiled import Compiled
+from sandbox.jail.child import RunParams
+from sandbox.jail.compile_cache import CompiledProgram
 from sandbox.jail.compiler import Compiler
-from sandbox.jail.configuration import NONE, Configuration
-from sandbox.jail.order import Order, make_order
-from sandbox.jail.outcome import Finished, Lost, Memory, Report, loss_of, outcome_of
-from sandbox.jail.run_files import Pipes, RunFiles
-from sandbox.jail.spawn import Kind
-from sandbox.jail.warden import Warden
-from sandbox.jail.warm_zygotes import WarmZygotes
-from sandbox.jail.zygotes import ZygoteLost
+from sandbox.jail.run_classification import FinishedRun, LostRun, MemoryUsage, ZygoteReport, classify, find_loss
+from sandbox.jail.run_files import RunFiles, StdioPipes
+from sandbox.jail.run_spec import RunSpec, make_run_spec
+from sandbox.jail.spawn import ZygoteKind
+from sandbox.jail.warden import WardenClient
+from sandbox.jail.worker_config import NONE, WorkerConfig
+from sandbox.jail.zygote_client import ZygoteLost
+from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 ATTEMPTS = 3  # attempts to run what the sandbox has lost, before the run is reported as lost
@@ -33,15 +33,15 @@ _SOURCE_SHARE = 4  # a program's text may take a quarter of its run's memory at 
 
 
 class Runner:
-    """Runs programs one at a time; see WarmZygotes for the parameters.
+    """Runs programs one at a time; see ZygotePool for the parameters.
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
     """
 
     def __init__(
         self,
-        configuration: Configuration,
-        warden: Warden,
+        configuration: WorkerConfig,
+        warden: WardenClient,
         cgroup: cgroups.Cgroup | str,
         place: int,
         ends: dict[int, int],
@@ -49,7 +49,7 @@ class Runner:
         self._seed = configuration.seed
         self._has_wall = configuration.level != NONE
         self._compiler = Compiler(self.execute, self._seed, warden if configuration.shared else None)
-        self._zygotes = WarmZygotes(configuration, warden, cgroup, place, ends)
+        self._zygotes = ZygotePool(configuration, warden, cgroup, place, ends)
 
     @property
     def layers(self) -> dict[str, str]:
@@ -58,25 +58,25 @@ class Runner:
 
     def order(
         self, op: str, program: Program, limits: Limits, entry_point: str = "", *, referee: bool = False
-    ) -> Order:
+    ) -> RunSpec:
         """Return an order, see make_order. Raises ValueError."""
-        return make_order(op, program, limits, seed=self._seed, entry_point=entry_point, referee=referee)
+        return make_run_spec(op, program, limits, seed=self._seed, entry_point=entry_point, referee=referee)
 
-    def run(self, order: Order, stdin: bytes) -> RunResult:
+    def run(self, order: RunSpec, stdin: bytes) -> RunResult:
         """Compile a program and run it. Raises as compile and execute do."""
         compiled = self.compile(order.program)
         return compiled if isinstance(compiled, RunResult) else self.execute(order, compiled, stdin)
 
-    def compile(self, program: Program) -> Compiled | RunResult:
+    def compile(self, program: Program) -> CompiledProgram | RunResult:
         """Return the compiled program, or why there is none; see Compiler.compile."""
         return self._compiler.compile(program)
 
-    def execute(self, order: Order, compiled: Compiled, stdin: bytes) -> RunResult:
-        """Run a compiled program, again if the sandbox lost the run. Raises ExecutionLost or KilledFromOutside."""
-        lost, was_killed = Lost(""), False
+    def execute(self, order: RunSpec, compiled: CompiledProgram, stdin: bytes) -> RunResult:
+        """Run a compiled program, again if the sandbox lost the run. Raises ExecutionLost or KilledExternally."""
+        lost, was_killed = LostRun(""), False
         for _ in range(ATTEMPTS):
             attempt = self.attempt(order, compiled, stdin)
-            if isinstance(attempt, Lost):
+            if isinstance(attempt, LostRun):
                 lost = attempt
             elif attempt.was_killed and not was_killed:
                 was_killed = True  # by a process or thread of its own, or from outside: the next attempt shows which
@@ -87,8 +87,8 @@ class Runner:
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 
-    def attempt(self, order: Order, compiled: Compiled, stdin: bytes | Pipes) -> Finished | Lost:
-        """Try once to run a compiled program. Raises KilledFromOutside."""
+    def attempt(self, order: RunSpec, compiled: CompiledProgram, stdin: bytes | StdioPipes) -> FinishedRun | LostRun:
+        """Try once to run a compiled program. Raises KilledExternally."""
         kind = self._zygotes.kind_for(order)
         with RunFiles(order, stdin) as run_files:
             if _text_is_too_large(order.job, compiled):
@@ -97,62 +97,64 @@ class Runner:
                 report = self._run_in_zygote(kind, order, compiled, run_files)
             except ZygoteLost as error:
                 self._zygotes.discard(kind)
-                return Lost(f"the zygote was lost: {error}", with_zygote=True)
-            except cgroups.NotIdle as error:
-                self._zygotes.renew()
-                return Lost(str(error))
+                return LostRun(f"the zygote was lost: {error}", with_zygote=True)
+            except cgroups.ChargeNotReleased as error:
+                self._zygotes.replace_all()
+                return LostRun(str(error))
             try:
                 memory = self._zygotes.end_run(report)
             except OSError as error:
-                return Lost(str(error))
-            return loss_of(report, memory) or _finish(order.job, report, memory, run_files)
+                return LostRun(str(error))
+            return find_loss(report, memory) or _finish(order.job, report, memory, run_files)
 
-    def _run_in_zygote(self, kind: Kind, order: Order, compiled: Compiled, run_files: RunFiles) -> Report:
-        """Have a zygote run the program, and wait for its report. Raises ZygoteLost and NotIdle."""
+    def _run_in_zygote(
+        self, kind: ZygoteKind, order: RunSpec, compiled: CompiledProgram, run_files: RunFiles
+    ) -> ZygoteReport:
+        """Have a zygote run the program, and wait for its report. Raises ZygoteLost and ChargeNotReleased."""
         job = order.job
         zygote = self._zygotes.begin_run(kind, job)
         artifact = compiled.artifact
         if zygote.shares_uid and job.op == "run" and languages.load(job.language).EXECUTABLE:
             # The file's owner can write messages to the next run into its attributes, so each run gets a copy.
             artifact = run_files.copy(artifact)
-        zygote.begin(order.encoded, [compiled.source, artifact, *run_files.handed])
-        run_files.hand_over()
+        zygote.start_run(order.encoded, [compiled.source, artifact, *run_files.handed])
+        run_files.close_pipe_ends()
         if not zygote.ends_within(job.wall_seconds):
             self._zygotes.raise_weight()
-        return Report.from_answer(zygote.end(job.longest_seconds + _PATIENCE_SECONDS))
+        return ZygoteReport.from_answer(zygote.wait_for_run(job.max_seconds + _PATIENCE_SECONDS))
 
-    def make_ready(self, order: Order) -> None:
+    def make_ready(self, order: RunSpec) -> None:
         """Start the zygote that the order needs, if there is none, or if so much is left of earlier runs that nothing
         can run beside it. Raises ZygoteLost.
         """
         try:
             self._zygotes.ready(self._zygotes.kind_for(order))
-        except cgroups.NotIdle as error:
+        except cgroups.ChargeNotReleased as error:
             raise ZygoteLost(str(error)) from error
 
     def close(self) -> None:
         self._zygotes.close()
 
 
-def _text_is_too_large(job: Job, compiled: Compiled) -> bool:
+def _text_is_too_large(job: RunParams, compiled: CompiledProgram) -> bool:
     n_bytes = os.fstat(compiled.source).st_size
     return job.op != "compile" and n_bytes > (job.memory_mb << 20) // _SOURCE_SHARE
 
 
-def _refuse_for_its_text(job: Job) -> Finished:
+def _refuse_for_its_text(job: RunParams) -> FinishedRun:
     message = b"the program's text alone takes too much of its memory"
     result = RunResult(Outcome.OUT_OF_MEMORY, -signal.SIGKILL, b"", message, 0, 0, job.memory_mb)
-    return Finished(result, time.monotonic())
+    return FinishedRun(result, time.monotonic())
 
 
-def _finish(job: Job, report: Report, memory: Memory, run_files: RunFiles) -> Finished:
-    """Read what a run has left and classify it. Raises KilledFromOutside."""
-    printed, said = run_files.printed(), run_files.said()
+def _finish(job: RunParams, report: ZygoteReport, memory: MemoryUsage, run_files: RunFiles) -> FinishedRun:
+    """Read what a run has left and classify it. Raises KilledExternally."""
+    printed, said = run_files.stdout(), run_files.stderr()
     exit_code = os.waitstatus_to_exitcode(report.status)
-    outcome = outcome_of(job, report, exit_code, max(len(printed), len(said)), memory)
+    outcome = classify(job, report, exit_code, max(len(printed), len(said)), memory)
     was_killed = outcome is Outcome.SIGNALLED and report.killed
     if was_killed and report.killed_from_outside:
-        raise KilledFromOutside("a run was killed by SIGKILL, which came from outside")
+        raise KilledExternally("a run was killed by SIGKILL, which came from outside")
     result = RunResult(
         outcome,
         exit_code,
@@ -164,4 +166,4 @@ def _finish(job: Job, report: Report, memory: Memory, run_files: RunFiles) -> Fi
         run_files.result(),
         run_files.fetched() if not memory.exceeded else {},
     )
-    return Finished(result, report.ended, was_killed)
+    return FinishedRun(result, report.ended, was_killed)

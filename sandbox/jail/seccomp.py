@@ -4,7 +4,7 @@ It is installed once in the zygote, and every run inherits it. Calls that only t
 until they become programs, must carry a key (syscall_key.py).
 
 A filter sees numbers and registers, never memory. Calls whose meaning lies in memory are always allowed, always
-refused, or left to the zygote, which is notified before the kernel carries them out (notifications.py).
+refused, or left to the zygote, which is notified before the kernel carries them out (seccomp_notify.py).
 
 Where Landlock stands in place of namespaces (landlock.py), the filter also refuses what Landlock leaves open to
 processes that have our user id and see the machine's files, processes and sockets.
@@ -32,8 +32,8 @@ class Setting:
     """What the filter depends on.
 
     memfds    whether memfd_create is allowed; only a cgroup sees the memory of such files
-    notify    whether the zygote answers notifications (notifications.py); otherwise the calls concerned are refused, or
-              allowed where honest programs need them
+    notify    whether the zygote answers notifications (seccomp_notify.py); otherwise the calls concerned are refused,
+              or allowed where honest programs need them
     abi       the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With it,
               there must be notifications
     own_uid   whether programs have a user id of their own
@@ -155,7 +155,7 @@ def _conditions(setting: Setting) -> dict[str, _Rule]:
         "fork": forks,
         "vfork": forks,
         # A sibling would be the zygote's child, not the run's; an exit signal would reach the parent unfiltered. A
-        # process that shares descriptors with another could change them while a lock is checked (notifications.py).
+        # process that shares descriptors with another could change them while a lock is checked (seccomp_notify.py).
         "clone": _Ours(
             _unless(
                 0,
@@ -242,9 +242,9 @@ def _beside_landlock(setting: Setting) -> dict[str, _Rule]:
 
 def _rules(machine: str, setting: Setting) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
-    named |= dict.fromkeys(system_calls.OURS, _Ours(_EPERM))
-    named |= dict.fromkeys(system_calls.IDLE, _NOTHING)
-    named |= dict.fromkeys(system_calls.REFUSED, _EPERM)
+    named |= dict.fromkeys(system_calls.ZYGOTE_ONLY, _Ours(_EPERM))
+    named |= dict.fromkeys(system_calls.NO_OP, _NOTHING)
+    named |= dict.fromkeys(system_calls.DENIED, _EPERM)
     named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
     named |= dict.fromkeys(system_calls.KILLED, _KILL)
     named |= _conditions(setting)
@@ -349,7 +349,7 @@ def install(setting: Setting) -> int:
             listener = _install(key, replace(setting, notify=False))
     else:
         listener = _install(key, replace(setting, notify=False))
-    linux.use(key, forks=listener >= 0)
+    linux.set_key(key, forks=listener >= 0)
     return listener
 
 

@@ -15,7 +15,7 @@ from sandbox import languages
 from sandbox.jail import image, linux, rootfs
 from sandbox.jail.cgroups import Cgroup
 from sandbox.jail.child import PACKAGES
-from sandbox.jail.configuration import NAMESPACES
+from sandbox.jail.worker_config import NAMESPACES
 
 _NAMESPACES = (
     linux.CLONE_NEWUSER
@@ -46,7 +46,7 @@ _ENVIRONMENT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ZygoteKind:
     """What a zygote is for.
 
     compiles  the language whose compiler its children become; "" if they run programs
@@ -78,7 +78,7 @@ class Place:
     owner: int | None = None
     abi: int = 0
 
-    def readable(self, kind: Kind, toolchain: list[str]) -> list[str]:
+    def readable(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
         """Return the paths that the runs of such a zygote may read and execute, as the zygote sees them."""
         if self.root:
             return [path.removeprefix(self.root) for path in image.readable(self.root)]
@@ -93,10 +93,10 @@ class ZygoteProcess:
     cgroup  the cgroup that it joins; None for none
     turn    distinguishes the zygotes of one worker
 
-    Raises OSError, and CannotJoin if the cgroup refuses it.
+    Raises OSError, and CgroupJoinError if the cgroup refuses it.
     """
 
-    def __init__(self, kind: Kind, place: Place, *, seed: int | None, cgroup: Cgroup | None, turn: int) -> None:
+    def __init__(self, kind: ZygoteKind, place: Place, *, seed: int | None, cgroup: Cgroup | None, turn: int) -> None:
         self._place = place
         namespaces = place.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -152,7 +152,7 @@ class ZygoteProcess:
 
     def _become(
         self,
-        kind: Kind,
+        kind: ZygoteKind,
         toolchain: list[str],
         environment: dict[str, str],
         inherited: list[int],

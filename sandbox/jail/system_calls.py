@@ -49,14 +49,14 @@ ALLOWED = frozenset(
 
 # Only for the zygote, and for its children until they become programs; a program gets EPERM, as it does from a kernel
 # if it lacks the capability.
-OURS = frozenset("mount umount2 unshare setns capset seccomp landlock_restrict_self".split())
+ZYGOTE_ONLY = frozenset("mount umount2 unshare setns capset seccomp landlock_restrict_self".split())
 
 # They succeed without doing anything. Programs can only write to memory, so nothing has to reach a disk; and reading
 # ahead or dropping pages would affect the machine's page cache, where other runs could notice it.
-IDLE = frozenset("fsync fdatasync msync sync syncfs sync_file_range fadvise64 readahead".split())
+NO_OP = frozenset("fsync fdatasync msync sync syncfs sync_file_range fadvise64 readahead".split())
 
 # They fail with EPERM, as privileged calls do and programs expect.
-REFUSED = frozenset(
+DENIED = frozenset(
     (
         # Settings of the whole machine, and of memory that must stay in one place.
         "pivot_root chroot sethostname setdomainname acct quotactl swapon swapoff reboot vhangup syslog settimeofday "

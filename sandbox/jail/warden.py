@@ -23,13 +23,13 @@ from typing import Any
 
 from sandbox.errors import BackendUnavailable
 from sandbox.jail import cgroups, image, linux, process_tree, spawn
-from sandbox.jail.cgroups import CannotJoin, Cgroup
-from sandbox.jail.compiled import SharedFolder, memfd
-from sandbox.jail.configuration import NAMESPACES, Configuration
+from sandbox.jail.cgroups import Cgroup, CgroupJoinError
+from sandbox.jail.compile_cache import SharedFolderStore, memfd
 from sandbox.jail.delegation import Subtree
 from sandbox.jail.places import Places
-from sandbox.jail.spawn import Kind, Place
-from sandbox.jail.zygotes import Zygote
+from sandbox.jail.spawn import Place, ZygoteKind
+from sandbox.jail.worker_config import NAMESPACES, WorkerConfig
+from sandbox.jail.zygote_client import ZygoteClient
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MESSAGE_BYTES = 1 << 16
@@ -49,25 +49,25 @@ class WardenGone(EOFError):
     """The warden has ended, so nothing can be run any more: the judge ends, too, and its caller starts a new worker."""
 
 
-class Warden:
+class WardenClient:
     """The judge's connection to its warden, safe for any number of threads. Raises WardenGone if it has ended."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._lock = threading.Lock()
 
-    def start(self, kind: Kind, runner: int) -> Zygote:
-        """Return a new zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CannotJoin if the
-        cgroup refuses it, and ZygoteLost if it ends while it starts."""
-        answer, descriptors = self._ask({"start": asdict(kind), "runner": runner})
+    def start(self, kind: ZygoteKind, runner: int) -> ZygoteClient:
+        """Return a new zygote that is ready for runs. Raises BackendUnavailable if it cannot be made, CgroupJoinError
+        if the cgroup refuses it, and ZygoteLost if it ends while it starts."""
+        answer, descriptors = self._request({"start": asdict(kind), "runner": runner})
         match answer:
             case {"cannot_join": reason}:
-                raise CannotJoin(reason)
+                raise CgroupJoinError(reason)
             case {"unavailable": reason}:
                 raise BackendUnavailable(reason)
-        zygote = Zygote(socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(answer["number"]))
+        zygote = ZygoteClient(socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(answer["number"]))
         try:
-            zygote.settle(answer["user"], shares_uid=answer["shares_uid"])
+            zygote.wait_until_ready(answer["user"], shares_uid=answer["shares_uid"])
         except BaseException:
             zygote.close()
             raise
@@ -75,18 +75,18 @@ class Warden:
 
     def _end(self, number: int) -> None:
         with contextlib.suppress(WardenGone):
-            self._ask({"end": number})
+            self._request({"end": number})
 
-    def renew(self, runner: int) -> Cgroup:
+    def replace_cgroup(self, runner: int) -> Cgroup:
         """Return a new cgroup for a runner whose zygotes have ended. Raises OSError if none can be made."""
-        answer, descriptors = self._ask({"renew": runner})
+        answer, descriptors = self._request({"renew": runner})
         if "refused" in answer:
             raise OSError(answer["refused"])
         return Cgroup(answer["version"], dict(zip(answer["files"], descriptors, strict=True)))
 
     def fetch(self, name: str) -> bytes | None:
         """Return a compilation that workers share; None if none has that name."""
-        _, descriptors = self._ask({"fetch": name})
+        _, descriptors = self._request({"fetch": name})
         for descriptor in descriptors:
             with open(descriptor, "rb") as file:
                 return file.read()
@@ -96,11 +96,13 @@ class Warden:
         """Share a compilation if there is room."""
         descriptor = memfd(content)
         try:
-            self._ask({"store": name}, [descriptor])
+            self._request({"store": name}, [descriptor])
         finally:
             os.close(descriptor)
 
-    def _ask(self, request: dict[str, Any], descriptors: list[int] | None = None) -> tuple[dict[str, Any], list[int]]:
+    def _request(
+        self, request: dict[str, Any], descriptors: list[int] | None = None
+    ) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
             try:
                 _send(self._channel, request, descriptors or [])
@@ -123,12 +125,12 @@ def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     return (json.loads(data), descriptors) if data else None
 
 
-def keep(
+def run_warden(
     judge: int,
     channel: socket.socket,
     subtree: Subtree | None,
     groups: list[Cgroup | None],
-    configuration: Configuration,
+    configuration: WorkerConfig,
 ) -> int:
     """Be the warden of a judge until the judge ends, and return its exit status. Enters or makes the image.
 
@@ -138,7 +140,7 @@ def keep(
     with contextlib.suppress(ValueError):  # a lower limit has been set above us
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # with 0, a core handler that is a pipe would be started
     gone = os.pidfd_open(judge)
-    keeper = _Keeper(judge, subtree, groups, configuration)
+    keeper = _WardenServer(judge, subtree, groups, configuration)
     poll = select.poll()
     poll.register(gone, select.POLLIN)
     poll.register(channel, select.POLLIN)
@@ -154,18 +156,18 @@ def keep(
             for descriptor in (*received[1], *given):
                 os.close(descriptor)
     finally:
-        keeper.take_up_privileges()  # for good: only cleaning up is left
+        keeper.regain_privileges()  # for good: only cleaning up is left
         with contextlib.suppress(ProcessLookupError):
             os.kill(judge, signal.SIGKILL)  # it may be working for a caller that has gone
         keeper.close()
     return os.waitstatus_to_exitcode(os.waitpid(judge, 0)[1]) if os.getppid() != judge else 0
 
 
-class _Keeper:
+class _WardenServer:
     """The zygotes, cgroups and shared compilations that the warden keeps for its judge."""
 
     def __init__(
-        self, judge: int, subtree: Subtree | None, groups: list[Cgroup | None], configuration: Configuration
+        self, judge: int, subtree: Subtree | None, groups: list[Cgroup | None], configuration: WorkerConfig
     ) -> None:
         self._judge = judge
         self._subtree = subtree
@@ -177,7 +179,7 @@ class _Keeper:
         self._privileges = 0  # capabilities that are only effective while a request is answered
         self._shares_any = bool(configuration.shared)
         folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
-        self._shared = SharedFolder(f"/proc/self/fd/{folder}")
+        self._shared = SharedFolderStore(f"/proc/self/fd/{folder}")
         self._places: Places | None = None  # without namespaces
         self._no_image = ""  # why there is no image
         try:
@@ -193,9 +195,9 @@ class _Keeper:
             return
         if os.geteuid() == 0:
             with contextlib.suppress(OSError):  # in a user namespace that has but one user
-                self._step_down()
+                self._drop_privileges()
 
-    def _step_down(self) -> None:
+    def _drop_privileges(self) -> None:
         """Become an ordinary user with a few capabilities, which are not effective for now. Raises OSError."""
         uid = spawn.wardens_uid()
         linux.prctl(linux.PR_SET_KEEPCAPS, 1)
@@ -206,14 +208,14 @@ class _Keeper:
         self._privileges = sum(1 << capability for capability in _NEEDED)
         linux.set_capabilities(self._privileges, effective=0)
 
-    def take_up_privileges(self) -> None:
+    def regain_privileges(self) -> None:
         if self._privileges:
             linux.set_capabilities(self._privileges)
 
     @contextlib.contextmanager
     def privileges(self) -> Iterator[None]:
         """Make the warden's capabilities effective while this context is open."""
-        self.take_up_privileges()
+        self.regain_privileges()
         yield
         if self._privileges:
             linux.set_capabilities(self._privileges, effective=0)
@@ -222,7 +224,7 @@ class _Keeper:
         """Carry out a request; return the answer and its descriptors, to be closed once they are sent."""
         match request:
             case {"start": dict(kind), "runner": int(runner)}:
-                return self._start(Kind(**kind), runner)
+                return self._start(ZygoteKind(**kind), runner)
             case {"end": int(number)} if number in self._zygotes:
                 self._zygotes.pop(number).close()
                 if self._places is not None:
@@ -240,7 +242,7 @@ class _Keeper:
     def _shares(self, name: str) -> bool:
         return self._shares_any and _NAME.fullmatch(name) is not None
 
-    def _start(self, kind: Kind, runner: int) -> tuple[dict[str, Any], list[int]]:
+    def _start(self, kind: ZygoteKind, runner: int) -> tuple[dict[str, Any], list[int]]:
         self._turn += 1
         cgroup = self._cgroups[runner]
         if self._no_image:
@@ -248,7 +250,7 @@ class _Keeper:
         try:
             place = self._places.make(kind, self._turn) if self._places is not None else Place(NAMESPACES)
             zygote = spawn.ZygoteProcess(kind, place, seed=self._seed, cgroup=cgroup, turn=self._turn)
-        except CannotJoin as error:
+        except CgroupJoinError as error:
             assert cgroup is not None
             cgroup.remove()
             self._cgroups[runner] = None
@@ -272,7 +274,7 @@ class _Keeper:
 
     def _end_orphans(self) -> None:
         """Kill what a zygote that has ended may have left of its run: no namespace does so, but we are its subreaper,
-        and nobody can fork any more, because nobody answers for it (notifications.py)."""
+        and nobody can fork any more, because nobody answers for it (seccomp_notify.py)."""
         process_tree.kill_children({self._judge, *(zygote.pid for zygote in self._zygotes.values())})
 
     def close(self) -> None:

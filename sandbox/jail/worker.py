@@ -20,30 +20,30 @@ from functools import partial
 from typing import NoReturn
 
 from sandbox import checkers, languages, referee
-from sandbox.cases import INTERACTIVE, Case, Referee, Suite
-from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeFailed, SandboxError
-from sandbox.jail import cgroups, delegation, linux, referee_trials, spawn
-from sandbox.jail.assertions import AssertionRuns, GivenCode
-from sandbox.jail.call_runs import CallRuns
-from sandbox.jail.child import Instructions
-from sandbox.jail.compiled import Compiled
-from sandbox.jail.configuration import Configuration
-from sandbox.jail.interactive import Side, recite, talk
-from sandbox.jail.order import Order
+from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeError, SandboxError
+from sandbox.jail import cgroups, delegation, linux, referee_validation, spawn
+from sandbox.jail.assertion_runner import AssertionRunner, PreambleCache
+from sandbox.jail.call_runner import CallRunner
+from sandbox.jail.channel import Channel
+from sandbox.jail.child import ChildParams
+from sandbox.jail.compile_cache import CompiledProgram
+from sandbox.jail.interactive import Participant, run_interactive, run_scripted
+from sandbox.jail.run_spec import RunSpec
 from sandbox.jail.runner import Runner
-from sandbox.jail.warden import Warden, keep
-from sandbox.jail.wire import Channel
-from sandbox.judge import Judgement, Ran, judge
+from sandbox.jail.warden import WardenClient, run_warden
+from sandbox.jail.worker_config import WorkerConfig
+from sandbox.judge import CaseRun, Judgement, judge
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 from sandbox.request import JudgeRequest, Request, RunRequest
+from sandbox.suite import INTERACTIVE, Case, Referee, Suite
 
-BEAT = b"\0"  # a heartbeat
-_LEAST_MEMORY = 2 << 30  # bytes of address space
+HEARTBEAT = b"\0"  # a heartbeat
+_MIN_MEMORY = 2 << 30  # bytes of address space
 _COPIES = 12  # the most copies of a request, and of what programs write, while they are compared
 _RUNNERS = 2  # one for submissions and what judges them, and one for referees that talk to them meanwhile
 
 
-class Worker:
+class JudgeWorker:
     """Carries out the requests of one caller.
 
     groups   a cgroup for each runner, or why there is none
@@ -53,7 +53,11 @@ class Worker:
     """
 
     def __init__(
-        self, configuration: Configuration, warden: Warden, groups: list[cgroups.Cgroup | str], ends: dict[int, int]
+        self,
+        configuration: WorkerConfig,
+        warden: WardenClient,
+        groups: list[cgroups.Cgroup | str],
+        ends: dict[int, int],
     ) -> None:
         self._configuration = configuration
         self._warden = warden
@@ -62,8 +66,8 @@ class Worker:
         self.answering = False
         self._runner = Runner(configuration, warden, groups[0], 0, ends)
         self._second: Runner | None = None  # of referees that talk to programs while these run
-        self._trials = referee_trials.Trials()
-        self._given_code = GivenCode(self._runner)
+        self._trials = referee_validation.RefereeValidator()
+        self._given_code = PreambleCache(self._runner)
 
     @property
     def layers(self) -> dict[str, str]:
@@ -73,7 +77,7 @@ class Worker:
     def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
         """Run a program once. Raises ExecutionLost if the sandbox fails repeatedly."""
         order = self._runner.order("run", program, limits)
-        order = order.instructed(Instructions(arguments=invocation.arguments, fetch=invocation.fetch))
+        order = order.with_child_params(ChildParams(arguments=invocation.arguments, fetch=invocation.fetch))
         if invocation.files:
             order = order.with_files(dict(invocation.files))
         return self._runner.run(order, invocation.stdin)
@@ -81,71 +85,73 @@ class Worker:
     def judge(self, program: Program, suite: Suite, *, run_all: bool, keep_outputs: bool) -> Judgement:
         """Judge a program by a suite. Raises ExecutionLost, and whatever judge.judge raises."""
         if suite.assertions is not None:
-            runs = AssertionRuns(program, suite, self._runner, self._second_runner, self._given_code)
+            runs = AssertionRunner(program, suite, self._runner, self._second_runner, self._given_code)
             return judge(suite, runs.run, run_all=run_all, keep_outputs=keep_outputs)
         if suite.entry_point is not None:
-            calls = CallRuns(program, suite, self._runner)
-            return judge(suite, calls.run, run_all=run_all, keep_outputs=keep_outputs, alone=calls.run_alone)
+            calls = CallRunner(program, suite, self._runner)
+            return judge(suite, calls.run, run_all=run_all, keep_outputs=keep_outputs, alone=calls.run_isolated)
         order = self._runner.order("run", program, suite.limits)
 
-        def run_case(case: Case, left_seconds: float) -> Ran:
-            within = order.within(min(suite.limits.wall_seconds, left_seconds))
+        def run_case(case: Case, left_seconds: float) -> CaseRun:
+            within = order.with_time_limits(min(suite.limits.wall_seconds, left_seconds))
             if suite.checker == INTERACTIVE and suite.referee is not None:
-                return self._talk(within, case, suite.referee, left_seconds, suite)
+                return self._run_interactive(within, case, suite.referee, left_seconds, suite)
             result = self._runner.run(within, _encoded(case.input))
             if suite.referee is None or result.outcome is not Outcome.EXITED or result.exit_code != 0:
-                return Ran(result)
+                return CaseRun(result)
             return self._ruling(case, result, suite.referee, left_seconds - result.wall_seconds, suite)
 
         return judge(suite, run_case, run_all=run_all, keep_outputs=keep_outputs)
 
-    def _ruling(self, case: Case, result: RunResult, judge: Referee, left_seconds: float, suite: Suite) -> Ran:
-        """Have the referee rule on an output. Raises RefereeFailed if it fails for a reason other than the output."""
+    def _ruling(self, case: Case, result: RunResult, judge: Referee, left_seconds: float, suite: Suite) -> CaseRun:
+        """Have the referee rule on an output. Raises RefereeError if it fails for a reason other than the output."""
         compiled = _compiled_referee(judge, self._runner)
         if left_seconds <= 0:
-            return Ran(referee.as_timed_out(result))
+            return CaseRun(referee.as_timed_out(result))
 
         def ask(output: bytes, wall_seconds: float) -> RunResult:
-            order = self._referee_order(judge, case, {referee.OUTPUT: output}).within(wall_seconds)
+            order = self._referee_order(judge, case, {referee.OUTPUT: output}).with_time_limits(wall_seconds)
             return self._runner.execute(order, compiled, b"")
 
         answer = ask(result.stdout, min(referee.LIMITS.wall_seconds, left_seconds))
         try:
-            return Ran(result, referee.ruling(answer, judge), answer.wall_seconds)
-        except RefereeFailed as failure:
-            trial = referee_trials.outputs(case, suite)
+            return CaseRun(result, referee.read_result(answer, judge), answer.wall_seconds)
+        except RefereeError as failure:
+            trial = referee_validation.validation_outputs(case, suite)
             if not self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits)):
                 raise
             if answer.outcome is Outcome.TIMED_OUT and left_seconds < referee.LIMITS.wall_seconds:
-                return Ran(referee.as_timed_out(result), None, answer.wall_seconds)
-            return Ran(result, referee.ruling_of_failure(failure), answer.wall_seconds)
+                return CaseRun(referee.as_timed_out(result), None, answer.wall_seconds)
+            return CaseRun(result, referee.wrong_answer_result(failure), answer.wall_seconds)
 
-    def _talk(self, order: Order, case: Case, judge: Referee, left_seconds: float, suite: Suite) -> Ran:
+    def _run_interactive(
+        self, order: RunSpec, case: Case, judge: Referee, left_seconds: float, suite: Suite
+    ) -> CaseRun:
         """Run a program and its interactive referee side by side. Raises as interactive.talk does."""
         compiled = self._runner.compile(order.program)
         if isinstance(compiled, RunResult):
-            return Ran(compiled)
+            return CaseRun(compiled)
         second = self._second_runner()
-        partner = Side(self._referee_order(judge, case, {}), _compiled_referee(judge, second), second)
+        partner = Participant(self._referee_order(judge, case, {}), _compiled_referee(judge, second), second)
 
         def is_sound(cpu_seconds: float | None) -> bool:
             def ask(text: bytes, wall_seconds: float) -> RunResult:
-                return recite(text, partner.within(wall_seconds, cpu_seconds))
+                return run_scripted(text, partner.within(wall_seconds, cpu_seconds))
 
-            trial = referee_trials.monologues(case, suite)
+            trial = referee_validation.scripted_inputs(case, suite)
             return self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits), cpu_seconds)
 
-        return talk(Side(order, compiled, self._runner), partner, judge, left_seconds, is_sound)
+        return run_interactive(Participant(order, compiled, self._runner), partner, judge, left_seconds, is_sound)
 
     def _second_runner(self) -> Runner:
         if self._second is None:
             self._second = Runner(self._configuration, self._warden, self._groups[1], 1, self.ends)
         return self._second
 
-    def _referee_order(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> Order:
+    def _referee_order(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
         contents = {referee.INPUT: _encoded(case.input), referee.ANSWER: _encoded(case.expected), **contents}
         order = self._runner.order("run", judge.program, referee.LIMITS, referee=True)
-        return order.instructed(Instructions(arguments=referee.arguments(judge.convention))).with_files(contents)
+        return order.with_child_params(ChildParams(arguments=referee.arguments(judge.convention))).with_files(contents)
 
     def close(self) -> None:
         for runner in (self._runner, self._second):
@@ -153,12 +159,12 @@ class Worker:
                 runner.close()
 
 
-def _compiled_referee(judge: Referee, runner: Runner) -> Compiled:
-    """Return the compiled referee. Raises RefereeFailed if it does not compile."""
+def _compiled_referee(judge: Referee, runner: Runner) -> CompiledProgram:
+    """Return the compiled referee. Raises RefereeError if it does not compile."""
     compiled = runner.compile(judge.program)
     if isinstance(compiled, RunResult):
         message = compiled.stderr.decode("utf-8", "replace").strip()
-        raise RefereeFailed(f"it does not compile: {message[:500]}")
+        raise RefereeError(f"it does not compile: {message[:500]}")
     return compiled
 
 
@@ -198,26 +204,26 @@ def serve(channel: Channel, ends: dict[int, int], heart: int = -1) -> tuple[int,
 
     We become the warden (warden.py), and the judge is our child; in a container it is the other way round.
     """
-    configuration: Configuration = channel.receive_request()
+    configuration: WorkerConfig = channel.receive_request()
     for name in checkers.names():  # which the judge may not be able to read any more
         checkers.load(name)
     for name in languages.names():
         languages.load(name)
     subtree, groups = _cgroups(configuration.no_scope)
-    remove_shared = _remover(configuration.shared)
+    remove_shared = _make_cleanup(configuration.shared)
     wardens, judges = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     uid = spawn.judges_uid()
 
     def judge() -> None:
         wardens.close()
-        _give_up_privileges(uid, parent=not configuration.alone)
-        _judge(channel, configuration, Warden(judges), groups, ends, heart)
+        _drop_privileges(uid, parent=not configuration.alone)
+        _judge(channel, configuration, WardenClient(judges), groups, ends, heart)
 
     def guard(judge_pid: int) -> int:
         judges.close()
         channel.close()
         owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
-        return keep(judge_pid, wardens, subtree, owned, configuration)
+        return run_warden(judge_pid, wardens, subtree, owned, configuration)
 
     if configuration.alone:  # In a container the judge is the first process: joining it gains no privileges.
         first = os.getpid()
@@ -231,7 +237,7 @@ def serve(channel: Channel, ends: dict[int, int], heart: int = -1) -> tuple[int,
     return guard(child), remove_shared
 
 
-def _remover(directory: str) -> Callable[[], None]:
+def _make_cleanup(directory: str) -> Callable[[], None]:
     """Return a function that removes a directory, if there is one, even if its path leads elsewhere by then."""
     if not directory:
         return lambda: None
@@ -266,7 +272,7 @@ def _cgroups(no_scope: str) -> tuple[delegation.Subtree | None, list[cgroups.Cgr
     return subtree, groups
 
 
-def _give_up_privileges(uid: int, *, parent: bool) -> None:
+def _drop_privileges(uid: int, *, parent: bool) -> None:
     """Give up every privilege that judging does not need.
 
     uid      the user to become where we may; elsewhere the judge keeps its caller's user, but no capabilities
@@ -287,30 +293,30 @@ def _give_up_privileges(uid: int, *, parent: bool) -> None:
 
 def _judge(
     channel: Channel,
-    configuration: Configuration,
-    warden: Warden,
+    configuration: WorkerConfig,
+    warden: WardenClient,
     groups: list[cgroups.Cgroup | str],
     ends: dict[int, int],
     heart: int,
 ) -> None:
     """Answer one request after another until the caller goes away."""
     sys.set_int_max_str_digits(0)
-    linux.give_freed_memory_back()  # of large outputs
+    linux.enable_malloc_trim()  # of large outputs
     try:
-        worker = Worker(configuration, warden, groups, ends)
+        worker = JudgeWorker(configuration, warden, groups, ends)
     except BackendUnavailable as error:
-        channel.answer(error)
+        channel.send_response(error)
         return
-    _look_every_second(worker, heart)
+    _watch_caller(worker, heart)
     try:
-        channel.answer_layers(worker.layers)
+        channel.send_layers(worker.layers)
         while True:
             request: Request[object] = channel.receive_request()
             _bound_memory(channel.received_bytes, request.run_limits)
             worker.answering = True
             answer = _answer(worker, request)
             worker.answering = False  # nobody reads our heartbeats from now on, so they would pile up
-            channel.answer(answer)
+            channel.send_response(answer)
     except (EOFError, ConnectionError, SystemExit):
         return
     finally:
@@ -324,12 +330,12 @@ def _bound_memory(n_bytes: int, limits: Limits) -> None:
     What programs write is bounded already, and is not parsed if it cannot be right. This bound is for whatever we have
     overlooked.
     """
-    bound = _LEAST_MEMORY + _COPIES * (n_bytes + 4 * limits.output_kb * 1024)
+    bound = _MIN_MEMORY + _COPIES * (n_bytes + 4 * limits.output_kb * 1024)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
 
 
-def _look_every_second(worker: Worker, heart: int) -> None:
+def _watch_caller(worker: JudgeWorker, heart: int) -> None:
     """Check every second, also while we compute, whether the caller is gone: end if so, else send a heartbeat."""
 
     def look(*_: object) -> None:
@@ -339,13 +345,13 @@ def _look_every_second(worker: Worker, heart: int) -> None:
         if poll.poll(0):
             raise SystemExit
         if heart >= 0 and worker.answering:
-            os.write(heart, BEAT)
+            os.write(heart, HEARTBEAT)
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)
 
 
-def _answer(worker: Worker, request: Request[object]) -> RunResult | Judgement | Exception:
+def _answer(worker: JudgeWorker, request: Request[object]) -> RunResult | Judgement | Exception:
     """Do what is asked, and return the answer, or an exception for the caller to raise."""
     try:
         match request:
@@ -359,9 +365,9 @@ def _answer(worker: Worker, request: Request[object]) -> RunResult | Judgement |
         return ExecutionLost(str(error))
     except MemoryError:
         return ExecutionLost("the judge has no memory left for this request")
-    except RefereeFailed as error:
+    except RefereeError as error:
         judging = isinstance(request, JudgeRequest) and request.suite.assertions is not None
-        return RefereeFailed(f"the suite's own {'tests' if judging else 'referee'} failed: {error}")
+        return RefereeError(f"the suite's own {'tests' if judging else 'referee'} failed: {error}")
     except (ValueError, TypeError, KeyError) as error:
         return error  # the suite's fault: the caller raises it
     raise ValueError(f"unknown request {type(request).__name__}")

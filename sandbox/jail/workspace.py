@@ -16,16 +16,16 @@ import sys
 from collections.abc import Callable
 
 from sandbox.jail import directories, files, linux
-from sandbox.jail.child import BOX, UID, WORK, Job
+from sandbox.jail.child import BOX, UID, WORK, RunParams
 
 _PROC = f"{BOX}/proc"
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 
 
-def mounting_proc() -> linux.Prepared:
+def prepare_proc_mount() -> linux.Prepared:
     """Return the mount of /proc for the child, if there are namespaces: /proc shows the pid namespace of the process
     that mounts it."""
-    return linux.preparing_mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
+    return linux.prepare_mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
 
 
 class Workspace:
@@ -54,7 +54,7 @@ class Workspace:
             self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             self._page.madvise(mmap.MADV_DONTFORK)
 
-    def enter(self, job: Job, source: int, source_file: str) -> int:
+    def enter(self, job: RunParams, source: int, source_file: str) -> int:
         """Make the workspace; the next fork goes into it. Raises OSError.
 
         source is the descriptor of the program's text. Returns the pid of the run's init, a process that only sleeps
@@ -75,18 +75,18 @@ class Workspace:
         else:
             self._source_file = source_file
             self._free = self._free_now()
-        self.expose()
+        self.maximize_oom_score()
         os.chdir(self.work)
         owner = UID if self._namespaces else None
         # From file to file, not through our memory.
         files.write(source_file, source, 0, os.fstat(source).st_size, owner)
         return init
 
-    def expose(self) -> None:
+    def maximize_oom_score(self) -> None:
         """Make the next fork the first process to be killed when memory runs out. Raises OSError."""
         os.pwrite(self._oom_score, b"1000", 0)  # the fork inherits it
 
-    def step_back(self) -> None:
+    def restore_oom_score(self) -> None:
         """Call this right after the fork: when memory runs out, the program is to be killed, not us. Raises OSError."""
         os.pwrite(self._oom_score, self._own_score, 0)
 
@@ -122,7 +122,7 @@ class Workspace:
                 os._exit(status)
         return os.waitpid(pid, 0)[1]
 
-    def step_out(self) -> None:
+    def leave_pid_namespace(self) -> None:
         """Leave the pid namespace of the run, so that the next fork is in our own again. Raises OSError."""
         if self._namespaces:
             linux.setns(self._home, linux.CLONE_NEWPID)
@@ -130,7 +130,7 @@ class Workspace:
     def remove(self) -> None:
         """Remove the workspace after the run's last process has ended. Raises OSError."""
         os.chdir("/")
-        self.step_out()
+        self.leave_pid_namespace()
         if self._namespaces:
             linux.unmount(BOX)  # and the /proc in it: every unmount waits for all processors of the machine
             return

@@ -24,21 +24,21 @@ from typing import Any
 
 from sandbox.jail import landlock, linux, process_tree, seccomp
 from sandbox.jail.child import (
-    BEGAN,
-    SHOWN,
+    START_TIME,
     UID,
+    VISIBLE_WORK,
     WORK,
-    Job,
     RunDescriptors,
+    RunParams,
     ZygoteSetup,
-    become,
     collect,
-    steps,
+    exec_program,
+    prepared_calls,
 )
-from sandbox.jail.configuration import NAMESPACES, NONE
-from sandbox.jail.notifications import Notifications
 from sandbox.jail.packages import ALWAYS_WARM
-from sandbox.jail.workspace import Workspace, mounting_proc
+from sandbox.jail.seccomp_notify import SeccompNotifier
+from sandbox.jail.worker_config import NAMESPACES, NONE
+from sandbox.jail.workspace import Workspace, prepare_proc_mount
 from sandbox.languages import names as language_names
 
 # Loaded before the first fork, so that programs need not load them: modules that half of all solutions import, and
@@ -64,7 +64,7 @@ def main() -> None:
     config = json.loads(channel.recv(1 << 16))
     layers: dict[str, str] = {}
     try:
-        launcher = _settle(config, layers)
+        launcher = _set_up(config, layers)
     except Exception as error:
         channel.send(json.dumps({"unavailable": f"{type(error).__name__}: {error}"}).encode())
         return
@@ -84,7 +84,7 @@ def _filter_calls(setting: seccomp.Setting, *, required: bool) -> tuple[str, int
     return f"list of allowed system calls{missing}", listener
 
 
-def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
+def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     """Become the process from which runs are forked. Raises OSError, which names the call that failed."""
     with contextlib.suppress(OSError):
         linux.set_slice(_SLICE_SECONDS)  # or a run of a hundred busy processes would end late
@@ -105,7 +105,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     has_namespaces = level == NAMESPACES
     work = shown = config["work"]
     if has_namespaces:
-        work, shown = WORK, SHOWN
+        work, shown = WORK, VISIBLE_WORK
         if os.getuid() == 0:
             os.setgroups([])
     else:
@@ -134,7 +134,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         raise ProcessLookupError("the worker died while the zygote started")
     setup = ZygoteSetup(
         has_namespaces,
-        mounting_proc(),
+        prepare_proc_mount(),
         landlock.preparing_entry(ruleset, abi) if abi else None,
         owner,
         by_cgroup=config["cgroup"],
@@ -147,7 +147,7 @@ def _settle(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         uid=UID if has_namespaces and os.getuid() == 0 else None,
         counters=process_tree.Counters(4, 5, 6) if config["cgroup"] else None,
     )
-    notifications = Notifications(
+    notifications = SeccompNotifier(
         listener,
         tree,
         proc,
@@ -175,20 +175,22 @@ def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
         if not message:
             return
         if message != last or job is None:  # the cases of a suite differ only in their files
-            last, job = message, Job.from_bytes(message)
+            last, job = message, RunParams.from_bytes(message)
         answer = json.dumps(launcher.run(job, descriptors)).encode()
-        at_once = launcher.left_much()  # or the next run would be charged for it: the worker begins to count now
+        at_once = (
+            launcher.needs_early_cleanup()
+        )  # or the next run would be charged for it: the worker begins to count now
         if at_once:
-            launcher.clear()
+            launcher.clean_up()
         channel.send(answer)
         if not at_once:
-            launcher.clear()  # while the worker looks at the answer
+            launcher.clean_up()  # while the worker looks at the answer
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _run_descriptors(job: Job, artifact: int, others: list[int]) -> RunDescriptors:
-    sent = [job.has_result, job.instructions, job.files, job.fetch, job.given]
+def _run_descriptors(job: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
+    sent = [job.has_result, job.instructions, job.files, job.fetch, job.has_preamble]
     following = iter(others)
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
@@ -206,20 +208,20 @@ class _RunLauncher:
         self,
         setup: ZygoteSetup,
         workspace: Workspace,
-        notifications: Notifications,
+        notifications: SeccompNotifier,
         tree: process_tree.ProcessTree,
     ) -> None:
         self._setup = setup
         self._notifications = notifications
         self._workspace = workspace
-        self._job: Job | None = None  # the latest
+        self._job: RunParams | None = None  # the latest
         self._steps: list[linux.Prepared] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
         self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree
 
-    def run(self, job: Job, descriptors: list[int]) -> dict[str, Any]:
+    def run(self, job: RunParams, descriptors: list[int]) -> dict[str, Any]:
         """Do one run; return how it ended, for the judge. Raises OSError."""
         source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
@@ -227,7 +229,7 @@ class _RunLauncher:
         fds = _run_descriptors(job, artifact, streams[3:])
         language = self._setup.languages[job.language]
         if job is not self._job:
-            self._job, self._steps = job, steps(job, self._setup)
+            self._job, self._steps = job, prepared_calls(job, self._setup)
         owner = UID if self._setup.namespaces else None
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
@@ -237,8 +239,8 @@ class _RunLauncher:
         init = self._workspace.enter(job, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
-            become(job, language, fds, self._setup.enter_domain, self._steps, owner, self._ready)
-        self._workspace.step_back()
+            exec_program(job, language, fds, self._setup.enter_domain, self._steps, owner, self._ready)
+        self._workspace.restore_oom_score()
         # From here to the end of the child as little as possible: pages that we write to are copied meanwhile.
         ended_by = self._wait(pid, job)
         ended = time.monotonic()
@@ -262,14 +264,14 @@ class _RunLauncher:
         if job.fetch and self._collect(job, fds) == -signal.SIGKILL:
             answer["ended_by"] = "memory"  # what it printed and what it left do not both fit
         if not began:
-            message = self._ready[BEGAN.size :].split(b"\0")[0].decode("utf-8", "replace")
+            message = self._ready[START_TIME.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
 
     def _has_killed(self) -> bool:
         """Return whether the run may have sent a SIGKILL itself.
 
-        Without notifications (notifications.py), return whether it has ever had a process or thread besides its
+        Without notifications (seccomp_notify.py), return whether it has ever had a process or thread besides its
         program: the program cannot be killed by its own pid (seccomp.py), and a pid namespace gives out pids in order.
         """
         if self._notifications.descriptor >= 0:
@@ -282,21 +284,21 @@ class _RunLauncher:
             os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
         return os.waitpid(pid, 0)[1] != 0
 
-    def _collect(self, job: Job, fds: RunDescriptors) -> int:
+    def _collect(self, job: RunParams, fds: RunDescriptors) -> int:
         """Pack the files to be fetched; return how the process that does so ended: 0, or minus its signal."""
-        self._workspace.step_out()  # nobody can be forked into a pid namespace whose init is gone
-        self._workspace.expose()
+        self._workspace.leave_pid_namespace()  # nobody can be forked into a pid namespace whose init is gone
+        self._workspace.maximize_oom_score()
         pid = linux.fork()
         if pid == 0:
             collect(job, fds)
-        self._workspace.step_back()
+        self._workspace.restore_oom_score()
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def left_much(self) -> bool:
+    def needs_early_cleanup(self) -> bool:
         """Return whether the run has left so many files that they must be removed before the answer is sent."""
         return self._workspace.used_bytes() > _LITTLE
 
-    def clear(self) -> None:
+    def clean_up(self) -> None:
         """Clean up after a run, and be ready for the next one."""
         self._workspace.remove()
         self._ready[:] = _NOT_READY
@@ -305,10 +307,10 @@ class _RunLauncher:
 
     def _began(self) -> float:
         """Return when the program began, in monotonic seconds; 0 if it has not begun."""
-        began: float = BEGAN.unpack_from(self._ready)[0]
+        began: float = START_TIME.unpack_from(self._ready)[0]
         return began
 
-    def _wait(self, pid: int, job: Job) -> str:
+    def _wait(self, pid: int, job: RunParams) -> str:
         """Wait until the program ends or must be ended; return why it must: "" (it ended), time, memory or starved."""
         descriptor = linux.pidfd_open(pid)
         try:

@@ -19,7 +19,7 @@ for one run, never in a trusted process.
                                                     EXECUTABLE language is a descriptor
     call(artifact, entry_point, returned) -> int    if CALLABLE: calls one function of it with the arguments on stdin
                                                     and writes the encoded value to descriptor `returned`
-    call_each(artifact, entry_point, returned, most_seconds) -> int
+    call_each(artifact, entry_point, returned, max_seconds) -> int
                                                     if CALLABLE: calls it once for each list of arguments on stdin, for
                                                     no more than about so many seconds
     evaluate(artifact, given, returned) -> int      if CALLABLE: the same with the text of a call on stdin; `given` is

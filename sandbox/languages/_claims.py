@@ -25,7 +25,7 @@ class ProxyTransport(Protocol):
     claims: "dict[Any, Claims]"
     exhausted: set[Any]
 
-    def ask(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
+    def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
 
     def refuse(self, reason: str) -> NoReturn:
         """End the test: it has failed."""
@@ -48,7 +48,7 @@ class Claims:
 
     def length(self) -> int:
         if self._length is None:
-            length = self._asking.ask("len", self._owner)
+            length = self._asking.request("len", self._owner)
             if type(length) is not int:
                 raise TypeError(f"the submission has answered with {type(length).__name__}, not int")
             self._length = length
@@ -78,13 +78,13 @@ class Claims:
     def item(self, key: Any, pull: Callable[[], Iterator[Any]] | None) -> Any:
         """Return the item at a key. pull: as for `items`; None if the object cannot be iterated."""
         if type(key) is slice:
-            value = self._asking.ask("getitem", self._owner, key)
+            value = self._asking.request("getitem", self._owner, key)
             if pull is not None and type(value) in (list, tuple, str):
                 self._check(list(value), list(self.items(pull))[key])
             return value
         name = type(key), key
         if name not in self._keyed:
-            self._keyed[name] = self._asking.ask("getitem", self._owner, key)
+            self._keyed[name] = self._asking.request("getitem", self._owner, key)
             if type(key) is int and (0 <= key < len(self._items) or (key < 0 and self._is_complete)):
                 self._check(self._keyed[name], self._items[key] if -len(self._items) <= key else self)
         return self._keyed[name]

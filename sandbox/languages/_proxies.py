@@ -66,7 +66,7 @@ class RemoteClass(type):
         super().__init__(name, bases, content)
 
     def __call__(cls, /, *arguments: Any, **named: Any) -> Any:
-        result = cls._asking.ask("call", cls, *arguments, **named)
+        result = cls._asking.request("call", cls, *arguments, **named)
         if cls._is_tested and isinstance(result, Handle) and type(result)._is_named and result._is_subject is None:
             result._is_subject = True
         return result
@@ -81,7 +81,7 @@ class RemoteClass(type):
         if name in RemoteClass.__annotations__ or name.startswith("__"):
             super().__setattr__(name, value)
         else:
-            cls._asking.ask("set", cls, name, value)
+            cls._asking.request("set", cls, name, value)
 
     def __iter__(cls) -> Iterator[Any]:
         return iterate(cls)
@@ -123,17 +123,17 @@ class Remote(metaclass=RemoteClass):
         if name in ("_remote", "_is_subject") or (name.startswith("__") and isinstance(self, BaseException)):
             object.__setattr__(self, name, value)
         else:
-            type(self)._asking.ask("set", self, name, value)
+            type(self)._asking.request("set", self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        type(self)._asking.ask("del", self, name)
+        type(self)._asking.request("del", self, name)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not ((self._is_subject or _both_named(self, other)) and "eq" in type(self)._has):
             return False
-        return type(self)._asking.ask("eq", self, other) is True
+        return type(self)._asking.request("eq", self, other) is True
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -143,23 +143,23 @@ class Remote(metaclass=RemoteClass):
         if kind._is_named and "nohash" in kind._has:
             raise TypeError(f"unhashable type: '{kind.__name__}'")
         if kind._is_named and "hash" in kind._has:
-            return _exactly(int, kind._asking.ask("hash", self))
+            return _exactly(int, kind._asking.request("hash", self))
         return hash((Remote, self._remote))
 
     def __bool__(self) -> bool:
         kind = type(self)
         if not (kind._is_named and kind._has & {"bool", "len"}):
             return True
-        return kind._asking.ask("bool", self) is True
+        return kind._asking.request("bool", self) is True
 
     def __repr__(self) -> str:
-        return _exactly(str, type(self)._asking.ask("repr", self))
+        return _exactly(str, type(self)._asking.request("repr", self))
 
     def __str__(self) -> str:
-        return _exactly(str, type(self)._asking.ask("str", self))
+        return _exactly(str, type(self)._asking.request("str", self))
 
     def __format__(self, form: str) -> str:
-        return _exactly(str, type(self)._asking.ask("format", self, form))
+        return _exactly(str, type(self)._asking.request("format", self, form))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         type(self)._asking.refuse("an object of the submission cannot be copied by tests")
@@ -191,7 +191,7 @@ def _attribute(owner: Any, kind: RemoteClass, name: str) -> Any:
     """
     if name in kind._methods:
         return _Method(owner, kind, name)
-    value = kind._asking.ask("get", owner, name)
+    value = kind._asking.request("get", owner, name)
     return _Method(owner, kind, name) if callable(value) else value
 
 
@@ -202,7 +202,7 @@ class _Method:
         self._owner, self._kind, self.__name__ = owner, kind, name
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
-        owner, ask = self._owner, self._kind._asking.ask
+        owner, ask = self._owner, self._kind._asking.request
         may_be_told = not (arguments or named) or self._may_be_told([*arguments, *named.values()])
         if not _is_discarded(sys._getframe(1)):
             if not may_be_told:
@@ -244,7 +244,7 @@ def new_class(
         bases = bases if any(issubclass(base, Remote) for base in bases) else (RemoteError, *bases)
     else:
         bases = bases or (Handle,)
-        content |= {"__slots__": (), "__doc__": property(lambda self: asking.ask("get", self, "__doc__"))}
+        content |= {"__slots__": (), "__doc__": property(lambda self: asking.request("get", self, "__doc__"))}
         content["__contains__"] = _contains  # else Python would stop at the first item that fits
     content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in has}
     content |= {"_asking": asking, "_number": number, "_has": has, "_methods": methods}
@@ -276,7 +276,7 @@ def iterate(remote: Any) -> Iterator[Any]:
 
 
 def _pulled(remote: Any, asking: ProxyTransport) -> Iterator[Any]:
-    iterator = asking.ask("iter", remote)
+    iterator = asking.request("iter", remote)
     if not isinstance(iterator, Remote):
         yield from iterator
         return
@@ -294,7 +294,7 @@ def _next(iterator: Any) -> Any:
     if number in asking.exhausted:
         raise StopIteration
     try:
-        return asking.ask("next", iterator)
+        return asking.request("next", iterator)
     except StopIteration:
         asking.exhausted.add(number)
         raise
@@ -338,7 +338,7 @@ def _exactly(kind: type[Plain], value: Any) -> Plain:
 
 
 def _forwarded(name: str) -> Callable[..., Any]:
-    return lambda self, *arguments: type(self)._asking.ask(name, self, *arguments)
+    return lambda self, *arguments: type(self)._asking.request(name, self, *arguments)
 
 
 def _refuse(self: Any, what: str) -> NoReturn:
@@ -352,7 +352,7 @@ def _asked(name: str) -> Callable[..., Any]:
     def combine(self: Any, other: Any, *more: Any) -> Any:
         if not (self._is_subject or _both_named(self, other)):
             _refuse(self, name)
-        return type(self)._asking.ask(name, self, other, *more)
+        return type(self)._asking.request(name, self, other, *more)
 
     return combine
 
@@ -361,7 +361,7 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
     def combine(self: Any, other: Any) -> Any:
         if not (self._is_subject or _both_named(self, other)):
             _refuse(self, name)
-        return type(self)._asking.ask(name, other, self)
+        return type(self)._asking.request(name, other, self)
 
     return combine
 
@@ -375,20 +375,20 @@ def _unary(name: str, kind: type | None = None) -> Callable[..., Any]:
     def convert(self: Any, *arguments: Any) -> Any:
         if not type(self)._is_named:
             _refuse(self, name)
-        value = type(self)._asking.ask(name, self, *arguments)
+        value = type(self)._asking.request(name, self, *arguments)
         return value if kind is None else _exactly(kind, value)
 
     return convert
 
 
 def _len(self: Any) -> int:
-    return _exactly(int, type(self)._asking.ask("len", self)) if self._is_subject else _claims(self).length()
+    return _exactly(int, type(self)._asking.request("len", self)) if self._is_subject else _claims(self).length()
 
 
 def _getitem(self: Any, key: Any) -> Any:
     kind = type(self)
     if self._is_subject or not _is_key(key):
-        return kind._asking.ask("getitem", self, key)
+        return kind._asking.request("getitem", self, key)
     pull = (lambda: _pulled(self, kind._asking)) if "iter" in kind._has and "next" not in kind._has else None
     return _claims(self).item(key, pull)
 
@@ -405,22 +405,22 @@ def _is_key(key: Any) -> bool:
 
 def _contains(self: Any, item: Any) -> bool:
     if self._is_subject:
-        return type(self)._asking.ask("contains", self, item) is True
+        return type(self)._asking.request("contains", self, item) is True
     if "iter" not in type(self)._has:
         _refuse(self, "in")
     return _is_among(item, self)
 
 
 def _call(self: Any, /, *arguments: Any, **named: Any) -> Any:
-    return type(self)._asking.ask("call", self, *arguments, **named)
+    return type(self)._asking.request("call", self, *arguments, **named)
 
 
 def _enter(self: Any) -> Any:
-    return type(self)._asking.ask("method", self, "__enter__")
+    return type(self)._asking.request("method", self, "__enter__")
 
 
 def _leave(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
-    suppresses = type(self)._asking.ask("method", self, "__exit__", kind, error, None) is True
+    suppresses = type(self)._asking.request("method", self, "__exit__", kind, error, None) is True
     # Otherwise a context manager could keep any failure of the test from being seen.
     is_failure = isinstance(error, AssertionError) or not isinstance(error, Exception)
     return suppresses and not is_failure and _is_raised_by_the_test(trace)

@@ -1,5 +1,5 @@
 """Python, in the interpreter of the zygote. The artifact is the marshalled code object, after a byte that tells
-whether the program evidently keeps nothing from call to call (_state.py).
+whether the program evidently keeps nothing from call to call (_purity.py).
 
 A program runs as `__main__` of a process of its own: real descriptors 0, 1 and 2, its own file as argv[0], and
 exit status, atexit handlers, waiting for threads and flushing as in `python solution.py`.
@@ -26,9 +26,9 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from sandbox.languages import _state
-from sandbox.languages._exchange import Wire
-from sandbox.languages._serving import Server
+from sandbox.languages import _purity
+from sandbox.languages._object_protocol import FrameStream
+from sandbox.languages._submission_server import SubmissionServer
 
 SOURCE_FILE = "solution.py"
 SELF_TEST = "print(sum(map(int, input().split())))"
@@ -43,12 +43,12 @@ _STARRED = (
 _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
 _SHARES, _ALONE = b"\1", b"\0"  # the first byte of an artifact
 _OF_SCRIPTS = (b"input(", b"stdin", b"open(")  # programs with one of these need not be looked at any closer
-_LONGEST_SHARING = 1 << 16  # bytes of a program's text
+_MAX_SHARING = 1 << 16  # bytes of a program's text
 _LENGTH = 8  # bytes before each list of arguments
 # Calls that share a process are ended after this many times the time that they should take, and so much more.
 _PATIENCE, _PATIENCE_SECONDS = 2, 0.1
 # Forks may take this many times as long as executing the program did, but no longer than so many seconds.
-_TIMES_LONGER, _MOST_SECONDS = 4, 1.0
+_TIMES_LONGER, _MAX_SECONDS = 4, 1.0
 _SLOW_SECONDS = 0.003  # a program that takes longer to be executed is executed once, and then forked for each call
 _FRAMES_BELOW = 6  # our own frames below a program, which expects none
 # Exit statuses of a referee that an exception ended: EOFError if its partner has said too little, or any other. Neither
@@ -79,7 +79,7 @@ def toolchain() -> list[str]:
 def warm() -> None:
     """Make the builtins of calls, once, in the zygote."""
     _builtins.update(_builtins_of_calls())
-    _state.use(_builtins)
+    _purity.set_library_names(_builtins)
 
 
 def prepare(path: str) -> None:
@@ -106,16 +106,16 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 
 def _may_share(source: bytes) -> bool:
-    """Return whether the calls of a program may share a process; see _state.py."""
-    if any(word in source for word in _OF_SCRIPTS) or len(source) > _LONGEST_SHARING:
+    """Return whether the calls of a program may share a process; see _purity.py."""
+    if any(word in source for word in _OF_SCRIPTS) or len(source) > _MAX_SHARING:
         return False
     try:
-        return _state.keeps_no_state(ast.parse(source))
+        return _purity.is_stateless(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
 
-def shares(artifact: int) -> bool:
+def may_share_process(artifact: int) -> bool:
     """Return whether the calls of a compiled program may share a process. artifact: its descriptor."""
     return os.pread(artifact, 1, 0) == _SHARES
 
@@ -151,7 +151,7 @@ def call(artifact: bytes, entry_point: str, returned: int) -> int:
     sys.setrecursionlimit(_RECURSION_OF_CALLS)
     try:
         exec(_code(artifact), namespace)
-        _write(returned, dumps(plain(_function(namespace, entry_point)(*arguments)), check_circular=False))
+        _write(returned, dumps(to_json(_function(namespace, entry_point)(*arguments)), check_circular=False))
         return 0  # whatever the program would still do, the value has been written
     except BaseException as error:
         return _report(error) or 1  # SystemExit(0) in place of a value is not a success
@@ -168,14 +168,14 @@ def _function(namespace: dict[str, Any], entry_point: str) -> Any:
     raise NameError(f"the program defines no {entry_point!r}")
 
 
-def call_each(artifact: bytes, entry_point: str, returned: int, most_seconds: float) -> int:
-    """Call entry_point with one list of arguments after the other, as long as this takes no more than most_seconds of
+def call_each(artifact: bytes, entry_point: str, returned: int, max_seconds: float) -> int:
+    """Call entry_point with one list of arguments after the other, as long as this takes no more than max_seconds of
     CPU time. For each call that returns, write a line to descriptor `returned`: its CPU seconds and the encoded value.
     Returns 0.
 
     The program must be one that `shares`. stdin has the JSON of each list after its length in bytes. Each call finds
     the program as it is when it has just been executed. A call that fails ends the process without a line, and so does
-    one that takes far longer than most_seconds.
+    one that takes far longer than max_seconds.
     """
     code, clock = _code(artifact), time.thread_time  # which a timer does not make coarse
     source = os.dup(0)
@@ -193,16 +193,16 @@ def call_each(artifact: bytes, entry_point: str, returned: int, most_seconds: fl
             if place == 0:
                 executed_seconds = clock() - begun
                 if executed_seconds > _SLOW_SECONDS:
-                    most_seconds = max(
-                        most_seconds, min(_TIMES_LONGER * executed_seconds, _MOST_SECONDS), executed_seconds
+                    max_seconds = max(
+                        max_seconds, min(_TIMES_LONGER * executed_seconds, _MAX_SECONDS), executed_seconds
                     )
-                    _call_in_forks(namespace, entry_point, source, returned, executed_seconds, most_seconds)
+                    _call_in_forks(namespace, entry_point, source, returned, executed_seconds, max_seconds)
                     return 0
-                signal.setitimer(signal.ITIMER_PROF, _PATIENCE * most_seconds + _PATIENCE_SECONDS)
-            value = json.dumps(plain(_function(namespace, entry_point)(*json.loads(text))), check_circular=False)
+                signal.setitimer(signal.ITIMER_PROF, _PATIENCE * max_seconds + _PATIENCE_SECONDS)
+            value = json.dumps(to_json(_function(namespace, entry_point)(*json.loads(text))), check_circular=False)
             ended = clock()
             _write(returned, f"{ended - begun:.6f} {value}\n")
-            if ended > most_seconds:
+            if ended > max_seconds:
                 return 0
             begun = ended
             place += _LENGTH + length
@@ -217,20 +217,20 @@ def _call_in_forks(
     source: int,
     returned: int,
     executed_seconds: float,
-    most_seconds: float,
+    max_seconds: float,
 ) -> None:
     """Do the rest of `call_each` with a fork of this process for each call."""
     place, used = 0, 0.0
     gc.freeze()  # so that no collection in a fork writes to the pages that it shares with us
-    while (head := os.pread(source, _LENGTH, place)) and used < most_seconds:
+    while (head := os.pread(source, _LENGTH, place)) and used < max_seconds:
         length = int.from_bytes(head, "little")
         child = os.fork()
         if child == 0:
-            signal.setitimer(signal.ITIMER_PROF, _PATIENCE * most_seconds + _PATIENCE_SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, _PATIENCE * max_seconds + _PATIENCE_SECONDS)
             status = 1
             try:
                 arguments = json.loads(os.pread(source, length, place + _LENGTH))
-                value = json.dumps(plain(_function(namespace, entry_point)(*arguments)), check_circular=False)
+                value = json.dumps(to_json(_function(namespace, entry_point)(*arguments)), check_circular=False)
                 _write(returned, f"{executed_seconds + time.thread_time():.6f} {value}\n")
                 status = 0
             finally:
@@ -262,7 +262,7 @@ def evaluate(artifact: bytes, given: bytes, returned: int) -> int:
     try:
         exec(_code(given), namespace)
         exec(_code(artifact), namespace)
-        _write(returned, dumps(data(eval(expression, namespace)), check_circular=False))
+        _write(returned, dumps(to_literal_json(eval(expression, namespace)), check_circular=False))
         return 0
     except BaseException as error:
         return _report(error) or 1
@@ -279,7 +279,7 @@ def serve(artifact: bytes, given: bytes, names: list[str]) -> int:
     """
     wire = _taken_streams()
     namespace = _namespace_of_solution()
-    server = Server(wire, namespace, tuple(names))
+    server = SubmissionServer(wire, namespace, tuple(names))
     sys.setrecursionlimit(sys.getrecursionlimit() + _FRAMES_OF_SERVER)
     try:
         exec(_code(given), namespace)
@@ -295,7 +295,7 @@ def serve(artifact: bytes, given: bytes, names: list[str]) -> int:
 def warm_for_tests() -> None:
     """Load what the processes of tests need, once, in the zygote of referees."""
     import_module("unittest")
-    _examining.append(import_module("sandbox.languages._examining"))
+    _examining.append(import_module("sandbox.languages._test_runner"))
 
 
 def examine(
@@ -318,9 +318,9 @@ def examine(
     )
 
 
-def _taken_streams() -> Wire:
+def _taken_streams() -> FrameStream:
     """Return stdin and stdout as a connection, and put /dev/null in their place."""
-    wire = Wire(os.dup(0), os.dup(1))
+    wire = FrameStream(os.dup(0), os.dup(1))
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
@@ -356,7 +356,7 @@ def _write(descriptor: int, text: str) -> None:
         encoded = encoded[os.write(descriptor, encoded) :]
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Return the value in terms of JSON: lists and atoms as they are, every other container as a one-key object.
 
     Only what a value is counts, never what its class says about it: an overridden __eq__, __repr__ or __int__ is not
@@ -366,13 +366,13 @@ def plain(value: Any) -> Any:
     if kind in _ATOMS:
         return value
     if isinstance(value, list):
-        return value if _ATOMS.issuperset(map(type, value)) else [plain(item) for item in value]
+        return value if _ATOMS.issuperset(map(type, value)) else [to_json(item) for item in value]
     if isinstance(value, tuple):
-        return {"tuple": [plain(item) for item in value]}
+        return {"tuple": [to_json(item) for item in value]}
     if isinstance(value, set | frozenset):
-        return {"set": [plain(item) for item in value]}
+        return {"set": [to_json(item) for item in value]}
     if isinstance(value, dict):
-        return {"dict": [[plain(key), plain(item)] for key, item in dict.items(value)]}
+        return {"dict": [[to_json(key), to_json(item)] for key, item in dict.items(value)]}
     if isinstance(value, int):
         return int.__index__(value)
     if isinstance(value, float):
@@ -380,24 +380,24 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return to_json(value.tolist())
     raise TypeError(f"a value of type {kind.__name__} cannot be compared")
 
 
-def data(value: Any) -> Any:
+def to_literal_json(value: Any) -> Any:
     """Return the value in terms of JSON, as `plain` does, but with all that a Python literal can express, and fractions
     and decimals. What cannot be compared becomes an object that equals nothing."""
     kind = type(value)
     if kind in _ATOMS:
         return value
     if issubclass(kind, list):
-        return value if _ATOMS.issuperset(map(type, value)) else [data(item) for item in value]
+        return value if _ATOMS.issuperset(map(type, value)) else [to_literal_json(item) for item in value]
     if issubclass(kind, tuple):
-        return {"tuple": [data(item) for item in value]}
+        return {"tuple": [to_literal_json(item) for item in value]}
     if issubclass(kind, set | frozenset) or kind in _VIEWS:
-        return {"set": [data(item) for item in value]}
+        return {"set": [to_literal_json(item) for item in value]}
     if issubclass(kind, dict):
-        return {"dict": [[data(key), data(item)] for key, item in dict.items(value)]}
+        return {"dict": [[to_literal_json(key), to_literal_json(item)] for key, item in dict.items(value)]}
     if issubclass(kind, bytes | bytearray):
         return {"bytes": value.hex()}
     if issubclass(kind, complex):
@@ -405,7 +405,7 @@ def data(value: Any) -> Any:
     if kind is Fraction or (kind is Decimal and value.is_finite()):
         return {"ratio": list(value.as_integer_ratio())}
     if issubclass(kind, int | float | str) or (kind.__module__ == "numpy" and hasattr(value, "tolist")):
-        return data(plain(value)) if kind.__module__ == "numpy" else plain(value)
+        return to_literal_json(to_json(value)) if kind.__module__ == "numpy" else to_json(value)
     return {"other": kind.__name__}
 
 

@@ -14,29 +14,35 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from sandbox import messages
+from sandbox import json_codec
 from sandbox.box import Sandbox
-from sandbox.maxima import bounds_of
+from sandbox.limit_bounds import bounds_of
 from sandbox.service import judge_routes, openapi, run_routes
-from sandbox.service.executor import Executor
-from sandbox.service.hosts import Hosts
-from sandbox.service.refusals import ForeignPage, Gone, Misdirected, Refusal, Unauthorized
+from sandbox.service.allowed_hosts import AllowedHosts
+from sandbox.service.executor import RequestExecutor
 from sandbox.service.request_body import IncomingRequest
-from sandbox.service.settings import Settings
+from sandbox.service.service_errors import (
+    ClientDisconnected,
+    CrossOriginRequest,
+    MisdirectedRequest,
+    ServiceError,
+    Unauthorized,
+)
+from sandbox.service.settings import ServiceSettings
 
 NAME = "curate"
 _OPEN = {"/v1/ping", "/health"}  # paths that need no token: orchestrators probe them
 _GONE = 499  # status if the client has gone: nobody reads it, but it is counted
 
-Handler = Callable[[Executor, IncomingRequest, Request], Awaitable[Response]]
+Handler = Callable[[RequestExecutor, IncomingRequest, Request], Awaitable[Response]]
 
 
-class App:
+class ServiceApp:
     """Serves one Sandbox, which the caller has to close."""
 
-    def __init__(self, box: Sandbox, settings: Settings) -> None:
-        self.executor = Executor(box, settings)
-        self._hosts = Hosts(settings.host, token=settings.token is not None)
+    def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
+        self.executor = RequestExecutor(box, settings)
+        self._hosts = AllowedHosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
         self._open = _OPEN | ({"/metrics"} if settings.open_metrics else set())
         self._version = _version()
@@ -56,7 +62,7 @@ class App:
             Route(path, _Endpoint(self.executor, handler), methods=["POST"]) for path, handler in post_handlers.items()
         ]
         routes += [Route(path, endpoint) for path, endpoint in get_endpoints.items()]
-        handlers = {Refusal: _refused, Gone: _gone, HTTPException: _http_error}
+        handlers = {ServiceError: _refused, ClientDisconnected: _gone, HTTPException: _http_error}
         self._app = Starlette(routes=routes, exception_handlers=handlers)
         self._app.router.redirect_slashes = False
         self._paths = {*post_handlers, *get_endpoints}
@@ -73,7 +79,7 @@ class App:
             self._hosts.check(scope["headers"])
             if path not in self._open and not self._has_token(scope):
                 raise Unauthorized("the token is missing or wrong; send the header Authorization: Bearer TOKEN")
-        except (Misdirected, ForeignPage, Unauthorized) as refusal:
+        except (MisdirectedRequest, CrossOriginRequest, Unauthorized) as refusal:
             await _refused(Request(scope), refusal)(scope, receive, count_and_send)
         else:
             await self._app(scope, receive, count_and_send)
@@ -122,7 +128,7 @@ class App:
 class _Endpoint:
     """A handler as an ASGI application; the bytes of its request count as held until the answer is sent."""
 
-    def __init__(self, executor: Executor, handler: Handler) -> None:
+    def __init__(self, executor: RequestExecutor, handler: Handler) -> None:
         self._executor = executor
         self._handler = handler
 
@@ -141,7 +147,7 @@ def _version() -> str:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+    assert isinstance(error, ServiceError)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
@@ -159,4 +165,4 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(messages.dumps(content), status, headers, "application/json")
+    return Response(json_codec.dumps(content), status, headers, "application/json")

@@ -11,63 +11,63 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from sandbox.box import Sandbox
-from sandbox.concurrency.cancellation import Cancellation
+from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import Cancelled, SandboxError, error_code
 from sandbox.judge import Judgement
 from sandbox.program import RunResult
 from sandbox.request import JudgeRequest, RunRequest
-from sandbox.service import bounds, helpers, translation
-from sandbox.service.admission import FairQueue
-from sandbox.service.held_bytes import HeldBytes
-from sandbox.service.pace import Pace
-from sandbox.service.prometheus import Metrics
-from sandbox.service.refusals import Failed, Gone, Stopping, malformed
-from sandbox.service.settings import ANSWER_BYTES, BODIES, Settings
-from sandbox.service.translation import Batch, Request
+from sandbox.service import json_processes, request_bounds, request_codec
+from sandbox.service.byte_budget import ByteBudget
+from sandbox.service.fair_queue import FairQueue
+from sandbox.service.prometheus import ServiceMetrics
+from sandbox.service.rate_limit import RateLimiter
+from sandbox.service.request_codec import JudgeBatch, Request
+from sandbox.service.service_errors import ClientDisconnected, SandboxFailed, ShuttingDown, malformed
+from sandbox.service.settings import ANSWER_BYTES, BODIES, ServiceSettings
 
 log = logging.getLogger(__name__)
 
 _AHEAD = 2  # turns beyond the number of workers (at most doubling it): a free worker finds its next request ready
 
 
-class Requester(Protocol):
+class ClientConnection(Protocol):
     """The client that sent a request, and the path that it asked for."""
 
     path: str
     client: str
 
-    def departure(self) -> "asyncio.Future[None]":
+    def disconnected(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client goes away."""
 
 
-class Executor:
+class RequestExecutor:
     """Runs and judges what requests ask for, and counts what happened."""
 
-    def __init__(self, box: Sandbox, settings: Settings) -> None:
+    def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
         self.box = box
         self.settings = settings
-        self.bounds = bounds.Bounds(settings.most or bounds.default_most(box.workers))
+        self.bounds = request_bounds.RequestBounds(settings.max_limits or request_bounds.default_most(box.workers))
         turns = box.workers + min(_AHEAD, box.workers)
         self.queue = FairQueue(turns, settings.queue)
-        self.pace = Pace(self.queue.is_crowded)
-        self.bodies = HeldBytes(BODIES * settings.max_body, "requests that have not been answered")
-        self.answers = HeldBytes(ANSWER_BYTES, "answers that have not been read")
-        self.metrics = Metrics(self.queue, box.workers)
+        self.pace = RateLimiter(self.queue.is_contended)
+        self.bodies = ByteBudget(BODIES * settings.max_body, "requests that have not been answered")
+        self.answers = ByteBudget(ANSWER_BYTES, "answers that have not been read")
+        self.metrics = ServiceMetrics(self.queue, box.workers)
         self._threads = ThreadPoolExecutor(turns, "turn")
-        self._helpers = helpers.Helpers()
-        self._readers = ThreadPoolExecutor(helpers.NUMBER, "read")
+        self._helpers = json_processes.JsonProcessPool()
+        self._readers = ThreadPoolExecutor(json_processes.NUMBER, "read")
 
-    async def parse_large(self, path: str, body: bytes) -> Request | bytes | Batch:
+    async def parse_large(self, path: str, body: bytes) -> Request | bytes | JudgeBatch:
         """Return what a large body asks for; a helper process parses it. Raises a Refusal."""
         loop = asyncio.get_running_loop()
-        parsed: Request | bytes | Batch = await loop.run_in_executor(
-            self._readers, self._helpers.ask, "read", path, body, self.bounds
+        parsed: Request | bytes | JudgeBatch = await loop.run_in_executor(
+            self._readers, self._helpers.run_task, "read", path, body, self.bounds
         )
         return parsed
 
-    async def in_turn(
+    async def execute_queued(
         self,
-        requester: Requester,
+        requester: ClientConnection,
         request: Request | bytes,
         identity: str | int | None = None,
         *,
@@ -79,16 +79,16 @@ class Executor:
 
         Raises a Refusal, or Gone: see FairQueue.turn.
         """
-        turn = self.queue.turn(requester.client, requester.departure, patience_seconds, admitted=admitted)
+        turn = self.queue.slot(requester.client, requester.disconnected, patience_seconds, admitted=admitted)
         async with turn as waited_seconds:
             self.metrics.queue_seconds.observe(waited_seconds)
-            cancellation = Cancellation()
+            cancellation = CancelToken()
             loop = asyncio.get_running_loop()
             running = loop.run_in_executor(
                 self._threads, self._answer, requester.path, request, identity, run_all, cancellation
             )
             try:
-                await asyncio.wait((running, requester.departure()), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((running, requester.disconnected()), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 if not running.done():
                     cancellation.cancel()
@@ -101,21 +101,21 @@ class Executor:
         packed: Request | bytes,
         identity: str | int | None,
         run_all: bool | None,
-        cancellation: Cancellation,
+        cancellation: CancelToken,
     ) -> bytes:
         """Carry a request out, in a thread. Raises a Refusal, or Gone."""
-        request = translation.unpack(packed)
+        request = request_codec.unpack(packed)
         if isinstance(request, RunRequest):
             result: RunResult | Judgement = self._run(request, cancellation)
         else:
             result = self._judge(request, request.run_all if run_all is None else run_all, cancellation)
         arguments = path, identity, request.program.language, request.run_limits, result
-        if translation.is_small(result):
-            return translation.encode(*arguments)
-        encoded: bytes = self._helpers.ask("write", *arguments)
+        if request_codec.is_small(result):
+            return request_codec.encode(*arguments)
+        encoded: bytes = self._helpers.run_task("write", *arguments)
         return encoded
 
-    def _run(self, request: RunRequest, cancellation: Cancellation) -> RunResult:
+    def _run(self, request: RunRequest, cancellation: CancelToken) -> RunResult:
         invocation = request.invocation
         with self._timed("run"):
             result = self.box.run(
@@ -130,7 +130,7 @@ class Executor:
         self.metrics.outcomes.labels(result.outcome.value).inc()
         return result
 
-    def _judge(self, request: JudgeRequest, run_all: bool, cancellation: Cancellation) -> Judgement:
+    def _judge(self, request: JudgeRequest, run_all: bool, cancellation: CancelToken) -> Judgement:
         with self._timed("judge"):
             judgement = self.box.judge(
                 request.program,
@@ -142,9 +142,9 @@ class Executor:
         self.metrics.verdicts.labels(judgement.verdict.value).inc()
         return judgement
 
-    def give_up(self) -> None:
+    def abort_all(self) -> None:
         """Answer all requests now: turn away those that wait, and kill the programs of those that run."""
-        self.queue.give_up()
+        self.queue.reject_waiting()
         threading.Thread(target=self.box.close).start()  # closing waits for the workers
 
     def close(self) -> None:
@@ -160,11 +160,11 @@ class Executor:
                 yield
         except Cancelled:
             self.metrics.cancelled.inc()
-            raise Gone from None
+            raise ClientDisconnected from None
         except SandboxError as error:
             if self.queue.draining:  # the box was closed because we gave up
-                raise Stopping from error
+                raise ShuttingDown from error
             self.metrics.failures.inc()
             log.warning("the sandbox failed: %s", error)
-            raise Failed(str(error), error=error_code(type(error))) from error
+            raise SandboxFailed(str(error), error=error_code(type(error))) from error
         self.metrics.work_seconds.labels(kind).observe(time.monotonic() - began)

@@ -12,63 +12,63 @@ from collections.abc import AsyncGenerator, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sandbox import messages
-from sandbox.service.executor import Executor
-from sandbox.service.refusals import Gone, Malformed, Refusal
+from sandbox import json_codec
+from sandbox.service.executor import RequestExecutor
 from sandbox.service.request_body import IncomingRequest
-from sandbox.service.sending import JSON_LINES, JsonAnswer, StreamedLines
-from sandbox.service.translation import Batch, Record
+from sandbox.service.request_codec import BatchRecord, JudgeBatch
+from sandbox.service.responses import JSON_LINES, JsonLinesResponse, JsonResponse
+from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _AHEAD = 2  # records of one batch in the queue per worker, so that other requests get turns between them
 
 
-async def judge(executor: Executor, incoming: IncomingRequest, request: Request) -> Response:
+async def judge(executor: RequestExecutor, incoming: IncomingRequest, request: Request) -> Response:
     run_all = _run_all(request)
     batch = await incoming.read()
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, JudgeBatch)
     if batch.alone:
-        return JsonAnswer(await _judge(executor, incoming, batch.records[0], run_all=run_all), incoming, executor)
-    executor.queue.check_room(incoming.client)
+        return JsonResponse(await _judge(executor, incoming, batch.records[0], run_all=run_all), incoming, executor)
+    executor.queue.check_capacity(incoming.client)
     answers = _judge_all(executor, incoming, batch.records, run_all=run_all)
     if JSON_LINES in request.headers.get("accept", ""):
-        return StreamedLines(answers)
-    return JsonAnswer(b"[" + b",".join([answer async for answer in answers]) + b"]", incoming, executor)
+        return JsonLinesResponse(answers)
+    return JsonResponse(b"[" + b",".join([answer async for answer in answers]) + b"]", incoming, executor)
 
 
 def _run_all(request: Request) -> bool:
     """Return what the query asks for. Raises Malformed."""
     if unknown := [name for name in request.query_params if name != "run_all"]:
-        raise Malformed(f"unknown parameter {unknown[0][:80]!r} in the query; the only one is 'run_all'")
+        raise MalformedRequest(f"unknown parameter {unknown[0][:80]!r} in the query; the only one is 'run_all'")
     value = request.query_params.get("run_all", "false").lower()
     if value not in _BOOLEANS:
-        raise Malformed(f"parameter 'run_all' must be true or false, not {value[:80]!r}")
+        raise MalformedRequest(f"parameter 'run_all' must be true or false, not {value[:80]!r}")
     return _BOOLEANS[value]
 
 
 async def _judge(
-    executor: Executor, incoming: IncomingRequest, record: Record, *, run_all: bool, admitted: bool = False
+    executor: RequestExecutor, incoming: IncomingRequest, record: BatchRecord, *, run_all: bool, admitted: bool = False
 ) -> bytes:
     if isinstance(record.request, str):
-        raise Malformed(record.request)
-    return await executor.in_turn(incoming, record.request, record.identity, run_all=run_all, admitted=admitted)
+        raise MalformedRequest(record.request)
+    return await executor.execute_queued(incoming, record.request, record.identity, run_all=run_all, admitted=admitted)
 
 
 async def _judge_all(
-    executor: Executor, incoming: IncomingRequest, records: Sequence[Record], *, run_all: bool
+    executor: RequestExecutor, incoming: IncomingRequest, records: Sequence[BatchRecord], *, run_all: bool
 ) -> AsyncGenerator[bytes]:
     """Yield the answers in order, each as soon as it and those before it are known. Raises Gone."""
     window = asyncio.Semaphore(_AHEAD * executor.box.workers)
 
-    async def answer(index: int, record: Record) -> bytes:
+    async def answer(index: int, record: BatchRecord) -> bytes:
         try:
             async with window:
-                if incoming.departure().done():
-                    raise Gone
+                if incoming.disconnected().done():
+                    raise ClientDisconnected
                 return await _judge(executor, incoming, record, run_all=run_all, admitted=True)
-        except Refusal as refusal:
-            cause = "malformed record" if isinstance(refusal, Malformed) else "sandbox"
-            return messages.dumps({"index": index, "id": record.identity, "error": f"{cause}: {refusal}"})
+        except ServiceError as refusal:
+            cause = "malformed record" if isinstance(refusal, MalformedRequest) else "sandbox"
+            return json_codec.dumps({"index": index, "id": record.identity, "error": f"{cause}: {refusal}"})
 
     tasks = [asyncio.create_task(answer(index, record)) for index, record in enumerate(records)]
     try:

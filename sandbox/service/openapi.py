@@ -8,14 +8,14 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
-from sandbox import messages
-from sandbox.cases import Convention
+from sandbox import json_codec
 from sandbox.judge import Judgement, Verdict
-from sandbox.maxima import bounds_of
+from sandbox.limit_bounds import bounds_of
 from sandbox.program import Limits, RunResult
 from sandbox.record_fields import IGNORED
 from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
+from sandbox.suite import Convention
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
@@ -220,7 +220,7 @@ def _object(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
     name = kind.__name__
     if name not in schemas:
         schemas[name] = {}  # ends the recursion if a type contains itself
-        hints = messages.hints(kind)
+        hints = json_codec.hints(kind)
         schemas[name] = {
             "type": "object",
             "description": inspect.getdoc(kind),

@@ -3,12 +3,12 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from sandbox.service.admission import FairQueue
+from sandbox.service.fair_queue import FairQueue
 
 _BUCKETS_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
 
 
-class Metrics:
+class ServiceMetrics:
     """Gauges of the queue, and counters and histograms that the service updates."""
 
     content_type = CONTENT_TYPE_LATEST

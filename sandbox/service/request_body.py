@@ -7,17 +7,23 @@ from typing import Self
 
 from starlette.requests import ClientDisconnect, Request
 
-from sandbox.service import pace, translation
-from sandbox.service.admission import client_of
-from sandbox.service.executor import Executor
-from sandbox.service.refusals import Gone, NotJson, Refusal, TooLarge, TooSlow
-from sandbox.service.translation import SMALL_BYTES, Batch
+from sandbox.service import rate_limit, request_codec
+from sandbox.service.executor import RequestExecutor
+from sandbox.service.fair_queue import client_of
+from sandbox.service.request_codec import SMALL_BYTES, JudgeBatch
+from sandbox.service.service_errors import (
+    ClientDisconnected,
+    PayloadTooLarge,
+    RequestTimeout,
+    ServiceError,
+    UnsupportedMediaType,
+)
 
 
 class IncomingRequest:
     """A request while it is read and answered."""
 
-    def __init__(self, request: Request, executor: Executor) -> None:
+    def __init__(self, request: Request, executor: RequestExecutor) -> None:
         self._request = request
         self._executor = executor
         self._size = 0
@@ -25,26 +31,26 @@ class IncomingRequest:
         self.path: str = request.scope["path"]
         self.client = client_of(request.client.host if request.client is not None else "")
 
-    async def read(self) -> "translation.Request | bytes | Batch":
+    async def read(self) -> "request_codec.Request | bytes | JudgeBatch":
         """Read the body and return what it asks for. Raises a Refusal, or Gone."""
         # A web page may send other content types to a service on the same machine without a preflight request.
         if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise NotJson("the body must be JSON; send the header content-type: application/json")
+            raise UnsupportedMediaType("the body must be JSON; send the header content-type: application/json")
         body_seconds = self._executor.settings.body_seconds
         try:
             async with asyncio.timeout(body_seconds) as timeout:
                 body = await self._body(timeout)
         except TimeoutError:
-            raise TooSlow(f"the body did not arrive within {body_seconds:g} s") from None
+            raise RequestTimeout(f"the body did not arrive within {body_seconds:g} s") from None
         except ClientDisconnect:
-            raise Gone from None
+            raise ClientDisconnected from None
         began = time.monotonic()
         try:
             if len(body) <= SMALL_BYTES:
-                return translation.parse(self.path, body, self._executor.bounds)
+                return request_codec.parse(self.path, body, self._executor.bounds)
             return await self._executor.parse_large(self.path, body)
-        except Refusal:
-            self._executor.pace.charge(self.client, pace.REFUSAL_SECONDS)
+        except ServiceError:
+            self._executor.pace.charge(self.client, rate_limit.REFUSAL_SECONDS)
             raise
         finally:
             self._executor.pace.charge(self.client, time.monotonic() - began)
@@ -58,11 +64,11 @@ class IncomingRequest:
         async for chunk in self._request.stream():
             chunks.append(chunk)
             self._size += len(chunk)
-            self._executor.bodies.take(self.client, len(chunk), size=self._size)
+            self._executor.bodies.acquire(self.client, len(chunk), size=self._size)
             if self._size > most:
                 raise _too_large(most)
             if self._size > SMALL_BYTES:
-                self._executor.pace.charge(self.client, len(chunk) * pace.BYTE_SECONDS)
+                self._executor.pace.charge(self.client, len(chunk) * rate_limit.BYTE_SECONDS)
                 await self._let_others_go_first(timeout)
         return b"".join(chunks)
 
@@ -73,7 +79,7 @@ class IncomingRequest:
             assert before is not None
             timeout.reschedule(before + waited)
 
-    def departure(self) -> "asyncio.Future[None]":
+    def disconnected(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client goes away. Call it only after the body has been read."""
         if self._departure is None:
             self._departure = asyncio.ensure_future(self._watch())
@@ -89,10 +95,10 @@ class IncomingRequest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._executor.bodies.give(self.client, self._size)
+        self._executor.bodies.release(self.client, self._size)
         if self._departure is not None:
             self._departure.cancel()
 
 
-def _too_large(most: int) -> TooLarge:
-    return TooLarge(f"the body must have at most {most:,} bytes; `curate serve --max-body-mb N` allows more")
+def _too_large(most: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body must have at most {most:,} bytes; `curate serve --max-body-mb N` allows more")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox import messages
+from sandbox import json_codec
 from sandbox.program import BadLimit, Invocation, Limits, Outcome, Program, RunResult
 
 LIMITS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> the field that sets it
@@ -69,8 +69,8 @@ class RunCodeResponse:
 
 def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str, str]]:
     """Return what to run, its limits, and those that the request sets: limit -> field. Raises ValueError."""
-    known = messages.hints(RunCodeRequest)
-    request = messages.decode(RunCodeRequest, {name: value for name, value in raw.items() if name in known})
+    known = json_codec.hints(RunCodeRequest)
+    request = json_codec.decode(RunCodeRequest, {name: value for name, value in raw.items() if name in known})
     stdin = (request.stdin or "").encode("utf-8", "surrogatepass")
     try:
         files = {name: _bytes(content) for name, content in request.files.items() if content is not None}

@@ -14,9 +14,9 @@ import uvicorn
 
 from sandbox.box import Sandbox
 from sandbox.jail import linux
-from sandbox.service.app import App
-from sandbox.service.http_protocol import MOST_CONNECTIONS, bounded_config
-from sandbox.service.settings import Settings
+from sandbox.service.app import ServiceApp
+from sandbox.service.bounded_http import MAX_CONNECTIONS, bounded_config
+from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +44,15 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(box: Sandbox, settings: Settings, listener: socket.socket, ready: Callable[[], object]) -> bool:
+def serve(box: Sandbox, settings: ServiceSettings, listener: socket.socket, ready: Callable[[], object]) -> bool:
     """Serve until SIGTERM or SIGINT, then close the box; `ready` is called once requests can be answered.
 
     The first signal lets accepted requests finish, for at most settings.drain_seconds; a second one stops at once.
     Returns whether every accepted request has been answered.
     """
     raise_descriptor_limit()
-    linux.give_freed_memory_back()  # memory of large bodies and answers is not kept after use
-    app = App(box, settings)
+    linux.enable_malloc_trim()  # memory of large bodies and answers is not kept after use
+    app = ServiceApp(box, settings)
     config = bounded_config(
         app,
         head_seconds=settings.head_seconds,
@@ -72,7 +72,9 @@ def serve(box: Sandbox, settings: Settings, listener: socket.socket, ready: Call
 class _Server(uvicorn.Server):
     """uvicorn's server, with a shutdown of our own."""
 
-    def __init__(self, config: uvicorn.Config, app: App, drain_seconds: float, ready: Callable[[], object]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: ServiceApp, drain_seconds: float, ready: Callable[[], object]
+    ) -> None:
         super().__init__(config)
         self.gave_up = False
         self._executor = app.executor
@@ -112,13 +114,13 @@ class _Server(uvicorn.Server):
 
     def _give_up(self) -> None:
         self.gave_up = self.gave_up or bool(self.server_state.tasks)
-        self._executor.give_up()
+        self._executor.abort_all()
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process open as many files and connections as it may, up to twice MOST_CONNECTIONS; return the limit."""
+    """Let this process open as many files and connections as it may, up to twice MAX_CONNECTIONS; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * MOST_CONNECTIONS)
+    wanted = 2 * MAX_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * MAX_CONNECTIONS)
     if 0 <= soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         return wanted

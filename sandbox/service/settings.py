@@ -8,24 +8,27 @@ from sandbox.program import Limits
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServiceSettings:
     """The operator's choices.
 
-    queue             number of requests that may wait for a worker; further ones are told to come back later
-    max_body_mb       size of one request's body; all requests together may hold BODIES times as much
-    token             what clients must send as `Authorization: Bearer TOKEN`, or as the password of
-                      http://anyone:TOKEN@host if that is all they can do; None serves everyone
-    open_metrics      whether /metrics needs no token, as /health never does
-    host              the name or address that the service is bound to and that clients use
-    most              upper bounds for the limits of one run; None derives them from the machine (bounds.default_most)
-    head_seconds      time within which the head of a request must arrive on a connection
-    body_seconds      time within which the body of a request must arrive, not counting the time for which the service
-                      itself holds it back in favour of other clients
-    answer_seconds    time within which a client must read an answer, or the next piece of one; then it is disconnected
-    patience_seconds  time that a /run_code request waits for a worker before it is answered 504. verl gives up 10 s
-                      after the program's own limits and counts that as the program's failure, but it retries a 504
-    drain_seconds     time that accepted requests have to finish after SIGTERM: less than the 30 s that Kubernetes
-                      waits before it kills
+    queue                  number of requests that may wait for a worker; further ones are told to come back later
+    max_body_mb            size of one request's body; all requests together may hold BODIES times as much
+    token                  what clients must send as `Authorization: Bearer TOKEN`, or as the password of
+                           http://anyone:TOKEN@host if that is all they can do; None serves everyone
+    open_metrics           whether /metrics needs no token, as /health never does
+    host                   the name or address that the service is bound to and that clients use
+    max_limits             upper bounds for the limits of one run; None derives them from the machine
+                           (bounds.default_most)
+    head_seconds           time within which the head of a request must arrive on a connection
+    body_seconds           time within which the body of a request must arrive, not counting the time for which the
+                           service itself holds it back in favour of other clients
+    answer_seconds         time within which a client must read an answer, or the next piece of one; then it is
+                           disconnected
+    queue_timeout_seconds  time that a /run_code request waits for a worker before it is answered 504. verl gives up 10
+                           s after the program's own limits and counts that as the program's failure, but it retries a
+                           504
+    drain_seconds          time that accepted requests have to finish after SIGTERM: less than the 30 s that Kubernetes
+                           waits before it kills
     """
 
     queue: int = 1024
@@ -33,11 +36,11 @@ class Settings:
     token: str | None = None
     open_metrics: bool = False
     host: str = ""
-    most: Limits | None = None
+    max_limits: Limits | None = None
     head_seconds: float = 10
     body_seconds: float = 60
     answer_seconds: float = 60
-    patience_seconds: float = 8
+    queue_timeout_seconds: float = 8
     drain_seconds: float = 25
 
     @property

@@ -11,11 +11,11 @@ from run_folder import make_once, run_folder
 from shared_workers import shared_workers
 from source_rows import words, write_jsonl
 
-from curate.decontamination.copy_without import clean
+from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table
 from curate.manifest import hash_of
 from curate.pipeline import BuildOptions, build
-from curate.report.files import refresh_report
+from curate.report.report_files import refresh_report
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +45,7 @@ def _report(showcase_build: Path, folder: Path) -> None:
     items = [{"task_id": "E/3", "prompt": words(3)}, {"task_id": "E/4", "prompt": showcase.near(4, 22)}]
     items.append({"task_id": "E/5", "prompt": showcase.near(5, 40)})
     out = folder / "out"
-    clean(str(showcase_build), [f"mine={write_jsonl(folder / 'eval.jsonl', items)}"], out)
+    write_clean_copy(str(showcase_build), [f"mine={write_jsonl(folder / 'eval.jsonl', items)}"], out)
     ids = [row["id"] for row in pq.read_table(out / "data", columns=["id"]).to_pylist()]
     settings = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 4096, "seed": 0, "k": 8}
     verdicts = [{"verdict": "accepted", "n_tokens": 9}, {"verdict": "wrong_answer", "n_tokens": 9}]
@@ -55,7 +55,7 @@ def _report(showcase_build: Path, folder: Path) -> None:
             right = (n * step) % 9
             records = verdicts[:1] * right + verdicts[1:] * (8 - right)
             rows.append(table.row(id, "", settings | {"model": model}, records, n_sampled=8))
-        with table.work(out, model):
+        with table.lock_samples(out, model):
             table.write(out, model, rows)
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}

@@ -15,5 +15,5 @@ def write_solve_rates(dataset: Path, model: str, counts: Mapping[str, int], n: i
         table.row(id, "name", {**_SETTINGS, "model": model}, [right] * k + [wrong] * (n - k), n_sampled=n)
         for id, k in counts.items()
     ]
-    with table.work(dataset, model):
+    with table.lock_samples(dataset, model):
         table.write(dataset, model, rows)

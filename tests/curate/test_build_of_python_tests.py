@@ -9,10 +9,10 @@ from source_rows import humaneval_row, kodcode_row, leetcodedataset_row, mbpp_ro
 from curate.exports._export import export
 from curate.exports._options import ExportOptions
 from curate.pipeline import BuildOptions, build
-from rewards.selection import select
-from rewards.verl import suite_of_ground_truth
+from rewards.case_selection import select
+from rewards.verl import parse_ground_truth
 from sandbox import Program, Sandbox, Suite
-from sandbox.record import judge_lines
+from sandbox.judge_record import judge_lines
 
 WRONG = "def add(x, y):\n    return x - y\n"
 
@@ -64,7 +64,7 @@ def test_verl_gets_such_tests_only_for_the_scorer_that_knows_them(built, tmp_pat
     export(built[0], "verl", tmp_path / "ours", ExportOptions(verl_data_source="curate"))
     files = str(tmp_path / "ours" / "train.parquet")
     for row in load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path / "cache")):
-        suite = suite_of_ground_truth(row["reward_model"]["ground_truth"])
+        suite = parse_ground_truth(row["reward_model"]["ground_truth"])
         assert suite.assertions is not None
         assert suite.checker == "python"
         with Sandbox(workers=1) as box:

@@ -14,7 +14,7 @@ from source_rows import SUM, SUM_TESTS, mbpp_row, taco_row, words, write_jsonl, 
 
 from cli import main
 from curate.dataset.evidence import EVIDENCE_COLUMNS
-from curate.decontamination.copy_without import clean
+from curate.decontamination.clean_copy import write_clean_copy
 from curate.pipeline import BuildOptions, build
 from curate.splitting.split import SplitOptions, split
 
@@ -23,7 +23,7 @@ OPTIONS = BuildOptions(mutants=0)
 WRONG_LABEL = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
 # Any two numbers with this sum are right, but the tests accept only one pair.
 PAIRS = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
-LEAST_FIRST = "n = int(input())\nprint(0, n)"
+MIN_FIRST = "n = int(input())\nprint(0, n)"
 ANOTHER = "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"
 CALLS = [([n], 2 * n) for n in range(6)]
 FLAKY = "import os\nprint(int(input()) + (os.environ['PYTHONHASHSEED'] != '0'))"
@@ -34,7 +34,7 @@ def write(folder):
     rows = [
         taco_row(words(0)),
         taco_row(words(1), WRONG_LABEL, [SUM, SUM + "  # again", SUM + "  # once more", SUM + "  # a fourth time"]),
-        taco_row(words(2), PAIRS, [LEAST_FIRST, ANOTHER]),
+        taco_row(words(2), PAIRS, [MIN_FIRST, ANOTHER]),
         taco_row(words(3), solutions=["import sys\nprint(1 // 0)"]),
         taco_row(words(4), CALLS, ["def double(n):\n    return [n, n]"], fn_name="double"),
         taco_row(words(5, 2_000), SUM_TESTS[:3]),
@@ -93,7 +93,7 @@ def test_a_row_with_several_right_answers_stays_and_shows_them_beside_the_refere
     assert (row["stage"], row["reason"]) == ("verify", "multi_answer_suspect")
     assert row["detail"] == "1 of 1 further solutions give unexpected answers to some tests"
     assert (row["test"], row["input"], row["expected"]) == (6, "5\n", "0 5\n")
-    assert row["programs"] == [LEAST_FIRST, ANOTHER]
+    assert row["programs"] == [MIN_FIRST, ANOTHER]
     assert row["outputs"] == ["0 5\n", "1 4\n"]
     assert row["verdicts"] == ["accepted", "wrong_answer"]
 
@@ -187,7 +187,7 @@ print(*gathered)
 
 def test_a_copy_without_some_rows_has_the_evidence_and_the_statements_of_those_rows(built, tmp_path):
     against = write_jsonl(tmp_path / "eval.jsonl", [{"task_id": "E/0", "prompt": words(0)}])
-    clean(str(built[0]), [f"mine={against}"], tmp_path / "out")
+    write_clean_copy(str(built[0]), [f"mine={against}"], tmp_path / "out")
     before, after = table(built[0]), table(tmp_path / "out")
     assert [row for row in after if row["stage"] != "decontaminate"] == before
     (removed,) = (row for row in after if row["stage"] == "decontaminate")

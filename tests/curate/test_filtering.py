@@ -10,11 +10,11 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.dataset.workspace import manifest_of
-from curate.decontamination.copy_without import clean
+from curate.dataset.output_folder import manifest_of
+from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
-from curate.difficulty.band import Band
-from curate.difficulty.keep_band import refilter
+from curate.difficulty.band import SolveRateBand
+from curate.difficulty.band_filter import filter_by_solve_rate
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
 from curate.row_filter import write_filtered
@@ -90,9 +90,9 @@ def test_the_manifest_and_the_card_say_what_was_done(dataset, tmp_path):
 
 def test_solve_rates_and_contamination_go_with_the_rows(dataset, tmp_path):
     evaluation = write_jsonl(tmp_path / "eval.jsonl", [{"task_id": "E", "prompt": words(3)}])
-    clean(str(dataset), [f"humaneval={evaluation}"], tmp_path / "clean")
+    write_clean_copy(str(dataset), [f"humaneval={evaluation}"], tmp_path / "clean")
     write_solve_rates(tmp_path / "clean", "m", {id: number % 9 for number, id in enumerate(kept(tmp_path / "clean"))})
-    refilter(tmp_path / "clean", tmp_path / "band", Band(0.125, 1), [])
+    filter_by_solve_rate(tmp_path / "clean", tmp_path / "band", SolveRateBand(0.125, 1), [])
     out = tmp_path / "out"
     manifest, _ = write_filtered(tmp_path / "band", ["0.25 <= solve_rate('m') <= 0.5"], out)
     assert kept(out) == ["livecodebench/2", "livecodebench/4", "livecodebench/5"]
@@ -180,7 +180,7 @@ def test_mistakes_are_explained_before_anything_is_written(dataset, tmp_path):
     assert "is not finished" in invoke(tmp_path / "begun", "--where", "verified", "--out", out).stderr
     foreign = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(1)}])
     evaluation = write_jsonl(tmp_path / "eval.jsonl", [{"text": words(2)}])
-    clean(str(foreign), [f"a={evaluation}"], tmp_path / "foreign")
+    write_clean_copy(str(foreign), [f"a={evaluation}"], tmp_path / "foreign")
     assert "did not build this dataset" in invoke(tmp_path / "foreign", "--where", "verified", "--out", out).stderr
 
 

@@ -1,12 +1,12 @@
 """Helpers to write answers concisely."""
 
-from rewards import Answer
+from rewards import Completion
 
 
-def program_answer(source: str, *, truncated: bool = False) -> Answer:
+def program_answer(source: str, *, truncated: bool = False) -> Completion:
     """Return an answer that contains a program."""
     return text_answer(f"So:\n```python\n{source}\n```\n", truncated=truncated)
 
 
-def text_answer(text: str, n_tokens: int = 10, *, truncated: bool = False) -> Answer:
-    return Answer(text, n_tokens, truncated)
+def text_answer(text: str, n_tokens: int = 10, *, truncated: bool = False) -> Completion:
+    return Completion(text, n_tokens, truncated)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from answers import text_answer
 
-from rewards.mathematics.reward import MathAnswer
+from rewards.mathematics.reward import MathReward
 from rewards.reward import Task
 
 needs_math_verify = pytest.mark.skipif(
@@ -34,7 +34,7 @@ def children() -> set[int]:
     return pids
 
 
-def comparing_process(reward: MathAnswer, before: set[int]) -> Path:
+def comparing_process(reward: MathReward, before: set[int]) -> Path:
     """Return the /proc folder of the process that forks for each comparison; `before` has our older child processes."""
     assert reward(text_answer(boxed("2")), Task(expected="2")).value == 1.0
     (child,) = children() - before

@@ -12,7 +12,7 @@ import forked
 import pytest
 from answers import program_answer, text_answer
 
-from rewards import shared
+from rewards import process_singletons
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
 from rewards.reward import Task
@@ -58,7 +58,7 @@ def remote_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 def test_each_future_gets_its_reward_and_none_waits_for_a_slow_one(remote_box):
     expected = {}
-    with AsyncRewards(CodeReward(remote_box), at_once=3 * remote_box.workers) as rewards:
+    with AsyncRewards(CodeReward(remote_box), max_concurrent=3 * remote_box.workers) as rewards:
         slow = rewards.submit(SLOW, DOUBLES)
         for n in range(40):
             expected[rewards.submit(program_answer(f"print(2 * int(input())) # {n}"), DOUBLES)] = 1.0
@@ -90,9 +90,9 @@ def test_once_it_is_gone_every_reward_is_unknown_and_none_is_awaited(remote_box)
 
 
 def test_many_processes_may_share_one_service(service, monkeypatch):
-    monkeypatch.setenv(shared.URL, service)
-    monkeypatch.setattr(shared, "_parts", {})
+    monkeypatch.setenv(process_singletons.URL, service)
+    monkeypatch.setattr(process_singletons, "_parts", {})
     tests = [DOUBLES.tests.to_json()] * 2
     assert code_reward(completions=[program_answer("print(2 * int(input()))").text, "No."], tests=tests) == [1.0, 0.0]
-    assert type(shared.shared_sandbox()._backend).__module__ == "sandbox.backends.http"
-    shared.shared_sandbox().close()
+    assert type(process_singletons.shared_sandbox()._backend).__module__ == "sandbox.backends.http"
+    process_singletons.shared_sandbox().close()

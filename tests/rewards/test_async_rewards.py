@@ -59,7 +59,7 @@ def test_no_more_completions_are_scored_at_once_than_allowed(gate):
             n_now -= 1
         return Reward(1.0, "counted")
 
-    with AsyncRewards(counting_reward, at_once=3) as rewards:
+    with AsyncRewards(counting_reward, max_concurrent=3) as rewards:
         assert len(wait([rewards.submit(RIGHT, EMPTY_TASK) for _ in range(30)], 60).done) == 30
     assert n_most == 3
 
@@ -71,7 +71,7 @@ def test_an_exception_of_a_reward_ends_only_its_own_future(error):
             raise error
         return length_reward(answer, task)
 
-    with AsyncRewards(failing, at_once=1) as rewards:
+    with AsyncRewards(failing, max_concurrent=1) as rewards:
         futures = [rewards.submit(text_answer("", n), EMPTY_TASK) for n in range(6)]
         assert futures[3].exception(60) is error
         assert [future.result(60).value for future in futures if future is not futures[3]] == [0, 1, 2, 4, 5]
@@ -82,7 +82,7 @@ def test_a_reward_that_hangs_is_late_and_so_are_those_waiting_for_it(gate):
         gate.wait()
         return Reward(1.0, "at last")
 
-    with AsyncRewards(hanging, at_once=1, longest_seconds=0.3) as rewards:
+    with AsyncRewards(hanging, max_concurrent=1, timeout_seconds=0.3) as rewards:
         futures = [rewards.submit(RIGHT, EMPTY_TASK) for _ in range(3)]
         assert [(future.result(60).value, future.result().verdict) for future in futures] == [(None, "late")] * 3
         gate.set()
@@ -94,7 +94,7 @@ def test_closing_waits_for_nothing_and_ends_every_future(gate):
         gate.wait()
         return Reward(1.0, "at last")
 
-    with AsyncRewards(hanging, at_once=2) as rewards:
+    with AsyncRewards(hanging, max_concurrent=2) as rewards:
         futures = [rewards.submit(RIGHT, EMPTY_TASK) for _ in range(5)]
     assert len(wait(futures, 60).done) == 5
     for future in futures:
@@ -123,7 +123,7 @@ def test_whatever_rewards_do_every_future_ends_once(kinds, at_once, closed_early
 
     ended = []
     try:
-        with AsyncRewards(reward, at_once=at_once, longest_seconds=0.3) as rewards:
+        with AsyncRewards(reward, max_concurrent=at_once, timeout_seconds=0.3) as rewards:
             futures = [rewards.submit(text_answer(kind), EMPTY_TASK) for kind in kinds]
             for future in futures:
                 future.add_done_callback(ended.append)
@@ -161,7 +161,7 @@ def test_the_reward_is_unknown_if_the_sandbox_is_closed_meanwhile():
         assert {future.result(60).value for future in others} <= {None, 0.0}
 
 
-@pytest.mark.parametrize("options", [{"at_once": 0}, {"longest_seconds": 0}, {"longest_seconds": float("nan")}])
+@pytest.mark.parametrize("options", [{"max_concurrent": 0}, {"timeout_seconds": 0}, {"timeout_seconds": float("nan")}])
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(ValueError, match="must be"):
         AsyncRewards(length_reward, **options)

@@ -7,7 +7,7 @@ import pytest
 from answers import program_answer, text_answer
 
 from rewards.code import CodeReward
-from rewards.reward import Answer, Reward, Task
+from rewards.reward import Completion, Reward, Task
 from sandbox import Assertions, Case, ExecutionLost, Limits, Program, Referee, Sandbox, Suite, Verdict
 
 DOUBLES = Suite([Case(f"{n}\n", f"{2 * n}\n") for n in range(20)])
@@ -122,7 +122,7 @@ def test_the_time_limit_is_that_of_the_problem_within_bounds(recording, own, cal
 
 
 def test_a_program_that_takes_too_long_is_worth_nothing(box):
-    reward = CodeReward(box, least_wall_seconds=0.2, most_wall_seconds=0.5)
+    reward = CodeReward(box, min_test_seconds=0.2, max_test_seconds=0.5)
     assert outcome(reward(program_answer("while True: pass"), Task(tests=DOUBLES))) == (0.0, "time_limit")
 
 
@@ -196,9 +196,9 @@ def test_the_reward_is_unknown_if_strongest_tests_or_the_time_limit_make_no_sens
     [
         ({"select": "best"}, "longest, strongest, all"),
         ({"tests": 0}, "at least 1"),
-        ({"least_wall_seconds": 13}, "at most most_wall_seconds"),
-        ({"least_wall_seconds": 0}, "above 0"),
-        ({"least_wall_seconds": float("nan")}, "above 0"),
+        ({"min_test_seconds": 13}, "at most max_test_seconds"),
+        ({"min_test_seconds": 0}, "above 0"),
+        ({"min_test_seconds": float("nan")}, "above 0"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(box, options, message):
@@ -212,7 +212,7 @@ def test_a_task_without_tests_is_a_mistake_and_not_a_reward(box):
 
 
 def test_a_program_of_any_length_has_a_known_reward(recording) -> None:
-    answer = Answer("```python\n" + "#" * (40 << 20) + "\nprint(7)\n```", 0)
+    answer = Completion("```python\n" + "#" * (40 << 20) + "\nprint(7)\n```", 0)
     assert CodeReward(recording)(answer, Task(tests=Suite([Case("", "7")]))).value == 0.0
     assert recording.judge(Program("#" * (17 << 20)), Suite([Case("", "7")])).verdict is Verdict.COMPILE_ERROR
 

@@ -5,8 +5,8 @@ from answers import text_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.overlong import Overlong
-from rewards.reward import Answer, Task
+from rewards.overlong import OverlongPenalty
+from rewards.reward import Completion, Task
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from rewards.reward import Answer, Task
     ],
 )
 def test_the_punishment_grows_from_the_beginning_of_the_buffer_to_the_limit(length, value, verdict):
-    reward = Overlong(40)(text_answer("", length), Task(max_tokens=100))
+    reward = OverlongPenalty(40)(text_answer("", length), Task(max_tokens=100))
     assert (reward.value, reward.verdict) == (pytest.approx(value), verdict)
 
 
@@ -35,19 +35,19 @@ def test_the_punishment_follows_the_papers_formula(length, max_tokens, data):
         expected = ((max_tokens - buffer) - length) / buffer
     else:
         expected = -1.0
-    reward = Overlong(buffer)(text_answer("", length), Task(max_tokens=max_tokens))
+    reward = OverlongPenalty(buffer)(text_answer("", length), Task(max_tokens=max_tokens))
     assert reward.value == pytest.approx(expected)
 
 
 def test_a_buffer_that_cannot_work_is_refused():
     with pytest.raises(ValueError, match="max_tokens"):
-        Overlong()(text_answer(""), Task())
+        OverlongPenalty()(text_answer(""), Task())
     with pytest.raises(ValueError, match="smaller"):
-        Overlong(100)(text_answer(""), Task(max_tokens=100))
+        OverlongPenalty(100)(text_answer(""), Task(max_tokens=100))
     with pytest.raises(ValueError, match="at least 1"):
-        Overlong(0)
+        OverlongPenalty(0)
 
 
 def test_an_answer_of_negative_length_is_refused():
     with pytest.raises(ValueError, match="at least 0"):
-        Answer("", -1)
+        Completion("", -1)

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from rewards import (
-    Answer,
     AsyncRewards,
     CodeReward,
+    Completion,
     FormatReward,
-    LengthBudget,
-    MathAnswer,
-    Overlong,
+    LengthBudgetReward,
+    MathReward,
+    OverlongPenalty,
     PartialReward,
     Task,
-    Weighted,
+    WeightedReward,
 )
 from rewards.trl import RewardFunction
 from sandbox import Sandbox
@@ -32,30 +32,43 @@ Make = Callable[[Any], object]
         pytest.param(lambda box: PartialReward(box, tests=0), ValueError, "tests must be at least 1", id="no tests"),
         pytest.param(lambda box: CodeReward(box, n_tests=3), TypeError, "n_tests", id="a name that does not exist"),
         pytest.param(
-            lambda box: CodeReward(box, least_wall_seconds="6"),
+            lambda box: CodeReward(box, min_test_seconds="6"),
             TypeError,
-            "least_wall_seconds must be a number, not str '6'",
+            "min_test_seconds must be a number, not str '6'",
             id="seconds as text",
         ),
         pytest.param(lambda box: FormatReward(opened="no"), TypeError, "opened must be True or False", id="flag"),
         pytest.param(
-            lambda box: Overlong(1.5), TypeError, "buffer_tokens must be a whole number", id="part of a token"
+            lambda box: OverlongPenalty(1.5), TypeError, "buffer_tokens must be a whole number", id="part of a token"
         ),
-        pytest.param(lambda box: MathAnswer("2"), TypeError, "processes must be a whole number", id="processes"),
-        pytest.param(lambda box: Weighted(LengthBudget()), TypeError, "parts must be a list of pairs", id="no list"),
+        pytest.param(lambda box: MathReward("2"), TypeError, "processes must be a whole number", id="processes"),
         pytest.param(
-            lambda box: Weighted([LengthBudget()]), TypeError, "each part must be a pair (weight, reward)", id="no pair"
+            lambda box: WeightedReward(LengthBudgetReward()), TypeError, "parts must be a list of pairs", id="no list"
         ),
         pytest.param(
-            lambda box: Weighted([(LengthBudget(), 1.0)]), TypeError, "a weight must be a number", id="pair in reverse"
+            lambda box: WeightedReward([LengthBudgetReward()]),
+            TypeError,
+            "each part must be a pair (weight, reward)",
+            id="no pair",
         ),
-        pytest.param(lambda box: Weighted([(1.0, 2.0)]), TypeError, "must be a reward, such as", id="two weights"),
+        pytest.param(
+            lambda box: WeightedReward([(LengthBudgetReward(), 1.0)]),
+            TypeError,
+            "a weight must be a number",
+            id="pair in reverse",
+        ),
+        pytest.param(
+            lambda box: WeightedReward([(1.0, 2.0)]), TypeError, "must be a reward, such as", id="two weights"
+        ),
         pytest.param(lambda box: AsyncRewards(box), TypeError, "reward must be a reward, such as", id="a sandbox"),
         pytest.param(lambda box: RewardFunction(box), TypeError, "reward must be a reward", id="a sandbox for TRL"),
         pytest.param(
-            lambda box: RewardFunction(LengthBudget(), max_tokens=0), ValueError, "max_tokens must be at", id="no token"
+            lambda box: RewardFunction(LengthBudgetReward(), max_tokens=0),
+            ValueError,
+            "max_tokens must be at",
+            id="no token",
         ),
-        pytest.param(lambda box: Answer(b"x", 1), TypeError, "Answer.text must be text, not bytes", id="bytes"),
+        pytest.param(lambda box: Completion(b"x", 1), TypeError, "Answer.text must be text, not bytes", id="bytes"),
         pytest.param(lambda box: Task(tests="{}"), TypeError, "Task.tests must be a Suite, not str; for", id="JSON"),
     ],
 )

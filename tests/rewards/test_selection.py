@@ -2,7 +2,7 @@
 
 import pytest
 
-from rewards.selection import longest_first, select
+from rewards.case_selection import order_by_length, select
 from sandbox import Case, Limits, Suite
 
 SUITE = Suite(
@@ -22,7 +22,7 @@ def test_all_selects_every_case():
 
 def test_the_longest_inputs_are_chosen_and_among_equals_the_first():
     assert places(select(SUITE, "longest", budget=4)) == [1, 3, 5, 4]
-    assert longest_first(SUITE) == [1, 3, 5, 4, 0, 2]
+    assert order_by_length(SUITE) == [1, 3, 5, 4, 0, 2]
 
 
 def test_the_strongest_come_in_the_given_order():

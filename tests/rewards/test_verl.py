@@ -2,7 +2,7 @@
 
 import pytest
 
-from rewards import shared, verl
+from rewards import process_singletons, verl
 from sandbox import Case, Limits, Suite
 
 ECHO = Suite([Case("1", "1"), Case("2", "2")])
@@ -11,13 +11,13 @@ GROUND_TRUTH = '{"inputs": ["1"], "outputs": ["1"]}'
 
 
 def test_an_unknown_reward_raises_nothing_and_is_counted_and_logged(lost_sandbox, caplog):
-    before = shared.unknown_count()
+    before = process_singletons.count_unknown()
     assert verl.compute_score("mine", RIGHT, GROUND_TRUTH) == verl.UNKNOWN == 0.0
-    assert shared.unknown_count() == before + 1
+    assert process_singletons.count_unknown() == before + 1
     assert "sandbox_failed" in caplog.text
-    assert shared.reward(RIGHT, ECHO, shared.shared_sandbox()) is None
+    assert process_singletons.reward(RIGHT, ECHO, process_singletons.shared_sandbox()) is None
     assert verl.compute_score("mine", "No.", GROUND_TRUTH) == 0.0
-    assert shared.unknown_count() == before + 2
+    assert process_singletons.count_unknown() == before + 2
 
 
 @pytest.mark.usefixtures("defective_sandbox")
@@ -31,8 +31,8 @@ def test_a_malformed_row_is_an_error_and_not_a_reward():
 
 
 def test_ground_truth_is_read_as_a_suite():
-    assert verl.suite_of_ground_truth('{"inputs": ["1"], "outputs": ["2"]}') == Suite([Case("1", "2")])
+    assert verl.parse_ground_truth('{"inputs": ["1"], "outputs": ["2"]}') == Suite([Case("1", "2")])
     calls = '{"fn_name": "f", "inputs": ["[1]\\n\\"a\\"", ""], "outputs": ["2", "3"], "time_limit_s": 2}'
-    assert verl.suite_of_ground_truth(calls) == Suite(
+    assert verl.parse_ground_truth(calls) == Suite(
         [Case('[[1], "a"]', "2"), Case("[]", "3")], entry_point="f", limits=Limits(wall_seconds=2)
     )

@@ -44,7 +44,8 @@ class Batch:
     def _judge(self, names: list[str], box: Sandbox) -> None:
         pairs = [pair for name in names for pair in (self._table[name], self._then) if pair is not None]
         answers = [
-            answer for _, answer in sorted(box.judge_each(pairs, run_all=self._run_all), key=lambda each: each[0])
+            answer
+            for _, answer in sorted(box.judge_many_with_errors(pairs, run_all=self._run_all), key=lambda each: each[0])
         ]
         step = 1 if self._then is None else 2
         self._answers = dict(zip(names, answers[::step], strict=True))

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from sandbox import Assertions, Case, Limits, Program, RefereeFailed, Sandbox, Suite, Verdict
-from sandbox.judge import Ran, judge
+from sandbox import Assertions, Case, Limits, Program, RefereeError, Sandbox, Suite, Verdict
+from sandbox.judge import CaseRun, judge
+from sandbox.judge_record import judge_lines, parse
 from sandbox.program import Outcome, RunResult
-from sandbox.record import judge_lines, parse
 
 LIMITS = Limits(wall_seconds=5, memory_mb=256)
 
@@ -75,7 +75,7 @@ def test_given_code_comes_before_the_submission_and_has_futures_of_its_own(box: 
 @pytest.mark.parametrize("given", ["1 / 0", "def", "raise SystemExit(0)", "while True: pass"])
 def test_given_code_that_fails_by_itself_is_not_held_against_the_submission(box: Sandbox, given: str) -> None:
     suite = Suite([Case("f(1)", "1")], None, "python", Limits(wall_seconds=0.5), None, Assertions(("f",), given))
-    with pytest.raises(RefereeFailed, match="the suite's own tests failed: their given code"):
+    with pytest.raises(RefereeError, match="the suite's own tests failed: their given code"):
         box.judge(Program("def f(x): return x"), suite)
 
 
@@ -128,7 +128,7 @@ def test_a_suite_that_is_wrong_is_refused_in_words(box: Sandbox, suite: Suite, w
 )
 def test_a_forged_value_is_a_wrong_answer(flood: bytes) -> None:
     suite = suite_of(("f(1)", "[[1, 2], {'a': [3]}]"))
-    ran = Ran(RunResult(Outcome.EXITED, 0, b"", b"", 0, 0, 0, flood))
+    ran = CaseRun(RunResult(Outcome.EXITED, 0, b"", b"", 0, 0, 0, flood))
     assert judge(suite, lambda *_: ran).verdict is Verdict.WRONG_ANSWER
 
 

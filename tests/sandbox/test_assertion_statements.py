@@ -3,7 +3,7 @@
 
 import pytest
 
-from sandbox import Assertions, Case, Limits, Program, RefereeFailed, Sandbox, Suite, Verdict
+from sandbox import Assertions, Case, Limits, Program, RefereeError, Sandbox, Suite, Verdict
 from sandbox.judge import CaseJudgement
 
 LIMITS = Limits(wall_seconds=5, memory_mb=256)
@@ -264,7 +264,7 @@ def test_tests_that_fail_by_themselves_are_not_held_against_the_submission(
     box: Sandbox, given: str, setup: str, words: str
 ) -> None:
     limits = Limits(wall_seconds=0.2, memory_mb=256)
-    with pytest.raises(RefereeFailed, match=f"(?s)the suite's own tests failed: .*{words}"):
+    with pytest.raises(RefereeError, match=f"(?s)the suite's own tests failed: .*{words}"):
         box.judge(Program("def f(x): return x"), suite_of("f(1)", given=given, setup=setup, limits=limits))
 
 

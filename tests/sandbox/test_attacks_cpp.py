@@ -12,8 +12,8 @@ import pytest
 from batch import HARMLESS, judged
 from hostile import LIMITS, attacks, verdicts_of_failure
 
-from sandbox import Case, Judgement, Limits, Program, RefereeFailed, Sandbox, Suite
-from sandbox.cases import Convention, Referee
+from sandbox import Case, Judgement, Limits, Program, RefereeError, Sandbox, Suite
+from sandbox.suite import Convention, Referee
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 ATTACKS = attacks("cpp")
@@ -179,7 +179,7 @@ def test_an_accepted_conversation_does_not_excuse_a_crash(judgement: Judgement) 
 
 def test_a_referee_that_crashes_is_the_fault_of_the_suite(box: Sandbox) -> None:
     crashes = Referee(Program("#include <cstdlib>\nint main() { abort(); }", "cpp"))
-    with pytest.raises(RefereeFailed):
+    with pytest.raises(RefereeError):
         box.judge(Program("print(7)"), Suite([Case("", "7")], checker="program", referee=crashes))
 
 

@@ -32,13 +32,13 @@ class Broken(EverythingGoes):
 
 
 def test_a_sandbox_that_accepts_everything_passes_only_the_checks_of_right_programs() -> None:
-    failed = [finding.check.name for finding in run(EverythingGoes()) if not finding.holds]
+    failed = [finding.check.name for finding in run(EverythingGoes()) if not finding.passed]
     assert len(failed) >= 15
     assert "network" in failed
 
 
 def test_a_sandbox_that_breaks_passes_no_check() -> None:
-    assert {(finding.holds, finding.seen) for finding in run(Broken())} == {(False, "ExecutionLost: worker died")}
+    assert {(finding.passed, finding.actual) for finding in run(Broken())} == {(False, "ExecutionLost: worker died")}
 
 
 def test_known_failures_name_existing_checks() -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RunResult, Suite, Verdict
+from sandbox.json_codec import decode, dumps, loads
 from sandbox.judge import CaseJudgement
-from sandbox.messages import decode, dumps, loads
 from sandbox.program import Invocation, Outcome
 from sandbox.request import JudgeRequest, RunRequest
 

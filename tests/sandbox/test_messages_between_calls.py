@@ -6,10 +6,10 @@ import json
 import pytest
 
 from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
-from sandbox.jail import call_runs
-from sandbox.languages import _state, python
+from sandbox.jail import call_runner
+from sandbox.languages import _purity, python
 
-_state.use(python._builtins_of_calls())
+_purity.set_library_names(python._builtins_of_calls())
 
 # Each gets hold of an object of the library, changes it, and returns "first" if it finds the object unchanged.
 MESSAGES = {
@@ -277,7 +277,7 @@ def test_a_call_learns_nothing_from_an_earlier_one(box: Sandbox, source: str) ->
 
 @pytest.mark.parametrize("source", MESSAGES.values(), ids=MESSAGES)
 def test_a_program_that_can_reach_what_outlives_a_call_does_not_share(source: str) -> None:
-    assert not _state.keeps_no_state(ast.parse(source))
+    assert not _purity.is_stateless(ast.parse(source))
 
 
 def test_a_program_that_can_tell_how_it_runs_has_only_one_guess() -> None:
@@ -286,7 +286,7 @@ def test_a_program_that_can_tell_how_it_runs_has_only_one_guess() -> None:
         guess = f"{PLACE} == {int(learned.cases[0].detail)}"
         cases = [Case(f"[{number}]", json.dumps(number % 2 == 0)) for number in range(20)]
         seen = box.judge(Program(guess), Suite(cases, entry_point="f"), run_all=True)
-    assert _state.keeps_no_state(ast.parse(guess))
+    assert _purity.is_stateless(ast.parse(guess))
     assert seen.pass_rate == 0.5, "alone, it always says true"
 
 
@@ -299,6 +299,6 @@ def test_calls_that_claim_to_take_no_time_are_charged_for_it_all_the_same() -> N
     result = RunResult(
         Outcome.EXITED, 0, b"", b"", cpu_seconds=2.0, wall_seconds=4.0, memory_mb=1, returned=b"0 1\n0 2\n"
     )
-    found = call_runs._results(result, 2)
+    found = call_runner._results(result, 2)
     assert [one.returned for one in found] == [b"1", b"2"]
     assert [(one.cpu_seconds, one.wall_seconds) for one in found] == [(1.0, 2.0), (1.0, 2.0)]

@@ -21,7 +21,7 @@ from sandbox import (
     Suite,
     Verdict,
 )
-from sandbox.backends._supervisor import Supervisor, fingerprint
+from sandbox.backends._supervisor import NodeSupervisor, fingerprint
 from sandbox.packages import find
 
 HOSTILE_PTH = "import os; os.environ['PTH_WAS_READ'] = 'yes'\n"
@@ -158,7 +158,7 @@ def test_a_service_has_the_packages_that_it_was_started_with(folder: Path) -> No
 @pytest.mark.thorough
 def test_a_node_with_other_packages_is_left_out(folder: Path) -> None:
     others = (Package("tables", "2.1", hashlib.sha256().hexdigest(), True),)
-    supervisor = Supervisor()
+    supervisor = NodeSupervisor()
     try:
         with pytest.raises(BackendUnavailable, match=r"it has tables 2\.1 \(.*\), but the caller has tables 2\.1 \("):
             supervisor.start(fingerprint(), 1, "full", None, ("tables",), str(folder), others, 1)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sandbox import Limits
-from sandbox.record import parse
+from sandbox.judge_record import parse
 
 RECORD = {"id": 7, "code": "", "kind": "stdin", "tests": [{"input": "", "output": ""}]}
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from batch import Answer, judged
 
-from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeFailed, Sandbox, Suite, Verdict
-from sandbox.record import parse, verdict_line
+from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeError, Sandbox, Suite, Verdict
+from sandbox.judge_record import parse, verdict_line
 
 LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the same time
 SHORT = Limits(wall_seconds=0.3, memory_mb=128)  # where the limit decides; a conversation may take three times as long
@@ -108,14 +108,14 @@ BROKEN = {
     quick=["crash", "does not compile", "nothing said", "unknown status"],
 )
 def test_a_checker_that_fails_is_an_error_of_the_suite(answer: Answer) -> None:
-    assert isinstance(answer, RefereeFailed)
+    assert isinstance(answer, RefereeError)
     assert "referee" in str(answer)
 
 
 def test_one_broken_suite_among_many_does_not_stop_the_others(box: Sandbox) -> None:
     pairs = [(Program("print(5, 2)"), suite) for suite in (printed(SUMMANDS), BROKEN["crash"], printed(SUMMANDS))]
-    answers = dict(box.judge_each(pairs))
-    assert isinstance(answers[1], RefereeFailed)
+    answers = dict(box.judge_many_with_errors(pairs))
+    assert isinstance(answers[1], RefereeError)
     assert [isinstance(answers[index], Judgement) for index in (0, 2)] == [True, True]
 
 
@@ -257,7 +257,7 @@ BROKEN_REFEREES = {
     then=(Program(HALVING), TALK),
 )
 def test_a_referee_that_fails_is_an_error_of_the_suite(answer: Answer) -> None:
-    assert isinstance(answer, RefereeFailed)
+    assert isinstance(answer, RefereeError)
 
 
 def test_the_outputs_that_a_checker_accepts_come_back_on_request(box: Sandbox) -> None:

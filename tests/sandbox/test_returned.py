@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import Case, Limits, Program, Sandbox, Suite, Verdict, checkers, returned
-from sandbox.judge import Ran, judge
-from sandbox.languages.python import plain
+from sandbox import Case, Limits, Program, Sandbox, Suite, Verdict, checkers, return_values
+from sandbox.judge import CaseRun, judge
+from sandbox.languages.python import to_json
 from sandbox.program import Outcome, RunResult
 
 MB = 1 << 20
@@ -36,7 +36,7 @@ values = st.recursive(
 
 def judged(encoded: bytes, expected: str, checker: str) -> Verdict:
     suite = Suite([Case("[]", expected)], entry_point="f", checker=checker)
-    return judge(suite, lambda *_: Ran(RunResult(Outcome.EXITED, 0, b"", b"", 0, 0, 0, encoded))).verdict
+    return judge(suite, lambda *_: CaseRun(RunResult(Outcome.EXITED, 0, b"", b"", 0, 0, 0, encoded))).verdict
 
 
 def peak_mb(work: Callable[[], Any]) -> float:
@@ -70,13 +70,13 @@ def test_a_flood_of_lists_where_many_numbers_are_expected_is_refused_before_it_i
 @given(values, st.booleans())
 def test_a_right_value_is_never_too_large(value: Any, ascii_only: bool) -> None:
     expected = json.dumps(json.loads(json.dumps(value)), ensure_ascii=ascii_only)
-    encoded = json.dumps(plain(value)).encode()
-    little = returned._SMALL_BYTES
+    encoded = json.dumps(to_json(value)).encode()
+    little = return_values._SMALL_BYTES
     try:
-        returned._SMALL_BYTES = 0
-        assert returned.may_equal(encoded, expected)
+        return_values._SMALL_BYTES = 0
+        assert return_values.may_equal(encoded, expected)
     finally:
-        returned._SMALL_BYTES = little
+        return_values._SMALL_BYTES = little
 
 
 def test_a_large_right_value_is_accepted_whatever_it_is_built_from(box: Sandbox) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import pytest
 
 from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite, Verdict
-from sandbox.languages import _known_names, _state, python
+from sandbox.languages import _pure_names, _purity, python
 
 LIMITS = Limits(wall_seconds=2, memory_mb=256)
-_state.use(python._builtins_of_calls())
+_purity.set_library_names(python._builtins_of_calls())
 
 
 def judged(
@@ -28,7 +28,7 @@ def verdicts(judgement: Judgement) -> list[str]:
 
 
 def may_share(source: str) -> bool:
-    return _state.keeps_no_state(ast.parse(source))
+    return _purity.is_stateless(ast.parse(source))
 
 
 # Each remembers in some way that it was called, returns "first" if it was not, and "ESCAPED" if it was.
@@ -164,7 +164,7 @@ def test_an_ordinary_solution_shares(source: str) -> None:
 PASSED_ON = {**vars(datetime), **vars(functools), **python._builtins_of_calls()}
 
 
-@pytest.mark.parametrize("name", sorted(_known_names.VALUES - {"__name__"}))
+@pytest.mark.parametrize("name", sorted(_pure_names.VALUES - {"__name__"}))
 def test_what_a_program_may_pass_on_cannot_be_changed(name: str) -> None:
     with pytest.raises((TypeError, AttributeError)):
         PASSED_ON[name].changed = 1

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from batch import Answer, judged
 
-from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeFailed, Sandbox, Suite, Verdict
-from sandbox.jail.referee_trials import Trials
+from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeError, Sandbox, Suite, Verdict
+from sandbox.jail.referee_validation import RefereeValidator
 from sandbox.program import Outcome, RunResult
 
 LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the same time
@@ -121,7 +121,7 @@ UNSOUND = {
 
 @judged({name: (Program("print('x')"), suite) for name, suite in UNSOUND.items()}, quick=UNSOUND.keys() - {"C++"})
 def test_a_checker_that_also_fails_on_the_suites_own_answer_is_an_error_of_the_suite(answer: Answer) -> None:
-    assert isinstance(answer, RefereeFailed)
+    assert isinstance(answer, RefereeError)
 
 
 def test_the_lowest_of_several_scores_in_a_checkers_output_counts(box: Sandbox) -> None:
@@ -143,7 +143,7 @@ def test_a_referee_that_was_found_sound_is_not_tested_again() -> None:
         asked.append(answer)
         return RESULT
 
-    trials = Trials()
+    trials = RefereeValidator()
     for number in (1, 2, 1, 1):
         assert trials.passes(JUDGE, Case(f"{number}", "7"), ["7"], ask, 30)
     assert len(asked) == 2
@@ -156,7 +156,7 @@ def test_trials_of_a_referee_are_bounded_in_time() -> None:
         given.append(wall_seconds)
         return RunResult(Outcome.TIMED_OUT, -9, b"", b"", 0.0, wall_seconds, 1)
 
-    assert not Trials().passes(JUDGE, Case("", ""), [str(number) for number in range(100)], ask, 30)
+    assert not RefereeValidator().passes(JUDGE, Case("", ""), [str(number) for number in range(100)], ask, 30)
     assert sum(given) == pytest.approx(30)
 
 
@@ -192,7 +192,7 @@ def test_the_time_of_checkers_adds_up(box: Sandbox) -> None:
 
 def test_a_checker_that_is_too_slow_for_the_suites_own_answer_is_an_error_of_the_suite(box: Sandbox) -> None:
     suite = slow_checker(1, budget_seconds=1, source="while True: pass", wall_seconds=0.3)
-    with pytest.raises(RefereeFailed):
+    with pytest.raises(RefereeError):
         box.judge(Program("print(7)"), suite)
 
 
@@ -291,7 +291,7 @@ def test_a_conversation_in_which_a_sound_referee_fails_is_wrong(judgement: Judge
     ],
 )
 def test_a_referee_that_fails_in_every_conversation_is_an_error_of_the_suite(box: Sandbox, source: str) -> None:
-    with pytest.raises(RefereeFailed):
+    with pytest.raises(RefereeError):
         box.judge(Program("print(1, flush=True)\nprint(77)"), talk(source))
 
 

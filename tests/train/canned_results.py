@@ -9,11 +9,11 @@ from curate.prompt import PromptFormat
 from sandbox import Sandbox
 from train.engine_options import EngineOptions
 from train.evaluation.evaluate import evaluate
-from train.evaluation.exercises import exercises
-from train.evaluation.kept_samples import KeptSamples
-from train.evaluation.reopened import samples_path
-from train.evaluation.result_file import contents, dependencies
-from train.sampling.protocol import Completion, Sampling
+from train.evaluation.exercises import read_exercises
+from train.evaluation.loaded_result import samples_path
+from train.evaluation.result_file import result_json, sample_dependencies
+from train.evaluation.sample_store import SampleStore
+from train.sampling.protocol import SampledCompletion, SamplingParams
 
 Answer = Callable[[str, int], str]  # from the id of a problem and the number of a sample to the text of an answer
 
@@ -27,21 +27,21 @@ def evaluated(
 
     Returns the content of the result file.
     """
-    found = exercises(str(location), suite=suite, **asked)
-    ids = {json.dumps(exercise.asked): exercise.id for exercise in found}
+    found = read_exercises(str(location), suite=suite, **asked)
+    ids = {json.dumps(exercise.prompt): exercise.id for exercise in found}
     n_drawn: dict[str, int] = dict.fromkeys(ids.values(), 0)
 
-    def sample(prompts: Any) -> Iterator[tuple[int, Completion]]:
+    def sample(prompts: Any) -> Iterator[tuple[int, SampledCompletion]]:
         for index, (prompt, _) in enumerate(prompts):
             id = ids[json.dumps(prompt)]
-            yield index, Completion(answer(id, n_drawn[id]), "stop", 10, n_prompt_tokens=7)
+            yield index, SampledCompletion(answer(id, n_drawn[id]), "stop", 10, n_prompt_tokens=7)
             n_drawn[id] += 1
 
-    prompt, engine, sampling = PromptFormat(), EngineOptions(), Sampling()
-    settings = dependencies("canned", sampling, prompt, engine)
-    with KeptSamples(samples_path(out)) as kept:
+    prompt, engine, sampling = PromptFormat(), EngineOptions(), SamplingParams()
+    settings = sample_dependencies("canned", sampling, prompt, engine)
+    with SampleStore(samples_path(out)) as kept:
         evaluation = evaluate(found, sample, box, k=k, samples=kept, settings=settings)
-    content = contents(
+    content = result_json(
         evaluation,
         model="canned",
         data=str(location),

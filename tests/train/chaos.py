@@ -10,12 +10,12 @@ from typing import Any
 import fleet
 from fleet import Clock, MemoryJournal, Worker, answer_to, publish
 
-from rewards.reward import Answer as Scorable
+from rewards.reward import Completion as Scorable
 from rewards.reward import Reward, Task
-from train.asynchronous.controller.settings import Settings
+from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.journal import Recorder
-from train.asynchronous.messages import Answer, Lease
-from train.rollouts.batch import Group
+from train.asynchronous.messages import Lease, SampleResult
+from train.rollouts.batch_collector import Group
 
 
 class Run:
@@ -26,16 +26,16 @@ class Run:
     """
 
     def __init__(
-        self, seed: int, *, steps: int, journal: Recorder | None = None, most_faults: int = 120, **settings: Any
+        self, seed: int, *, steps: int, journal: Recorder | None = None, max_faults: int = 120, **settings: Any
     ) -> None:
         self.rng = rng = random.Random(seed)
-        drawn = Settings(
+        drawn = ControllerSettings(
             prompts=rng.randint(1, 3),
             completions=rng.randint(1, 3),
             steps=steps,
             max_tokens=8,
             staleness=rng.choice([0, 1, 1, 2, 4]),
-            most_running=rng.choice([0, 0, 1, 4]),
+            max_running_groups=rng.choice([0, 0, 1, 4]),
             online_filter=rng.random() < 0.5,
             max_rounds=rng.randint(2, 8),
         )
@@ -45,8 +45,8 @@ class Run:
         self.trained: dict[int, list[Group]] = {}
         self.checkpoint = self.position = self.restarts = self.names = 0
         self.workers: list[Worker] = []
-        self.sent: list[Answer] = []
-        self.actions_left = most_faults
+        self.sent: list[SampleResult] = []
+        self.actions_left = max_faults
         self.begin()
         self.workers = [self.new_worker() for _ in range(rng.randint(1, 3))]
 
@@ -78,7 +78,7 @@ class Run:
                 return
             for action in (self.load, self.ask, *[self.answer] * 6, *[self.reward] * 6, self.train, self.pass_time):
                 action()
-        raise AssertionError(f"the run is stuck at step {self.step}: {self.controller.figures()}")
+        raise AssertionError(f"the run is stuck at step {self.step}: {self.controller.metrics()}")
 
     def new_worker(self) -> Worker:
         self.names += 1
@@ -121,7 +121,7 @@ class Run:
         if self.rng.random() < 0.95:  # else they come late, if at all
             assert "broken" not in worker.send(*answers)
 
-    def interrupted(self, worker: Worker, lease: Lease, number: int) -> Answer:
+    def interrupted(self, worker: Worker, lease: Lease, number: int) -> SampleResult:
         """Return an answer whose last tokens are drawn with the weights that the worker has now."""
         if worker.loaded <= lease.version:
             return answer_to(lease, number)
@@ -157,7 +157,7 @@ class Run:
             for worker in self.workers:
                 if worker is not silent:
                     worker.beat(tokens_per_second)
-            self.controller.check()
+            self.controller.expire_leases()
 
     def send_nonsense(self) -> None:
         worker = self.a_worker()
@@ -169,7 +169,7 @@ class Run:
         self.begin()
 
     def train(self) -> None:
-        groups = self.controller.try_cut(self.step)
+        groups = self.controller.try_take_batch(self.step)
         if groups is None:
             return
         if not groups:
@@ -183,7 +183,7 @@ class Run:
         publish(self.controller, self.step)
         if self.rng.random() < 0.5:
             self.checkpoint, self.position = self.step, self.controller.position
-            self.controller.forget(self.checkpoint)
+            self.controller.prune_journal(self.checkpoint)
 
     def check(self, groups: list[Group]) -> None:
         rollouts = [rollout for group in groups for rollout in group]

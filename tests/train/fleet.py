@@ -6,17 +6,25 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from rewards.reward import Answer as Scorable
+from rewards.reward import Completion as Scorable
 from rewards.reward import Reward, Task
-from train.asynchronous.controller.asking import AsksAt
+from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
 from train.asynchronous.controller.controller import Controller
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.groups.events import Begun, Event
+from train.asynchronous.controller.dispatcher import PromptSource
+from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.groups.events import Event, SegmentStarted
 from train.asynchronous.journal import NoJournal, Recorder
-from train.asynchronous.messages import Answer, Answers, Beat, Lease, Receipt, Span, WorkRequest
-from train.asynchronous.packed import pack_logprobs, pack_tokens
-from train.rollouts.questions import Question
-from train.weights.manifest import Manifest
+from train.asynchronous.messages import (
+    Heartbeat,
+    Lease,
+    LeaseRequest,
+    ResultStatus,
+    SampleResult,
+    SubmitResults,
+    VersionSpan,
+)
+from train.rollouts.prompt_dataset import TrainingPrompt
+from train.weights.manifest import WeightManifest
 
 
 class Clock:
@@ -42,13 +50,13 @@ class MemoryJournal:
         self.archive.append(event)
         self._segments.setdefault(self._segment, []).append(event)
 
-    def turn(self, header: Begun) -> None:
+    def rotate(self, header: SegmentStarted) -> None:
         self._segment = header.cuts
         self.append(header)
 
     def sync(self) -> None: ...
 
-    def forget(self, segments_before: int) -> None:
+    def prune(self, segments_before: int) -> None:
         self._segments = {each: events for each, events in self._segments.items() if each >= segments_before}
 
     def close(self) -> None: ...
@@ -57,8 +65,8 @@ class MemoryJournal:
 class Endless:
     """An endless series of questions, which are named after their positions."""
 
-    def at(self, position: int) -> Question:
-        return Question(f"q{position}", (position,), Task())
+    def at(self, position: int) -> TrainingPrompt:
+        return TrainingPrompt(f"q{position}", (position,), Task())
 
 
 def text_of(tokens: Sequence[int]) -> str:
@@ -77,17 +85,22 @@ def first_token_decides(answer: Scorable, task: Task) -> "Future[Reward]":
 
 
 def controller(
-    settings: Settings, recorder: Recorder | None = None, questions: AsksAt | None = None, **changes: Any
+    settings: ControllerSettings,
+    recorder: Recorder | None = None,
+    questions: PromptSource | None = None,
+    **changes: Any,
 ) -> Controller:
     given = {"submit": first_token_decides, "decode": text_of, "now": Clock(), **changes}
     return Controller(questions or Endless(), settings, recorder or NoJournal(), **given)
 
 
-def answer_to(lease: Lease, number: int, *, tokens: Sequence[int] = (), spans: Sequence[Span] = ()) -> Answer:
+def answer_to(
+    lease: Lease, number: int, *, tokens: Sequence[int] = (), spans: Sequence[VersionSpan] = ()
+) -> SampleResult:
     """Return the answer that a sound worker gives; its tokens depend on the seed, and every other one is right."""
     rng = random.Random(lease.seeds[number] + lease.attempt)  # an attempt has other weights than the one before it
     ids = tuple(tokens) or (number, *(rng.randrange(100) for _ in range(3)))
-    return Answer(
+    return SampleResult(
         group=lease.group,
         number=number,
         attempt=lease.attempt,
@@ -108,27 +121,27 @@ class Worker:
         self.leases: list[Lease] = []
 
     def ask(self, slots: int = 10**6) -> list[Lease]:
-        leases = list(self.controller.work(WorkRequest(self.name, self.loaded, slots)).leases)
+        leases = list(self.controller.request_leases(LeaseRequest(self.name, self.loaded, slots)).leases)
         self.leases += leases
         return leases
 
     def load(self) -> None:
-        manifest = self.controller.weights(self.loaded, 0)
+        manifest = self.controller.wait_for_weights(self.loaded, 0)
         if manifest is not None:
             self.loaded = manifest.version
 
-    def send(self, *answers: Answer) -> list[Receipt]:
-        return self.controller.answers(Answers(self.name, answers))
+    def send(self, *answers: SampleResult) -> list[ResultStatus]:
+        return self.controller.submit_results(SubmitResults(self.name, answers))
 
-    def finish(self, lease: Lease) -> list[Receipt]:
+    def finish(self, lease: Lease) -> list[ResultStatus]:
         self.leases.remove(lease)
         return self.send(*(answer_to(lease, number) for number in range(len(lease.seeds))))
 
     def beat(self, tokens_per_second: float = 1.0) -> None:
         running = tuple((lease.group, lease.attempt) for lease in self.leases)
-        drop = set(self.controller.beat(Beat(self.name, self.loaded, running, tokens_per_second)).drop)
+        drop = set(self.controller.heartbeat(Heartbeat(self.name, self.loaded, running, tokens_per_second)).drop)
         self.leases = [lease for lease in self.leases if (lease.group, lease.attempt) not in drop]
 
 
 def publish(controller: Controller, version: int) -> None:
-    controller.published(Manifest(version))
+    controller.publish_weights(WeightManifest(version))

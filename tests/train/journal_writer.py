@@ -12,17 +12,17 @@ from pathlib import Path
 import fleet
 from fleet import Worker, publish
 
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.journal import Journal
+from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.journal import RunJournal
 
 STEPS = 30
-SETTINGS = Settings(prompts=3, completions=2, steps=STEPS, max_tokens=8, staleness=2)
+SETTINGS = ControllerSettings(prompts=3, completions=2, steps=STEPS, max_tokens=8, staleness=2)
 
 
 def main(folder: Path, seed: int) -> None:
     saved = folder / "checkpoint"
     step, position = map(int, saved.read_text().split()) if saved.exists() else (0, 0)
-    controller = fleet.controller(SETTINGS, Journal.open(folder / "journal"), step=step, position=position)
+    controller = fleet.controller(SETTINGS, RunJournal.open(folder / "journal"), step=step, position=position)
     print("begun", flush=True)
     publish(controller, step)
     worker, rng = Worker(controller), random.Random(seed)
@@ -31,7 +31,7 @@ def main(folder: Path, seed: int) -> None:
         worker.ask(rng.randint(1, 12))
         if worker.leases:
             worker.finish(rng.choice(worker.leases))
-        if groups := controller.try_cut(step):
+        if groups := controller.try_take_batch(step):
             digest = hashlib.sha256(repr(groups).encode()).hexdigest()
             print("cut", step, digest, flush=True)
             step += 1
@@ -40,7 +40,7 @@ def main(folder: Path, seed: int) -> None:
                 aside = saved.with_suffix(".part")
                 aside.write_text(f"{step} {controller.position}")
                 aside.replace(saved)
-                controller.forget(step)
+                controller.prune_journal(step)
     controller.close()
 
 

@@ -6,11 +6,17 @@ from typing import Any
 
 from made_outcomes import outcomes
 
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 
 def write(
-    path: Path, problems: list[Outcomes], *, model: str = "", suite: str = "lcb", window: str = "", **changes: Any
+    path: Path,
+    problems: list[ProblemOutcomes],
+    *,
+    model: str = "",
+    suite: str = "lcb",
+    window: str = "",
+    **changes: Any,
 ) -> Path:
     """Write a result file of schema 2 with what its readers need."""
     content = {

@@ -16,23 +16,25 @@ import random_models
 import torch
 from learner_states import state_of
 
-from train.config import Model, Objective, Optimizer, Ranks
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig, RanksConfig
 from train.errors import UpdateError
 from train.learning import learner as learner_module
 from train.learning.distributed import heartbeats
 from train.learning.learner import Learner
 
-OBJECTIVE = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, aggregation="sequence_mean")
-OPTIMIZER = Optimizer(row_tokens=32, schedule="cosine", clip_norm=1e-3)  # shorter than any gradient here
+OBJECTIVE = ObjectiveConfig(kl=0.1, entropy=0.01, old="learner", truncation=2.0, aggregation="sequence_mean")
+OPTIMIZER = OptimizerConfig(row_tokens=32, schedule="cosine", clip_norm=1e-3)  # shorter than any gradient here
 
 
 # Small enough that a model is handed over in many parts, and large enough that one is not most of what is measured.
 _BUCKET_BYTES = {False: 4096, True: 2**22}
 
 
-def learner(path: str, ranks: Ranks | None = None, optimizer: Optimizer = OPTIMIZER, **model: Any) -> Learner:
+def learner(
+    path: str, ranks: RanksConfig | None = None, optimizer: OptimizerConfig = OPTIMIZER, **model: Any
+) -> Learner:
     return Learner(
-        Model(path, **model), OBJECTIVE, optimizer, temperature=0.9, total_updates=10, seed=0, ranks=ranks,
+        ModelConfig(path, **model), OBJECTIVE, optimizer, temperature=0.9, total_updates=10, seed=0, ranks=ranks,
         timeout_seconds=60,
     )  # fmt: skip
 
@@ -75,26 +77,26 @@ def train(path: str) -> dict[str, object]:
     made: dict[str, object] = {
         "figures": figures,
         "state": state_of(one),
-        "weights": dict(one.weights()),
+        "weights": dict(one.wait_for_weights()),
         "logprobs": one.logprobs(random_models.sequences(5, seed=2)),
     }
     one.close()
     lora = learner(path, lora_rank=2, activation_checkpointing=True)
-    made |= {"lora_figures": updates(lora, [0]), "lora_weights": dict(lora.weights())}
+    made |= {"lora_figures": updates(lora, [0]), "lora_weights": dict(lora.wait_for_weights())}
     lora.close()
     half = learner(path, dtype="bfloat16", activation_checkpointing=True)
-    made |= {"half_figures": updates(half, [0]), "half_weights": dict(half.weights())}
+    made |= {"half_figures": updates(half, [0]), "half_weights": dict(half.wait_for_weights())}
     half.close()
     both = learner(path, dtype="bfloat16", lora_rank=2)
     made |= {"half_lora_figures": updates(both, [0])}
     both.close()
     moe = learner(random_models.folder(Path(path).parent / "moe", "qwen3-moe"))
-    made["expert_weights"] = dict(moe.weights())
+    made["expert_weights"] = dict(moe.wait_for_weights())
     moe.close()
     return made
 
 
-def divide(path: str, result: Path, ranks: Ranks) -> None:
+def divide(path: str, result: Path, ranks: RanksConfig) -> None:
     """Train on ranks that are divided in some way, with moments on the CPU, and keep what is to be compared."""
     one = learner(path, ranks, replace(OPTIMIZER, offload=True), activation_checkpointing=True)
     if one.rank:
@@ -104,7 +106,7 @@ def divide(path: str, result: Path, ranks: Ranks) -> None:
     one.save_state(result.with_name(f"state-{result.name}")).result()
     one.load_state(result.with_name(f"state-{result.name}"))
     figures += updates(one, [3])
-    torch.save({"figures": figures, "weights": dict(one.weights()), "state": state_of(one)}, result)
+    torch.save({"figures": figures, "weights": dict(one.wait_for_weights()), "state": state_of(one)}, result)
     one.close()
 
 
@@ -121,7 +123,7 @@ def measure(path: str, result: Path) -> None:
 
     watching = threading.Thread(target=watch)
     watching.start()
-    one = Learner(Model(path), Objective(), OPTIMIZER, temperature=1.0, total_updates=1, seed=0)
+    one = Learner(ModelConfig(path), ObjectiveConfig(), OPTIMIZER, temperature=1.0, total_updates=1, seed=0)
     loaded, most[0] = most[0], 0
     hand_over(one)
     handed_over, most[0] = most[0], 0
@@ -135,7 +137,7 @@ def hand_over(one: Learner) -> None:
     if one.rank:
         one.serve_calls()
     else:
-        deque(one.weights(), maxlen=0)
+        deque(one.wait_for_weights(), maxlen=0)
         one.close()
 
 
@@ -159,8 +161,8 @@ def main() -> None:
         learner(path, dtype="bfloat16", lora_rank=2).serve_calls()
         learner(str(Path(path).parent / "moe")).serve_calls()
     elif job == "divide":
-        divide(path, Path(path).parent / "copies", Ranks(shard=2))
-        divide(path, Path(path).parent / "context", Ranks(context=2))
+        divide(path, Path(path).parent / "copies", RanksConfig(shard=2))
+        divide(path, Path(path).parent / "context", RanksConfig(context=2))
     elif job == "memory":
         measure(path, Path(path).parent / f"memory-{rank}")
     else:

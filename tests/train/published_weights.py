@@ -14,14 +14,14 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.types import ASGIApp
 
-from sandbox.service.http_protocol import bounded_config
+from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import listen
-from train.swarm.broadcast.download import Download
-from train.swarm.broadcast.manifest import Latest, sealed_latest
+from train.swarm.broadcast.manifest import LatestVersion, signed_latest
 from train.swarm.broadcast.origin import Origin
-from train.swarm.broadcast.relays import Relays
-from train.swarm.signed import public_of
-from train.weights.manifest import Manifest, WeightFile
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
+from train.swarm.signatures import public_of
+from train.weights.manifest import WeightFile, WeightManifest
 
 RUN = "coder"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -32,7 +32,7 @@ SHARD_BYTES = 10_000
 Behaviour = Callable[[BaseHTTPRequestHandler, bytes | None], None]
 
 
-def weights(folder: Path, version: int, *, changed_share: float = 0.03) -> Manifest:
+def weights(folder: Path, version: int, *, changed_share: float = 0.03) -> WeightManifest:
     """Write the files of a version, which differ a little from those of the version before."""
     files = []
     place = folder / str(version)
@@ -45,7 +45,7 @@ def weights(folder: Path, version: int, *, changed_share: float = 0.03) -> Manif
         content = words.tobytes()
         (place / name).write_bytes(content)
         files.append(WeightFile(name, len(content), blake3(content).hexdigest()))
-    return Manifest(version, files=tuple(files))
+    return WeightManifest(version, files=tuple(files))
 
 
 def publish(folder: Path, versions: range, *, changed_share: float = 0.03, anchor_every: int = 10) -> Origin:
@@ -114,8 +114,8 @@ def relay(folder: Path, behaviour: Behaviour = honest) -> Iterator[str]:
         server.server_close()
 
 
-def download(*urls: str, seed: int = 0) -> Download:
-    return Download(Relays(urls, least_seconds=1.0, rng=random.Random(seed)), RUN, PUBLIC)
+def download(*urls: str, seed: int = 0) -> RelayClient:
+    return RelayClient(RelaySelector(urls, min_seconds=1.0, rng=random.Random(seed)), RUN, PUBLIC)
 
 
 def corrupting(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
@@ -232,9 +232,9 @@ def limiting(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 
 def forging(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Name a version that does not exist, with a key of its own."""
-    latest = Latest(RUN, 99, bytes(32), 2e9)
+    latest = LatestVersion(RUN, 99, bytes(32), 2e9)
     is_latest = handler.path.endswith("/latest")
-    honest(handler, sealed_latest(latest, Ed25519PrivateKey.from_private_bytes(bytes(32))) if is_latest else content)
+    honest(handler, signed_latest(latest, Ed25519PrivateKey.from_private_bytes(bytes(32))) if is_latest else content)
 
 
 def lacking(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:

@@ -11,13 +11,13 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from train.swarm.calls import SwarmLease
-from train.swarm.files.reading import read
+from train.swarm.files.reader import read
 from train.swarm.files.rows import RolloutFile
+from train.swarm.messages import SwarmLease
 from train.swarm.settings import SwarmSettings
-from train.swarm.verdict import Verdict
+from train.swarm.verdict import LeaseVerdict
 
-MOST_CPU_SECONDS, MOST_MEMORY_KB = 3.1, 2**20
+MAX_CPU_SECONDS, MAX_MEMORY_KB = 3.1, 2**20
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Reader:
 
     process: ProcessPoolExecutor
 
-    def __call__(self, content: bytes, lease: SwarmLease, settings: SwarmSettings) -> RolloutFile | Verdict:
+    def __call__(self, content: bytes, lease: SwarmLease, settings: SwarmSettings) -> RolloutFile | LeaseVerdict:
         found, cpu_seconds, memory_kb = self.process.submit(_measured, content, lease, settings).result()
-        assert cpu_seconds <= MOST_CPU_SECONDS
-        assert 0 < memory_kb <= MOST_MEMORY_KB
+        assert cpu_seconds <= MAX_CPU_SECONDS
+        assert 0 < memory_kb <= MAX_MEMORY_KB
         return found
 
 
@@ -39,7 +39,9 @@ def reader() -> Iterator[Reader]:
         yield Reader(process)
 
 
-def _measured(content: bytes, lease: SwarmLease, settings: SwarmSettings) -> tuple[RolloutFile | Verdict, float, int]:
+def _measured(
+    content: bytes, lease: SwarmLease, settings: SwarmSettings
+) -> tuple[RolloutFile | LeaseVerdict, float, int]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = read(content, lease, settings)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -7,14 +7,14 @@ from click.testing import CliRunner
 from small_runs import same, trained, weights
 
 from cli import main
-from train.asynchronous import journal, opened
-from train.asynchronous.journal.audit import audit
-from train.asynchronous.messages import Answers, WorkRequest
-from train.asynchronous.workers.finished import answer_of
+from train.asynchronous import journal, runtime
+from train.asynchronous.journal.audit import audit_journal
+from train.asynchronous.messages import LeaseRequest, SubmitResults
+from train.asynchronous.workers.result_encoding import encode_result
 from train.errors import SamplerError
 from train.run import checkpoint
-from train.run.figures import meaning
-from train.sampling.protocol import Sampling
+from train.run.step_metrics import metric_description
+from train.sampling.protocol import SamplingParams
 from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -69,7 +69,7 @@ def test_no_token_is_older_than_the_bound_and_some_are_old(stale):
     run, figures = stale
     assert max(found["staleness/max"] for found in figures) == 2
     assert max(found["groups/age_max"] for found in figures) == 2
-    assert audit(journal.read(run / journal.FOLDER), staleness=2).findings == []
+    assert audit_journal(journal.read(run / journal.FOLDER), staleness=2).findings == []
 
 
 def test_the_workers_answer_the_evaluation_with_the_newest_weights(stale):
@@ -77,7 +77,7 @@ def test_the_workers_answer_the_evaluation_with_the_newest_weights(stale):
 
 
 def test_every_figure_of_an_asynchronous_run_has_a_meaning(stale):
-    assert [name for name in stale[1][-1] if meaning(name) is None] == []
+    assert [name for name in stale[1][-1] if metric_description(name) is None] == []
 
 
 def test_a_finished_run_is_trained_again_from_its_journal_to_the_same_weights(stale):
@@ -163,22 +163,22 @@ class Lockstep:
             self.engine.load(tensors, version)
 
     def newest(self, after):
-        manifest = self.controller.weights(after, 300.0)
+        manifest = self.controller.wait_for_weights(after, 300.0)
         return manifest.version, self.source.fetch(manifest)
 
     def sample(self, version):
-        leases = self.controller.work(WorkRequest(self.name, version, slots=18)).leases
+        leases = self.controller.request_leases(LeaseRequest(self.name, version, slots=18)).leases
         running = {f"{lease.group}.{number}": (lease, number) for lease in leases for number in range(6)}
         for key, (lease, number) in running.items():
-            sampling = Sampling(lease.draw.temperature, 1.0, lease.draw.max_tokens, logprobs=True)
+            sampling = SamplingParams(lease.draw.temperature, 1.0, lease.draw.max_tokens, logprobs=True)
             self.engine.add(key, lease.prompt, lease.seeds[number], sampling)
         answers = []
         while len(answers) < len(running):
-            answers += [answer_of(*running[key], completion) for key, completion in self.engine.step()]
+            answers += [encode_result(*running[key], completion) for key, completion in self.engine.step()]
         return tuple(answers)
 
     def send(self, answers):
-        self.controller.answers(Answers(self.name, answers))
+        self.controller.submit_results(SubmitResults(self.name, answers))
 
     def leave(self): ...
 
@@ -186,6 +186,6 @@ class Lockstep:
 @pytest.mark.thorough
 def test_with_a_staleness_of_one_a_run_in_lockstep_is_a_one_off_run_to_the_last_bit(small, tmp_path, monkeypatch):
     one_off = trained(small, tmp_path / "one-off", "run.steps=5", "rollout.pipeline=one-off", *ASYNC[1:3])
-    monkeypatch.setattr(opened, "Worker", Lockstep)
+    monkeypatch.setattr(runtime, "RolloutWorker", Lockstep)
     asynchronous = trained(small, tmp_path / "async", "run.steps=5", *ASYNC, "rollout.staleness=1")
     assert same(weights(asynchronous), weights(one_off))

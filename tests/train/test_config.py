@@ -6,10 +6,10 @@ import pytest
 
 from sandbox import Limits, Outcome, Program, SandboxOptions
 from train import config
-from train.config import Config, Data, Model, Sandbox, with_sandbox
-from train.config.checks import doubts
-from train.config.describe import sections
+from train.config import Config, DataConfig, ModelConfig, SandboxConfig, with_sandbox
+from train.config.checks import config_warnings
 from train.config.file import preset_table
+from train.config.key_descriptions import describe_sections
 from train.errors import ConfigError
 from train.rollouts.scoring import open_sandbox
 
@@ -21,13 +21,13 @@ ASYNC = ["rollout.pipeline=async", "objective.old=learner", "objective.truncatio
 
 
 def test_keys_that_a_file_leaves_out_have_their_defaults(file):
-    assert config.read_config(file(SMALL)) == Config(Model("m"), Data("d"))
+    assert config.read_config(file(SMALL)) == Config(ModelConfig("m"), DataConfig("d"))
 
 
 @pytest.mark.parametrize("name", config.presets())
 def test_a_preset_holds_only_what_differs_from_the_defaults(name):
     table = preset_table(name)
-    for section in sections():
+    for section in describe_sections():
         values = table.get(section.name, {})
         for part in values if isinstance(values, list) else [values]:
             assert [key.name for key in section.keys if key.name in part and part[key.name] == key.default] == []
@@ -218,7 +218,7 @@ def test_an_asynchronous_run_corrects_for_stale_answers_unless_it_is_asked_not_t
 @pytest.mark.parametrize(("staleness", "words"), [(4, []), (5, ["--set rollout.staleness=4"])])
 def test_more_staleness_than_is_proven_is_doubted(staleness, words, file):
     read = config.read_config(file(SMALL), [*ASYNC, f"rollout.staleness={staleness}"])
-    assert [word for word, doubt in zip(words, doubts(read), strict=True) if word in doubt] == words
+    assert [word for word, doubt in zip(words, config_warnings(read), strict=True) if word in doubt] == words
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_more_staleness_than_is_proven_is_doubted(staleness, words, file):
 )
 def test_two_engines_that_need_more_than_a_gpu_are_doubted(changes, n, file):
     beside = ["evaluation.where=own", 'evaluation.suites=["lcb"]', *changes]
-    found = list(doubts(config.read_config(file(SMALL), beside)))
+    found = list(config_warnings(config.read_config(file(SMALL), beside)))
     assert len(found) == n
     assert all("take 140% of the memory together" in doubt for doubt in found)
 
@@ -251,9 +251,11 @@ def test_a_missing_file_is_explained(tmp_path):
 
 
 def test_options_of_the_command_replace_the_section_and_another_backend_drops_the_address():
-    config = Config(Model("m"), Data("d"), sandbox=Sandbox(backend="ray", address="head:6379", workers=3))
+    config = Config(
+        ModelConfig("m"), DataConfig("d"), sandbox=SandboxConfig(backend="ray", address="head:6379", workers=3)
+    )
     assert with_sandbox(config, {}) == config
-    assert with_sandbox(config, {"backend": "local"}).sandbox == Sandbox(workers=3)
+    assert with_sandbox(config, {"backend": "local"}).sandbox == SandboxConfig(workers=3)
     assert with_sandbox(config, {"workers": 5}).sandbox.options() == SandboxOptions("ray", "head:6379", workers=5)
     with pytest.raises(ConfigError, match="sandbox: an image is for the backend docker, not for ray"):
         with_sandbox(config, {"image": "mine"})
@@ -266,6 +268,6 @@ def test_programs_get_no_more_than_the_operator_allows(file):
         assert box.run(hog, limits=Limits(memory_mb=10**6)).outcome is Outcome.OUT_OF_MEMORY
         assert box.run(Program("while True: pass"), limits=Limits(wall_seconds=60)).outcome is Outcome.TIMED_OUT
     with pytest.raises(ConfigError, match="most: .*wall_seconds"):
-        open_sandbox(read.sandbox, config.Most(wall_seconds=1e9))
+        open_sandbox(read.sandbox, config.ProgramLimitsConfig(wall_seconds=1e9))
     with pytest.raises(ConfigError, match="unknown key most.memory"):
         config.read_config(file(SMALL + "[most]\nmemory = 150\n"))

@@ -8,11 +8,11 @@ from click.testing import CliRunner
 
 from curate.commands.main import main
 from curate.prompt import PromptFormat
-from curate.recipes.text import toml_value
+from curate.recipes.toml_writer import toml_value
 from train import config
-from train.config import Data, Model
-from train.config.describe import sections
-from train.config.written import explained
+from train.config import DataConfig, ModelConfig
+from train.config.key_descriptions import describe_sections
+from train.config.template import template_lines
 from train.engine_options import vllm_options
 from train.errors import ConfigError
 
@@ -31,8 +31,8 @@ def test_a_printed_configuration_gives_the_same_run(preset, file):
 
 def test_the_keys_that_must_be_filled_in_are_comments(file):
     with pytest.raises(ConfigError, match=r"model\.path is missing"):
-        config.read_config(file("\n".join(explained())))
-    assert '# path = ""  # required: a folder, or the name of a model on the Hub' in explained()
+        config.read_config(file("\n".join(template_lines())))
+    assert '# path = ""  # required: a folder, or the name of a model on the Hub' in template_lines()
 
 
 def test_an_unknown_preset_is_explained():
@@ -42,13 +42,15 @@ def test_an_unknown_preset_is_explained():
 
 
 def test_every_key_says_what_it_means():
-    assert [f"{section.name}.{key.name}" for section in sections() for key in section.keys if not key.meaning] == []
-    assert [section.name for section in sections()] == [field.name for field in fields(config.Config)]
+    assert [
+        f"{section.name}.{key.name}" for section in describe_sections() for key in section.keys if not key.meaning
+    ] == []
+    assert [section.name for section in describe_sections()] == [field.name for field in fields(config.Config)]
 
 
 def test_the_help_of_train_lists_every_key_with_its_default():
     words = CliRunner().invoke(main, ["train", "--help"], terminal_width=200).output
-    for section in sections():
+    for section in describe_sections():
         part = words.partition(f"\n{section.heading}:\n")[2].partition("\n[")[0]
         for key in section.keys:
             shown = key.name if key.required else f"{key.name} = {toml_value(key.default)}"
@@ -71,7 +73,7 @@ def test_options_of_vllm_stand_in_the_section_of_the_engine(file):
     assert read.engine.options == {"enforce_eager": True, "block_size": 32}
     assert read.engine.tensor_parallel == 2
     assert config.read_config(file(SMALL), engine={"concurrency": 8}).engine.concurrency == 8
-    assert config.read_config(file(SMALL)) == config.Config(Model("m"), Data("d"))
+    assert config.read_config(file(SMALL)) == config.Config(ModelConfig("m"), DataConfig("d"))
 
 
 @pytest.mark.skipif(vllm_options() is None, reason="vLLM is not installed, so its options are not known")

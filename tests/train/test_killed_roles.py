@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from cli import main
 from train.asynchronous import journal
-from train.asynchronous.journal.audit import audit
+from train.asynchronous.journal.audit import audit_journal
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -67,7 +67,7 @@ class Training:
         found = []
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.Error):  # it has just ended
-                if "train.asynchronous.workers.local_worker" in child.cmdline():
+                if "train.asynchronous.workers.local_worker_main" in child.cmdline():
                     found.append(child)
         return found
 
@@ -99,7 +99,7 @@ def training(small, run, *changes):
 
 def check(run):
     """Check the journal of a finished run, and that it can be trained again to the same weights."""
-    found = audit(journal.read(run / journal.FOLDER), staleness=STALENESS)
+    found = audit_journal(journal.read(run / journal.FOLDER), staleness=STALENESS)
     assert found.findings == []
     result = CliRunner().invoke(main, ["train", str(run), "--replay"])
     assert result.exit_code == 0, result.output
@@ -113,7 +113,7 @@ def test_a_run_survives_the_death_of_a_worker_and_of_the_trainer(small, tmp_path
         made.kill_worker(random.Random(0))
         made.go_on(1)
         made.kill_trainer()
-        made.finish()
+        made.wait_for_sampling()
     assert check(tmp_path / "run").n_cuts == 5
 
 
@@ -129,7 +129,7 @@ def test_roles_that_are_killed_at_random_points_lose_nothing(seed, small, tmp_pa
                 made.kill_worker(rng)
             else:
                 made.kill_trainer()
-        made.finish()
+        made.wait_for_sampling()
     assert check(tmp_path / "run").n_cuts == 12
 
 
@@ -164,5 +164,5 @@ def test_a_reward_service_that_is_killed_and_started_again_costs_nothing(small, 
             made.go_on(2)
             service.kill()
             service = stack.enter_context(judge_service(port))
-        made.finish()
+        made.wait_for_sampling()
     assert check(tmp_path / "run").n_cuts == 8

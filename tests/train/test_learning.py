@@ -63,7 +63,7 @@ def passed(folder, name, *changes):
     from train import config
     from train.loop import train
     from train.run.folder import open_run
-    from train.run.metrics import steps
+    from train.run.metrics_log import steps
 
     settings = config.read_config(folder / "run.toml", changes)
     with open_run(folder / name, settings):

@@ -24,14 +24,14 @@ from cli import main
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
 from train import loop
-from train.config import Model, presets
+from train.config import ModelConfig, presets
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.learning.learner import Learner
-from train.rollouts.batch import Rollout
+from train.rollouts.batch_collector import Rollout
 from train.run import checkpoint
-from train.run.checkpoint import Progress
-from train.run.figures import meaning
+from train.run.checkpoint import RunProgress
 from train.run.folder import open_run, read
+from train.run.step_metrics import metric_description
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -95,7 +95,7 @@ def test_tokens_have_the_staleness_that_the_pipeline_implies(way, age, whole):
 
 def test_every_figure_of_a_run_has_a_meaning(whole):
     for line in small_runs.lines(whole("one-off") / "metrics.jsonl"):
-        assert [name for name in line if meaning(name) is None] == []
+        assert [name for name in line if metric_description(name) is None] == []
     assert {"rewards/code/mean", "sources/livecodebench/solve_rate", "perf/tokens_per_second"} < line.keys()
 
 
@@ -140,13 +140,13 @@ def test_a_run_whose_answers_are_all_cut_off_ends_with_an_explanation(small, tmp
 def test_an_update_with_the_objective_and_optimizer_of_a_preset_changes_the_weights(preset, small, tmp_path):
     small.write_text(f"preset = '{preset}'\n[model]\npath = 'x'\n[data]\ndataset = 'x'\n")
     settings = small_runs.read(small, "optimizer.row_tokens=256")
-    model = Model(random_models.folder(tmp_path / "model"), head_dtype=settings.model.head_dtype)
+    model = ModelConfig(random_models.folder(tmp_path / "model"), head_dtype=settings.model.head_dtype)
     learner = Learner(model, settings.objective, settings.optimizer, temperature=1.0, total_updates=50, seed=0)
-    before, batch = {name: each.clone() for name, each in learner.weights()}, random_models.sequences()
+    before, batch = {name: each.clone() for name, each in learner.wait_for_weights()}, random_models.sequences()
     learner.begin_batch(batch)
     assert learner.update(batch, max_tokens=14)["skipped"] == 0
     learner.update(batch, max_tokens=14)  # the first may be a warm-up with a learning rate of 0
-    assert not same(dict(learner.weights()), before)
+    assert not same(dict(learner.wait_for_weights()), before)
     learner.close()
 
 
@@ -259,7 +259,7 @@ def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
     parts = {"parts": (("code", 1 / 7), ("format", 0.1)), "steps": ((1, 0.3), (2, -0.1)), "drawn": (True, False)}
     ahead = ((replace(ROLLOUT, reward=0.1), replace(ROLLOUT, reward=1 / 3, source="taco", **parts)),)
     for step in (1, 2, 3):
-        progress = Progress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)
+        progress = RunProgress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)
         saving = checkpoint.save(tmp_path, progress, writer(step), keep=2)
         assert saving.result() == tmp_path / "checkpoints" / f"step-00000{step}"
     assert load(checkpoint.steps(tmp_path)[-1]) == (progress, 3.0)
@@ -268,7 +268,7 @@ def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
 
 def test_a_checkpoint_does_not_exist_before_the_learner_has_written(tmp_path):
     learner = Future()
-    saving = checkpoint.save(tmp_path, Progress(step=1), lambda folder: learner, keep=2)
+    saving = checkpoint.save(tmp_path, RunProgress(step=1), lambda folder: learner, keep=2)
     assert not saving.done()
     assert checkpoint.steps(tmp_path) == []
     learner.set_result(None)
@@ -287,11 +287,11 @@ def full_disk():
 
 
 def test_a_full_disk_is_named_and_harms_no_earlier_checkpoint(tmp_path):
-    checkpoint.save(tmp_path, Progress(step=1), writer(1), keep=2).result()
+    checkpoint.save(tmp_path, RunProgress(step=1), writer(1), keep=2).result()
     with full_disk(), pytest.raises(CheckpointError, match="Make room; the same command with --resume"):
-        checkpoint.save(tmp_path, Progress(step=2), writer(2, n=1_000_000), keep=2).result()
+        checkpoint.save(tmp_path, RunProgress(step=2), writer(2, n=1_000_000), keep=2).result()
     (left,) = checkpoint.steps(tmp_path)
-    assert load(left) == (Progress(step=1), 1.0)
+    assert load(left) == (RunProgress(step=1), 1.0)
     assert [path.name for path in left.parent.iterdir()] == ["step-000001"]
 
 
@@ -313,14 +313,14 @@ def test_a_run_whose_disk_fills_up_ends_at_the_next_step(small, tmp_path, monkey
 
 @pytest.mark.parametrize("part", ["learner/.metadata", "learner/__0_0.distcp", "progress.json"])
 def test_a_damaged_checkpoint_is_named(part, tmp_path):
-    folder = checkpoint.save(tmp_path, Progress(step=1), writer(1), keep=1).result()
+    folder = checkpoint.save(tmp_path, RunProgress(step=1), writer(1), keep=1).result()
     (folder / part).write_bytes(b"torn")
     with pytest.raises(CheckpointError, match=r"step-000001: a damaged checkpoint .* Delete that folder"):
         load(folder)
 
 
 def test_a_checkpoint_of_an_earlier_version_is_explained(tmp_path):
-    folder = checkpoint.save(tmp_path, Progress(step=1), writer(1), keep=1).result()
+    folder = checkpoint.save(tmp_path, RunProgress(step=1), writer(1), keep=1).result()
     (folder / "learner.pt").touch()
     with pytest.raises(CheckpointError, match=r"earlier version .* --overwrite"):
         load(folder)

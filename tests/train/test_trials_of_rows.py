@@ -14,14 +14,14 @@ from curate.exports._options import ExportOptions
 from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED
 from rewards.code import CodeReward
-from rewards.reward import Answer, Task
-from rewards.verl import suite_of_ground_truth
+from rewards.reward import Completion, Task
+from rewards.verl import parse_ground_truth
 from sandbox import Case, Program, Referee, Sandbox, Suite
-from sandbox.record import parse
-from train.evaluation.difficulty import measure
-from train.evaluation.exercises import exercises
+from sandbox.judge_record import parse
+from train.evaluation.difficulty import measure_difficulty
+from train.evaluation.exercises import read_exercises
 from train.rollouts.problems import problems
-from train.sampling.protocol import Completion
+from train.sampling.protocol import SampledCompletion
 
 # Two words, of which the second is a divisor of the number.
 DIVISOR = """
@@ -41,7 +41,7 @@ def dataset(tmp_path_factory):
 
 def test_training_and_evaluation_read_them(dataset):
     (asked,) = problems(str(dataset), ONLY_TRUSTED, PromptFormat(), Counter(), Counter())
-    (exercise,) = exercises(str(dataset))
+    (exercise,) = read_exercises(str(dataset))
     assert Suite.from_json(asked.tests) == exercise.judge.suite == SUITE
     assert replace(exercise.judge, suite=SUITE.with_trials(())).identity == exercise.judge.identity
 
@@ -56,16 +56,16 @@ def test_exports_keep_them(dataset, tmp_path):
     export(dataset, "jsonl", tmp_path / "jsonl", ExportOptions(select="all"))
     _, _, suite = parse(json.loads((tmp_path / "jsonl" / "problems.jsonl").read_text()))
     assert Suite.from_json(row("trl")["tests"]) == Suite.from_json(row("verifiers")["tests"]) == SUITE
-    assert suite_of_ground_truth(truth) == suite == SUITE
+    assert parse_ground_truth(truth) == suite == SUITE
 
 
 def test_rewards_and_measured_difficulty_count_garbage_as_wrong(dataset):
     @contextmanager
     def sampler(settings):
-        yield lambda prompts: ((index, Completion(GARBAGE, "stop", 5)) for index, _ in enumerate(prompts))
+        yield lambda prompts: ((index, SampledCompletion(GARBAGE, "stop", 5)) for index, _ in enumerate(prompts))
 
     with Sandbox(workers=1) as box:
-        assert CodeReward(box)(Answer(GARBAGE, 5), Task(tests=SUITE)).value == 0.0
-        assert CodeReward(box)(Answer(GARBAGE, 5), Task(tests=SUITE.with_trials(()))).value is None
-    measured = measure(dataset, "m", {"k": 1}, sampler, lambda: Sandbox(workers=1))
+        assert CodeReward(box)(Completion(GARBAGE, 5), Task(tests=SUITE)).value == 0.0
+        assert CodeReward(box)(Completion(GARBAGE, 5), Task(tests=SUITE.with_trials(()))).value is None
+    measured = measure_difficulty(dataset, "m", {"k": 1}, sampler, lambda: Sandbox(workers=1))
     assert (measured.n_scored, measured.n_unscored) == (1, 0)

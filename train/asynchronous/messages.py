@@ -7,23 +7,13 @@ from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
-from train.weights.manifest import Manifest
+from train.sampling.protocol import SamplingParams
+from train.weights.manifest import WeightManifest
 
 NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"  # of workers; it is printed in logs and messages
 WorkerName = Annotated[str, Meta(pattern=NAME_PATTERN)]
-Key = tuple[int, int]  # number and attempt of a group
-Span = tuple[int, int, int]  # version of the weights, and the first token and the end of what was drawn with it
-
-
-class Draw(Struct, frozen=True):
-    """How the tokens of a group are drawn; in training, top_p is 1 and there are no stops."""
-
-    temperature: float
-    top_p: float
-    max_tokens: int
-    logprobs: bool = True
-    stop: tuple[str, ...] = ()  # texts that end an answer; their tokens are part of it
-    verifiable: bool = False  # see `Sampling` in train/sampling/protocol.py
+LeaseKey = tuple[int, int]  # number and attempt of a group
+VersionSpan = tuple[int, int, int]  # version of the weights, and the first token and the end of what was drawn with it
 
 
 class Lease(Struct, frozen=True):
@@ -42,11 +32,11 @@ class Lease(Struct, frozen=True):
     version: int
     prompt: tuple[int, ...]
     seeds: tuple[int, ...]
-    draw: Draw
+    draw: SamplingParams
     seconds: float
 
 
-class WorkRequest(Struct, frozen=True):
+class LeaseRequest(Struct, frozen=True):
     """A worker asks for groups.
 
     loaded  version of the weights that it samples with
@@ -58,7 +48,7 @@ class WorkRequest(Struct, frozen=True):
     slots: int
 
 
-class Work(Struct, frozen=True):
+class LeaseResponse(Struct, frozen=True):
     """The reply: groups to sample. `wait_seconds` says when to ask again, `over` that the run has ended."""
 
     leases: tuple[Lease, ...] = ()
@@ -66,7 +56,7 @@ class Work(Struct, frozen=True):
     over: bool = False
 
 
-class Answer(Struct, frozen=True, omit_defaults=True):
+class SampleResult(Struct, frozen=True, omit_defaults=True):
     """One finished answer. (group, number, attempt) identifies it, so that it can be sent again.
 
     tokens    token ids, 4 bytes each, little-endian and unsigned
@@ -82,24 +72,24 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     attempt: int
     tokens: bytes
     logprobs: bytes
-    spans: tuple[Span, ...]
+    spans: tuple[VersionSpan, ...]
     finish: Literal["stop", "length", "refused"]
     commitments: bytes = b""
 
 
-class Answers(Struct, frozen=True):
+class SubmitResults(Struct, frozen=True):
     """Finished answers of a worker."""
 
     worker: WorkerName
-    answers: tuple[Answer, ...]
+    answers: tuple[SampleResult, ...]
 
 
 # "taken"; "again": it was there already, which is fine; "stale": the group was given to another worker, or given up;
 # "broken": it makes no sense, the controller's log says why, and the group is given to another worker.
-Receipt = Literal["taken", "again", "stale", "broken"]
+ResultStatus = Literal["taken", "again", "stale", "broken"]
 
 
-class Beat(Struct, frozen=True):
+class Heartbeat(Struct, frozen=True):
     """A sign of life.
 
     loaded             version of the weights that it samples with
@@ -117,43 +107,43 @@ class Beat(Struct, frozen=True):
     busy: float = 0.0
 
 
-class Orders(Struct, frozen=True):
+class HeartbeatResponse(Struct, frozen=True):
     """The reply: (group, attempt) of the leases to drop, and whether the run has ended."""
 
     drop: tuple[tuple[int, int], ...] = ()
     over: bool = False
 
 
-class Leaving(Struct, frozen=True):
+class ReleaseRequest(Struct, frozen=True):
     """A worker ends, and gives all leases back; or it goes on, and gives back only those of some groups.
 
     only  (group, attempt) of these; None: all, and the worker ends
     """
 
     worker: WorkerName
-    only: tuple[Key, ...] | None = None
+    only: tuple[LeaseKey, ...] | None = None
 
 
-class ControllerCalls(Protocol):
+class ControllerAPI(Protocol):
     """The controller as a worker sees it, in the same process or over HTTP.
 
     Every call can be repeated. Raises ControllerUnreachable if the controller cannot be reached.
     """
 
-    def work(self, request: WorkRequest) -> Work:
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         """Ask for groups."""
 
-    def answers(self, answers: Answers) -> list[Receipt]:
+    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
         """Hand over finished answers; one receipt for each."""
 
-    def beat(self, beat: Beat) -> Orders:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         """Say that the worker lives."""
 
-    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         """Return the newest manifest if its version is not `after`, waiting up to so many seconds; else None.
 
         The version is lower than `after` if the run was resumed at an earlier step: the worker has to load it.
         """
 
-    def leave(self, leaving: Leaving) -> None:
+    def release(self, leaving: ReleaseRequest) -> None:
         """Give leases back; their groups are asked again, with the same seeds."""

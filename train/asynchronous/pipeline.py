@@ -12,11 +12,11 @@ from math import nan
 from train.asynchronous.controller.controller import Controller
 from train.config import Config
 from train.learning.learner import Learner
-from train.rollouts.batch import Group
-from train.rollouts.questions import Questions
+from train.rollouts.batch_collector import Group
+from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.weight_sync import make_probe
 from train.sampling.protocol import Sampler
-from train.weights.manifest import Manifest
+from train.weights.manifest import WeightManifest
 from train.weights.source import Publisher
 
 _PROBES = 4  # prompts with which engines are compared with the learner, others with each version
@@ -26,10 +26,10 @@ class AsynchronousPipeline:
     """A Pipeline (train/rollouts/pipeline.py) whose batches are cut by a controller."""
 
     def __init__(
-        self, config: Config, controller: Controller, learner: Learner, publisher: Publisher, questions: Questions
+        self, config: Config, controller: Controller, learner: Learner, publisher: Publisher, questions: PromptDataset
     ) -> None:
         self.sampler: Sampler = controller.sampler(config.rollout.max_seconds)
-        self.counts: dict[str, int] = {}
+        self.signal_counts: dict[str, int] = {}
         self.waited_seconds = 0.0
         self._config = config
         self._controller = controller
@@ -49,43 +49,43 @@ class AsynchronousPipeline:
     def publish(self, step: int) -> dict[str, float]:
         prompts = [self._questions.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
         probe = make_probe(self._learner, prompts)
-        manifest = self._publisher.publish(self._learner.weights(), step, probe, self._config.engine.parity)
-        self._controller.published(manifest)
+        manifest = self._publisher.publish(self._learner.wait_for_weights(), step, probe, self._config.engine.parity)
+        self._controller.publish_weights(manifest)
         return self._proofs.take()
 
-    def loaded(self, manifest: Manifest, metrics: dict[str, float]) -> None:
+    def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
         """Note the proof that a worker of this process has made after it loaded weights."""
         self._proofs.put(metrics)
 
-    def stretches(self, step: int) -> Iterator[list[list[Group]]]:
+    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         began = time.monotonic()
-        groups = self._controller.wait_for_cut(step - 1, self._config.rollout.max_seconds)
+        groups = self._controller.wait_for_batch(step - 1, self._config.rollout.max_seconds)
         self.waited_seconds = time.monotonic() - began
-        self.counts = _with_rounds(self._controller.lessons(), self._config.rollout.prompts)
+        self.signal_counts = _with_rounds(self._controller.signal_counts(), self._config.rollout.prompts)
         if groups:
-            yield in_minibatches(groups, self._config.optimizer.minibatches)
+            yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
-    def wait_until_drawn(self) -> None:
+    def wait_until_sampled(self) -> None:
         """Do nothing: sampling never ends (evaluation.where = "idle" is refused)."""
 
-    def finish(self) -> None:
+    def wait_for_sampling(self) -> None:
         """Do nothing: weights may change at any time."""
 
-    def ahead(self) -> None:
+    def prefetched_batch(self) -> None:
         """Return None: what was sampled ahead is in the journal."""
 
-    def lengthen(self, max_tokens: int) -> None:
-        self._controller.lengthen(max_tokens)
+    def set_max_tokens(self, max_tokens: int) -> None:
+        self._controller.set_max_tokens(max_tokens)
 
-    def saved(self, oldest_step: int) -> None:
+    def on_checkpoint_saved(self, oldest_step: int) -> None:
         if not self._config.run.keep_journal:
-            self._controller.forget(oldest_step)
+            self._controller.prune_journal(oldest_step)
 
-    def figures(self) -> dict[str, float]:
-        return {**self._controller.figures(), "epoch": self.position / len(self._questions)}
+    def metrics(self) -> dict[str, float]:
+        return {**self._controller.metrics(), "epoch": self.position / len(self._questions)}
 
 
-def in_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
+def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
     """Divide the groups of a batch into at most n minibatches of equal size; the last one may be smaller."""
     size = max(1, -(-len(groups) // n))
     return [list(groups[first : first + size]) for first in range(0, len(groups), size)]

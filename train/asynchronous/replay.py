@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from train.asynchronous import journal
-from train.asynchronous.pipeline import in_minibatches
+from train.asynchronous.pipeline import split_into_minibatches
 from train.errors import CheckpointError, NoRunError, RolloutError
-from train.rollouts.batch import Group
-from train.sampling.protocol import Completion, Sampling, SeededChat
+from train.rollouts.batch_collector import Group
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 
 
-class Replay:
+class ReplayPipeline:
     """A Pipeline (train/rollouts/pipeline.py) of batches from a journal.
 
     recorded     folder of the run that the journal belongs to
@@ -33,17 +33,17 @@ class Replay:
             )
         self.sampler = _NoSampler()
         self.position = 0
-        self.counts: Counter[str] = Counter()  # the filter was at work when the journal was written
+        self.signal_counts: Counter[str] = Counter()  # the filter was at work when the journal was written
         self.waited_seconds = self.sampled_seconds = 0.0
         self._recorded = recorded
         self._minibatches = minibatches
-        self._cuts = journal.cuts(folder, step)
+        self._cuts = journal.recorded_batches(folder, step)
 
     def publish(self, step: int) -> dict[str, float]:
         """Do nothing: there is no one to hand weights to."""
         return {}
 
-    def stretches(self, step: int) -> Iterator[list[list[Group]]]:
+    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         version, groups = next(self._cuts, (-1, []))
         if version < 0:
             raise RolloutError(
@@ -55,24 +55,24 @@ class Replay:
                 f"the journal of {self._recorded} begins with step {version + 1}. Runs with run.keep_journal = true "
                 "keep all of it."
             )
-        yield in_minibatches(groups, self._minibatches)
+        yield split_into_minibatches(groups, self._minibatches)
 
-    def wait_until_drawn(self) -> None:
+    def wait_until_sampled(self) -> None:
         """Do nothing: nothing is sampled."""
 
-    def finish(self) -> None:
+    def wait_for_sampling(self) -> None:
         """Do nothing."""
 
-    def ahead(self) -> None:
+    def prefetched_batch(self) -> None:
         """Return None: what comes next is in the journal."""
 
-    def lengthen(self, max_tokens: int) -> None:
+    def set_max_tokens(self, max_tokens: int) -> None:
         """Do nothing: the answers are there."""
 
-    def saved(self, oldest_step: int) -> None:
+    def on_checkpoint_saved(self, oldest_step: int) -> None:
         """Do nothing: the journal belongs to another run."""
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         return {}
 
 
@@ -80,8 +80,8 @@ class _NoSampler:
     """There is nothing to evaluate with."""
 
     def sample(
-        self, prompts: Iterable[SeededChat], sampling: Sampling
-    ) -> Iterator[tuple[int, Completion | ValueError]]:
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         raise RolloutError("a run that is trained again from its journal is not evaluated: it has no engine")
 
     def close(self) -> None: ...

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sandbox.commands.table import Column, Row, print_table
+from sandbox.commands.table import TableColumn, TableRow, print_table
 
 
 def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -11,8 +11,8 @@ def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths[0] -= 2
     print_table(
         [
-            Column(name, width, is_text=place == 0)
+            TableColumn(name, width, is_text=place == 0)
             for place, (name, width) in enumerate(zip(names, widths, strict=True))
         ],
-        [Row(list(row)) for row in rows],
+        [TableRow(list(row)) for row in rows],
     )

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 from sandbox.commands.table import warn
 from train.commands.cells import print_cells
 from train.commands.finite_range import FiniteRange
 
 if TYPE_CHECKING:
-    from train.evaluation.results.read import Result
-    from train.evaluation.statistics.ranking import Contender
+    from train.evaluation.results.reader import Result
+    from train.evaluation.statistics.ranking import ComparedModel
 
 
 @click.command("compare")
@@ -67,14 +67,14 @@ def command(
     from curate.errors import CurateError
     from train.errors import NoRunError
     from train.evaluation.results.labels import labels
-    from train.evaluation.results.read import read
+    from train.evaluation.results.reader import read_result
 
     failures: list[str] = []
     with user_errors(CurateError, NoRunError, OSError):
         if is_run:
             tables = list(_steps(results[0]))
         else:
-            found = [read(path) for path in results]
+            found = [read_result(path) for path in results]
             tables = [(labels(found), found)]
         for number, (names, found) in enumerate(tables):
             if number:
@@ -91,7 +91,7 @@ def command(
 def _steps(run: Path) -> "Iterator[tuple[list[str], list[Result]]]":
     """Yield the names of the steps of a run and their results, for each suite."""
     from train.errors import NoRunError
-    from train.run.evaluations import evaluations, step_label
+    from train.run.evaluation_results import evaluations, step_label
 
     for suite, of_suite in evaluations(run).items():
         if len(of_suite) < 2:
@@ -106,16 +106,16 @@ class _Compared:
     reference: str
     is_first: bool
     results: "Mapping[str, Result]"
-    contenders: "Mapping[str, Contender]"
+    contenders: "Mapping[str, ComparedModel]"
 
     @classmethod
     def of(cls, names: "Sequence[str]", found: "Sequence[Result]", *, of_first: bool, seed: int) -> "_Compared":
-        from train.evaluation.statistics.ranking import against, best
+        from train.evaluation.statistics.ranking import best_model, compare_with_reference
 
         models = {name: result.outcomes for name, result in zip(names, found, strict=True)}
-        reference = names[0] if of_first else best(models)
+        reference = names[0] if of_first else best_model(models)
         results = dict(zip(names, found, strict=True))
-        return cls(reference, of_first, results, against(reference, models, seed=seed))
+        return cls(reference, of_first, results, compare_with_reference(reference, models, seed=seed))
 
     def print(self, most_changed: int, of: "Sequence[str]") -> None:
         """Print the table, the problems that changed most in some of the results, and what makes it doubtful."""
@@ -127,7 +127,7 @@ class _Compared:
         print_cells(*difference.differences(self.reference, models, self.contenders))
         for name in self.contenders:
             if most_changed and name in of:
-                moved = difference.changed(models[self.reference], models[name])
+                moved = difference.changed_problems(models[self.reference], models[name])
                 _print_changed(self.reference, name, moved, most_changed)
         unknown = [name for name, result in self.results.items() if not result.is_complete]
         if unknown:

@@ -2,7 +2,7 @@
 
 import click
 
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 
 
 @click.group("config")
@@ -21,9 +21,9 @@ def for_training(preset: str | None) -> None:
 
     You only need to fill in model.path and data.dataset: curate config train --preset deepcoder-16k > run.toml
     """
-    from train.config.written import explained
+    from train.config.template import template_lines
     from train.errors import ConfigError
 
     with user_errors(ConfigError):
-        lines = list(explained(preset))
+        lines = list(template_lines(preset))
     click.echo("\n".join(lines))

@@ -3,15 +3,15 @@
 import click
 
 
-class ShowsKeys(click.Command):
+class CommandWithConfigKeys(click.Command):
     """A command that lists the keys of the configuration, with their defaults and meanings, at the end of its help."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from curate.recipes.text import toml_value
-        from train.config.describe import sections
+        from curate.recipes.toml_writer import toml_value
+        from train.config.key_descriptions import describe_sections
 
         super().format_epilog(ctx, formatter)
-        for section in sections():
+        for section in describe_sections():
             with formatter.section(section.heading):
                 formatter.write_dl(
                     [

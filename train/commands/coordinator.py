@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from train.commands.urls import checked_urls
 
 if TYPE_CHECKING:
@@ -69,27 +69,27 @@ def command(
     again to go on. --bars, --lease-seconds, --versions-kept, --stake and --vocabulary count only at the first start.
     The environment variable CURATE_TOKEN has the token of the run.
     """
-    require("relay")
+    require_extra("relay")
     from train.errors import TrainError
 
     with user_errors(TrainError), _interrupted():
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import run_name
-        from train.swarm.coordinator.opened import Options, run_coordinator
+        from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
         from train.swarm.coordinator.vocabulary import vocabulary_of
         from train.swarm.settings import SwarmSettings
-        from train.swarm.verification.bars_file import read_bars
+        from train.swarm.verification.thresholds_file import read_thresholds
 
         token = os.environ.get(TOKEN_VARIABLE) or None
-        measured = {} if bars is None else read_bars(bars)  # before the run is waited for
+        measured = {} if bars is None else read_thresholds(bars)  # before the run is waited for
 
         def settings(controller: "HttpController") -> "SwarmSettings":
             terms = controller.terms()
             return SwarmSettings(
                 run=run_name(terms.run),
-                terms=terms,
+                engine=terms,
                 vocabulary=vocabulary or vocabulary_of(terms.model),
-                bars=measured,
+                thresholds=measured,
                 lease_seconds=lease_seconds,
                 versions_kept=versions_kept,
                 stake=stake,
@@ -98,7 +98,9 @@ def command(
         def ready(here: str, page: str) -> None:
             click.echo(f"listening on {here}\nstatus: {page}\ninvite nodes: curate swarm invite {folder}")
 
-        run_coordinator(Options(folder, url, token, listen, public_url, relays), settings, ready=ready, note=click.echo)
+        run_coordinator(
+            CoordinatorOptions(folder, url, token, listen, public_url, relays), settings, ready=ready, note=click.echo
+        )
         click.echo("the run is over")
 
 

@@ -15,8 +15,8 @@ from curate.commands.include import include
 from curate.commands.printing import print_hashes
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
-from sandbox.commands.frame import ProgressBar, require, user_errors
-from sandbox.commands.table import Column, Row, print_table, warn
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.table import TableColumn, TableRow, print_table, warn
 from train.commands.engine_options import engine_option
 from train.commands.language import language
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from curate.trust import Trust
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
-    from train.evaluation.difficulty import Measured
-    from train.evaluation.difficulty_settings import Settings
+    from train.evaluation.difficulty import DifficultyMeasurement
+    from train.evaluation.difficulty_settings import DifficultySettings
     from train.evaluation.sample_and_judge import Sample
 
 
@@ -95,11 +95,11 @@ def command(
 
     Without --model, --solve-rate uses all models that were sampled, and a problem must be in the band of each of them.
     """
-    require("data")
-    from curate.dataset.locate import local_folder
+    require_extra("data")
+    from curate.dataset.location import local_folder
     from curate.difficulty import table
-    from curate.difficulty.band import Band
-    from curate.difficulty.keep_band import refilter
+    from curate.difficulty.band import SolveRateBand
+    from curate.difficulty.band_filter import filter_by_solve_rate
     from curate.errors import CurateError
     from sandbox import SandboxError
     from train.errors import TrainError
@@ -113,22 +113,22 @@ def command(
     to_continue = f"the samples are in {dataset}; the same command continues"
     with user_errors(CurateError, TrainError, SandboxError, OSError, interrupted=to_continue):
         dataset = local_folder(dataset, "curate difficulty")
-        band = Band.parse(solve_rate) if solve_rate is not None else None
+        band = SolveRateBand.parse(solve_rate) if solve_rate is not None else None
         chosen = {name: value for name, value in settings.items() if value is not None}
         if languages:
             chosen["languages"] = languages
-        measure_models(dataset, models, chosen, base_url, include, prompt, engine, sandbox, resample=resample)
+        sample_models(dataset, models, chosen, base_url, include, prompt, engine, sandbox, resample=resample)
         rows = table.read(dataset)
         if rows:
             _print_solve_rates(rows, models)
         if band is None or out is None:
             return
-        manifest = refilter(dataset, out, band, models, overwrite=overwrite)
+        manifest = filter_by_solve_rate(dataset, out, band, models, overwrite=overwrite)
     _print_kept(manifest, out)
     sys.exit(0 if manifest.n_kept else 1)
 
 
-def measure_models(
+def sample_models(
     dataset: Path,
     models: Sequence[str],
     chosen: dict[str, Any],
@@ -170,11 +170,11 @@ def measure_models(
 
 def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:
     """Raise TrainError if a model does not exist. One that was sampled before may be gone by now."""
-    from curate.dataset.reader import Stored
+    from curate.dataset.dataset_reader import DatasetReader
     from curate.difficulty import table
     from train.sampling.model_name import check_model
 
-    Stored(dataset)  # a folder without a dataset is the first thing to say
+    DatasetReader(dataset)  # a folder without a dataset is the first thing to say
     sampled = {row["model"] for row in table.read(dataset)}
     for model in models:
         if model not in sampled:
@@ -185,18 +185,18 @@ def _measure(
     dataset: Path,
     models: Sequence[str],
     chosen: dict[str, Any],
-    open_sampler: "Callable[[Settings], AbstractContextManager[Sample]]",
+    open_sampler: "Callable[[DifficultySettings], AbstractContextManager[Sample]]",
     sandbox: "SandboxOptions",
     resample: bool,
     trust: "Trust",
 ) -> None:
     """Sample the models one after another, with progress shown."""
-    from train.evaluation.difficulty import measure
+    from train.evaluation.difficulty import measure_difficulty
 
     packages = sandbox.found_packages()
     with ProgressBar(" samples") as progress:
         for model in models:
-            measured = measure(
+            measured = measure_difficulty(
                 dataset,
                 model,
                 chosen,
@@ -212,18 +212,18 @@ def _measure(
 
 
 @contextmanager
-def _sample_with(settings: "Settings", base_url: str | None, engine: "EngineOptions") -> "Iterator[Sample]":
+def _sample_with(settings: "DifficultySettings", base_url: str | None, engine: "EngineOptions") -> "Iterator[Sample]":
     from train.sampling.open_sampler import open_sampler
-    from train.sampling.protocol import Sampling
+    from train.sampling.protocol import SamplingParams
 
-    sampling = Sampling(settings.temperature, settings.top_p, settings.max_tokens)
+    sampling = SamplingParams(settings.temperature, settings.top_p, settings.max_tokens)
     if base_url is None:
         engine |= settings.engine  # of earlier samples, if the user gave none
     with closing(open_sampler(settings.model, base_url, engine, settings.prompt.template_arguments)) as sampler:
         yield partial(sampler.sample, sampling=sampling)
 
 
-def _warn(model: str, measured: "Measured") -> None:
+def _warn(model: str, measured: "DifficultyMeasurement") -> None:
     from curate.trust import left_out_lines
 
     for line in left_out_lines(measured.left_out):
@@ -240,8 +240,13 @@ def _warn(model: str, measured: "Measured") -> None:
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
     """Print a line for each model and, below it, a count of the problems by their number of correct samples."""
-    columns = [Column("model", 40, is_text=True), Column("problems", 9), Column("samples", 9), Column("pass@1", 8)]
-    columns += [Column("pass@k", 8), Column("cut off", 9), Column("no code", 9)]
+    columns = [
+        TableColumn("model", 40, is_text=True),
+        TableColumn("problems", 9),
+        TableColumn("samples", 9),
+        TableColumn("pass@1", 8),
+    ]
+    columns += [TableColumn("pass@k", 8), TableColumn("cut off", 9), TableColumn("no code", 9)]
     table = []
     for model in models or sorted({row["model"] for row in rows}):
         known = [row for row in rows if row["model"] == model and row["n"]]
@@ -251,7 +256,7 @@ def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> Non
         cells = [model, str(len(known)), str(n), *means, str(n_truncated), str(n_no_code)]
         counts = Counter((row["n_correct"], row["n"]) for row in known)
         note = ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(counts.items()))
-        table.append(Row(cells, note))
+        table.append(TableRow(cells, note))
     print_table(columns, table)
 
 

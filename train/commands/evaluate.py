@@ -9,19 +9,19 @@ import click
 from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from sandbox.commands.table import warn
 from train.commands.engine_options import engine_option
-from train.commands.evaluation.job import Terms, prepare, run
-from train.commands.evaluation.model import Model
-from train.commands.evaluation.shown import show
+from train.commands.evaluation.display import show
+from train.commands.evaluation.model import EvaluatedModel
+from train.commands.evaluation.suite_evaluation import EvaluationOptions, prepare, run
 from train.commands.language import language
 from train.commands.price_options import price_options
 from train.commands.protocol_options import protocol_options
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
-    from train.evaluation.protocols.wishes import Wishes
+    from train.evaluation.protocols.overrides import ProtocolOverrides
     from train.evaluation.results.cost import Prices
 
 
@@ -79,7 +79,7 @@ def command(
     problems: int | None,
     include: tuple[str, ...],
     protocol: str | None,
-    wishes: "Wishes",
+    wishes: "ProtocolOverrides",
     base_url: str | None,
     seed: int,
     contests: Path | None,
@@ -96,7 +96,7 @@ def command(
     --out, the same command continues after an interruption and samples nothing twice. Of several suites, one that fails
     does not keep the others from being evaluated.
     """
-    require("data")
+    require_extra("data")
     if (data is None) == (not suites):
         raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
     from curate.errors import CurateError
@@ -110,14 +110,16 @@ def command(
     kinds = (CurateError, TrainError, SandboxError, OSError)
     with user_errors(*kinds, interrupted=_to_continue(out)):
         form = read_prompt(prompt)
-        asked = Model(model, base_url, EngineOptions.from_table(engine), form, prices)
+        asked = EvaluatedModel(model, base_url, EngineOptions.from_table(engine), form, prices)
         trust, spoken = Trust.with_included(include), languages or PYTHON_ONLY
-        terms = Terms(protocol, wishes, form, problems or 0, trust, spoken, contests, several=len(suites) > 1)
+        terms = EvaluationOptions(
+            protocol, wishes, form, problems or 0, trust, spoken, contests, several=len(suites) > 1
+        )
         asked.check()
         jobs = [prepare(*place, terms, sandbox) for place in _places(data, suites, out)]
         asked.check_chat(exercise for job in jobs for exercise in job.exercises)
         succeeded = []
-        with asked.opened() as sampler:
+        with asked.open() as sampler:
             for job in jobs:
                 try:
                     with user_errors(*kinds):
@@ -136,9 +138,9 @@ def command(
 def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
     """Return the name, the location and the result file of each suite. Raises CurateError."""
     from curate.errors import CurateError
-    from train.evaluation.suites.named import named
+    from train.evaluation.suites.by_name import parse_suite
 
-    places = [named(suite) for suite in suites] or [("", str(data))]
+    places = [parse_suite(suite) for suite in suites] or [("", str(data))]
     names = [name for name, _ in places]
     for name in names:
         if names.count(name) > 1:

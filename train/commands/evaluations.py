@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 from sandbox.commands.table import warn
 
 
@@ -54,7 +54,7 @@ def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> 
     The file has no handles: only points, penalties and former ratings. After an interruption, the same command
     continues.
     """
-    require("data", ("pyarrow", "urllib3"))
+    require_extra("data", ("pyarrow", "urllib3"))
     from curate.errors import CurateError
     from train.evaluation.codeforces.contest_file import default_path
     from train.evaluation.codeforces.contest_ids import contest_numbers

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import confirm_overwrite, require, user_errors
+from sandbox.commands.console import confirm_overwrite, require_extra, user_errors
 from sandbox.commands.table import warn
 
 _FORMS = ("lcb", "lcb-leaderboard", "evalplus")
@@ -27,20 +27,20 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
     custom evaluator and `evalplus` for EvalPlus, which judge the answers again; `lcb-leaderboard` has our verdicts, for
     LiveCodeBench's leaderboard and its computation of scores. For a model card: curate results --format model-card.
     """
-    require("data")
-    from curate.dataset.workspace import write_whole
+    require_extra("data")
+    from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
     from train.evaluation.exports import evalplus, lcb, lcb_leaderboard, livecodebench
-    from train.evaluation.exports.answers import answers_of
+    from train.evaluation.exports.answers import load_export_data
 
     with user_errors(CurateError, OSError):
         if form == "evalplus":
-            answers = answers_of(result, evalplus.SUITES, form)
+            answers = load_export_data(result, evalplus.SUITES, form)
             text = evalplus.content(answers)
             dataset = "humaneval" if answers.reopened.origin.suite == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
-            answers = answers_of(result, livecodebench.SUITES, form)
+            answers = load_export_data(result, livecodebench.SUITES, form)
             rows = livecodebench.benchmark(answers)
             if rows.unreadable:
                 warn(f"{len(rows.unreadable)} problems cannot be read here; LiveCodeBench counts them as wrong")
@@ -58,5 +58,5 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
                     )
         confirm_overwrite(out, overwrite=overwrite)
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, text)
+        write_atomic(out, text)
     click.echo(f"{out}\nto judge it there: {advice}")

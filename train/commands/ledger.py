@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 from train.commands.cells import print_cells
 
 _DIGEST = re.compile("[0-9a-fA-F]{64}")
@@ -31,9 +31,9 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
     """
     from train.errors import ConfigError, TrainError
     from train.swarm.folder import SwarmFolder
-    from train.swarm.ledger.audit import audit
-    from train.swarm.ledger.book import rows
-    from train.swarm.signed import public_from, public_of, read_key
+    from train.swarm.ledger.audit import audit_ledger
+    from train.swarm.ledger.ledger import rows
+    from train.swarm.signatures import public_from, public_of, read_key
 
     with user_errors(TrainError):
         if folder.is_dir():
@@ -47,7 +47,7 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
         if seen and not _DIGEST.fullmatch(seen):
             raise ConfigError(f"--seen is a digest of 64 hexadecimal digits, unlike {seen[:80]!r}")
         key = public_from(public_key) if public_key else public_of(read_key(SwarmFolder(folder).key))
-        found = audit(rows(path), key, seen=bytes.fromhex(seen))
+        found = audit_ledger(rows(path), key, seen=bytes.fromhex(seen))
     heads = ("node", "state", "given", "accepted", "reputation", "earned", "stake", "reasons")
     lines = [
         (

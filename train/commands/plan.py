@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from train.commands.config_options import ConfigSource, config_options
 
 if TYPE_CHECKING:
-    from train.planning.split import Split
+    from train.planning.split import GpuSplit
 
-_MOST_STALENESS = 4  # what AReaL's and INTELLECT-2's ablations find harmless
+_MAX_STALENESS = 4  # what AReaL's and INTELLECT-2's ablations find harmless
 _NEARLY = 0.97  # of two ways that are this close, the one with less staleness is advised
 
 
@@ -56,11 +56,11 @@ def command(
     asynchronous runs is driven by a clock that jumps from event to event; how long engines and learner take comes from
     the data sheet of the GPU, so expect 20% more or less.
     """
-    require("train")
+    require_extra("train")
     from train.errors import TrainError
     from train.planning import from_config
     from train.planning.rates import GPUS
-    from train.planning.split import WAYS, best_split
+    from train.planning.split import MODES, best_split
 
     with user_errors(TrainError, ValueError):
         settings = config.read()
@@ -75,8 +75,8 @@ def command(
         click.echo(
             f"{'pipeline':<22}{'learner':>9}{'engines':>9}{'s/step':>9}{'speed':>8}{'staleness':>11}{'idle GPUs':>11}"
         )
-        splits: list[Split] = []
-        for way in WAYS:
+        splits: list[GpuSplit] = []
+        for way in MODES:
             if split := best_split(way, model, cluster, workload, steps=steps):
                 splits.append(split)
                 click.echo(_line(split, splits[0], gpus, cluster.tensor_parallel))
@@ -87,7 +87,7 @@ def command(
         click.echo(_advice(splits, cluster.tensor_parallel))
 
 
-def _line(split: "Split", first: "Split", gpus: int, tensor_parallel: int) -> str:
+def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int) -> str:
     outcome = split.outcome
     if split.way.pipeline == "sync":
         idle = outcome.idle_learner + outcome.idle_engines - 1
@@ -101,9 +101,9 @@ def _line(split: "Split", first: "Split", gpus: int, tensor_parallel: int) -> st
     )
 
 
-def _advice(splits: Sequence["Split"], tensor_parallel: int) -> str:
+def _advice(splits: Sequence["GpuSplit"], tensor_parallel: int) -> str:
     """Return the settings of the fastest way that is known to learn as well, or of one that is nearly as fast."""
-    sound = [split for split in splits if split.way.staleness <= _MOST_STALENESS]
+    sound = [split for split in splits if split.way.staleness <= _MAX_STALENESS]
     most = max(split.outcome.tokens_per_second for split in sound)
     split = next(split for split in sound if split.outcome.tokens_per_second >= _NEARLY * most)
     lines = [f"advice: {split.way}", f"  --set rollout.pipeline={split.way.pipeline}"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 
 
 @click.command("plot")
@@ -50,7 +50,7 @@ def command(
     the result of an evaluation, and the picture shows whether pass@1 falls for problems that were published after the
     model was released. The command needs matplotlib alone.
     """
-    require("plot")
+    require_extra("plot")
     if released and not by:
         raise click.UsageError("--released needs --by month")
     if bool(by) + timeline + evaluations > 1:
@@ -60,12 +60,12 @@ def command(
         return
     from curate.errors import CurateError
     from train.errors import NoRunError
-    from train.run.picture import Run
     from train.run.plot import curves
     from train.run.plot_evaluations import by_step
+    from train.run.plot_style import PlottedRun
     from train.run.plot_timeline import timeline as draw_timeline
 
-    labelled = [Run.parse(run) for run in runs]
+    labelled = [PlottedRun.parse(run) for run in runs]
     name, draw = ("curves", curves)
     if timeline or evaluations:
         name, draw = ("timeline", draw_timeline) if timeline else ("evaluations", by_step)
@@ -78,10 +78,10 @@ def command(
 def _by_month(results: tuple[Path, ...], out: Path | None, released: datetime | None) -> None:
     from curate.errors import CurateError
     from train.errors import NoRunError
-    from train.evaluation.results.read import read
+    from train.evaluation.results.reader import read_result
     from train.run.plot_by_month import by_month
 
     with user_errors(CurateError, NoRunError, OSError):
         out = out or results[0].with_name(f"{results[0].stem}.by-month.svg")
-        by_month([read(path) for path in results], out, released and released.date())
+        by_month([read_result(path) for path in results], out, released and released.date())
     click.echo(out)

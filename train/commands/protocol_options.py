@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from train.commands.finite_range import FiniteRange
-from train.evaluation.extraction.named import NAMES as EXTRACTIONS
-from train.evaluation.protocols.named import FORMS, OWN, PROTOCOLS
-from train.evaluation.protocols.wishes import CHAT, COMPLETE, Wishes
+from train.evaluation.extraction.by_name import NAMES as EXTRACTIONS
+from train.evaluation.protocols.by_name import FORMS, OWN, PROTOCOLS
+from train.evaluation.protocols.overrides import CHAT, COMPLETE, ProtocolOverrides
 
 Command = Callable[..., Any]
 _OPTIONS = (
@@ -75,8 +75,8 @@ def protocol_options(command: Command) -> Command:
 
     @wraps(command)
     def with_protocol(*arguments: Any, stop: tuple[str, ...], **others: Any) -> Any:
-        given = {name: others.pop(name) for name in Wishes.__dataclass_fields__ if name != "stop"}
-        return command(*arguments, wishes=Wishes(**given, stop=stop or None), **others)
+        given = {name: others.pop(name) for name in ProtocolOverrides.__dataclass_fields__ if name != "stop"}
+        return command(*arguments, wishes=ProtocolOverrides(**given, stop=stop or None), **others)
 
     for option in reversed(_OPTIONS):
         with_protocol = option(with_protocol)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from train.commands.urls import checked_urls
 
 if TYPE_CHECKING:
@@ -105,15 +105,15 @@ def command(
     GPU, and holds no secret: what it passes on is signed by the run. With --controller it is the first one, which cuts
     and signs what a trainer publishes. It runs until Ctrl-C or SIGTERM.
     """
-    require("relay")
+    require_extra("relay")
     from train.errors import TrainError
 
     if bool(sources) + bool(invite) + bool(controller) != 1:
         raise click.UsageError(_EITHER)
     with user_errors(TrainError):
-        from train.swarm.broadcast.rates import Rates
-        from train.swarm.broadcast.relay import Files
-        from train.swarm.broadcast.serving import listener_at, serve, url_of
+        from train.swarm.broadcast.rate_limiter import RelayRateLimiter
+        from train.swarm.broadcast.relay import RelayApp
+        from train.swarm.broadcast.relay_server import listener_at, serve, url_of
 
         with listener_at(listen) as listener:
             # An address that stands for all addresses of this machine means nothing to another one.
@@ -124,7 +124,7 @@ def command(
                 store, follow, greeting = _first(controller, key, run, folder, keep, url)
             else:
                 store, follow, greeting = _later(sources, invite, run, public_key, folder, keep)
-            files = Files(store, Rates(requests_per_second, megabytes_per_second * 1e6))
+            files = RelayApp(store, RelayRateLimiter(requests_per_second, megabytes_per_second * 1e6))
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
 
@@ -133,12 +133,12 @@ Parts = tuple[Path, "Callable[[threading.Event], None]", str]
 
 def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int) -> Parts:
     """Return the parts of a relay that fetches from others: its folder, what it does, and what it says."""
-    from train.swarm.broadcast.download import Download
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
-    from train.swarm.broadcast.relays import AT_ONCE_FOR_RELAYS, Relays
+    from train.swarm.broadcast.relay_client import RelayClient
+    from train.swarm.broadcast.relay_selector import AT_ONCE_FOR_RELAYS, RelaySelector
     from train.swarm.protocol.invites import read_invite
-    from train.swarm.signed import public_from
+    from train.swarm.signatures import public_from
 
     if invite:
         read = read_invite(invite)
@@ -151,7 +151,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
         if not RUN_PATTERN.fullmatch(run):
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = public_from(public_key)
-    download = Download(Relays(sources, at_once=AT_ONCE_FOR_RELAYS), run, public)
+    download = RelayClient(RelaySelector(sources, at_once=AT_ONCE_FOR_RELAYS), run, public)
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         folder,
@@ -163,22 +163,22 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
 def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> Parts:
     """Return the parts of the first relay of a run."""
     from train.asynchronous.http.client import HttpController
+    from train.asynchronous.workers.local_first_source import LocalFirstSource
     from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
-    from train.asynchronous.workers.nearest import Nearest
-    from train.swarm.broadcast.broadcaster import Broadcaster, terms_of
+    from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
     from train.swarm.broadcast.manifest import run_name
     from train.swarm.broadcast.origin import Origin
-    from train.swarm.signed import new_key, public_of, read_key
+    from train.swarm.signatures import new_key, public_of, read_key
 
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = HttpController(controller, os.environ.get(TOKEN_VARIABLE) or None)
-    terms = terms_of(client, lambda words: click.echo(words, err=True))
+    terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
     private = read_key(key) if key.exists() else new_key(key)
     name = run_name(run or terms.run)
     store = (folder / "store").resolve()
     origin = Origin(f"file://{store}", name, private, keep=keep)
-    source = Nearest(client.url, client.headers, folder / "fetched")
+    source = LocalFirstSource(client.url, client.headers, folder / "fetched")
     broadcaster = Broadcaster(client, source, origin, folder / "copies", note=click.echo)
     public = public_of(private).hex()
     return (

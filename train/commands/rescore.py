@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands import options
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 from sandbox.commands.table import warn
 from train.commands.cells import print_cells
-from train.evaluation.extraction.named import NAMES as EXTRACTIONS
+from train.evaluation.extraction.by_name import NAMES as EXTRACTIONS
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
-    from train.evaluation.reopened import Reopened
-    from train.evaluation.rescore import Rescored
+    from train.evaluation.loaded_result import LoadedResult
+    from train.evaluation.rescore import RescoreResult
 
 
 @click.command("rescore")
@@ -53,37 +53,37 @@ def command(
     R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl beside it. The command prints which verdicts
     changed. R.json is not changed unless --out names it.
     """
-    require("data")
+    require_extra("data")
     from curate.dataset.needed_packages import with_packages
-    from curate.dataset.workspace import write_whole
+    from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
     from sandbox import SandboxError
-    from train.evaluation.reopened import reopen, samples_path
+    from train.evaluation.loaded_result import load_result, samples_path
     from train.evaluation.rescore import rescore
-    from train.evaluation.result_file import judged_with, rescored
-    from train.evaluation.results.read import read
+    from train.evaluation.result_file import verdict_dependencies, with_new_verdicts
+    from train.evaluation.results.reader import read_result
 
     to_continue = "the same command continues" if out else "give --out to continue"
     with user_errors(CurateError, SandboxError, OSError, interrupted=to_continue):
-        reopened = reopen(read(result), suite, extraction)
+        reopened = load_result(read_result(result), suite, extraction)
         sandbox = with_packages(sandbox, reopened.origin.location)
         with ProgressBar(" answers") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
             found = rescore(
                 reopened,
                 box,
                 samples_path(out or Path(folder) / result.name),
-                judged_with=judged_with(sandbox.found_packages()),
+                judged_with=verdict_dependencies(sandbox.found_packages()),
                 progress=progress,
             )
         if out:
-            content = rescored(json.loads(result.read_text(encoding="utf-8")), reopened, found.evaluation)
-            write_whole(out, json.dumps(content, indent=1) + "\n")
+            content = with_new_verdicts(json.loads(result.read_text(encoding="utf-8")), reopened, found.evaluation)
+            write_atomic(out, json.dumps(content, indent=1) + "\n")
     _print(reopened, found, changed)
 
 
-def _print(reopened: "Reopened", found: "Rescored", most: int) -> None:
+def _print(reopened: "LoadedResult", found: "RescoreResult", most: int) -> None:
     from train.evaluation.results.breakdown import breakdown
-    from train.evaluation.results.difference import changed
+    from train.evaluation.results.difference import changed_problems
 
     before = reopened.result.outcomes
     print_cells(*breakdown(found.evaluation.outcomes))
@@ -91,7 +91,7 @@ def _print(reopened: "Reopened", found: "Rescored", most: int) -> None:
     click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdicts)} verdicts changed")
     if moved:
         print_cells(["before", "now", "samples"], [[was, now, str(n)] for was, now, n in moved])
-    problems = changed(before, found.evaluation.outcomes)
+    problems = changed_problems(before, found.evaluation.outcomes)
     if problems and most:
         rest = f", the {most} with the largest change" if len(problems) > most else ""
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 from train.commands.cells import print_cells
 
 _FORMATS = ("text", "markdown", "html", "csv", "model-card")
@@ -26,12 +26,12 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     The files are those of `curate evaluate --out`. The best of each suite is marked, and so are the models that are not
     significantly worse than it. `model-card` makes the section of a model card from the results of one model.
     """
-    from curate.dataset.workspace import write_whole
+    from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
     from train.evaluation.results import formats
     from train.evaluation.results.leaderboard import leaderboard
     from train.evaluation.results.model_card import section
-    from train.evaluation.results.read import read_all
+    from train.evaluation.results.reader import read_all
 
     with user_errors(CurateError, OSError):
         found = read_all(results)
@@ -56,5 +56,5 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
             click.echo(text, nl=False)
             return
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, text)
+        write_atomic(out, text)
     click.echo(out)

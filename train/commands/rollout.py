@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from train.commands.engine_options import engine_option
-from train.commands.leaving import leaving_at_signals
+from train.commands.graceful_shutdown import leave_on_signal
 from train.commands.urls import checked_urls
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
-    require("train")
+    require_extra("train")
     from train.asynchronous.messages import NAME_PATTERN
 
     if name and not re.match(NAME_PATTERN, name):
@@ -110,7 +110,7 @@ def command(
 
     With --join, the run is one of a swarm: its coordinator has every answer verified, and the weights come from relays.
     """
-    require("train")
+    require_extra("train")
     if bool(url) == bool(invite):
         raise click.UsageError("Name the run, either with --controller URL or with --join INVITE.")
     if bool(relays) != bool(public_key):
@@ -131,29 +131,29 @@ def command(
         return
     with user_errors(TrainError):
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
-        from train.asynchronous.workers.rollout import Options, Rollout
-        from train.swarm.broadcast.relay_source import FromRelays
-        from train.swarm.signed import public_from
+        from train.asynchronous.workers.rollout_process import RolloutOptions, RolloutProcess
+        from train.swarm.broadcast.relay_source import RelaySourceFactory
+        from train.swarm.signatures import public_from
 
-        source_for = FromRelays(relays, public_from(public_key)) if relays else None
-        options = Options(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None, source_for)
+        source_for = RelaySourceFactory(relays, public_from(public_key)) if relays else None
+        options = RolloutOptions(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None, source_for)
         if ray is not None:
-            from train.asynchronous.workers.ray_actors import roll_out_on_ray
+            from train.asynchronous.workers.ray_actors import run_workers_on_ray
 
             with _stopping(interrupted="the workers were told to leave"):
-                roll_out_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)
+                run_workers_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)
         else:
-            worker = Rollout(options, note=click.echo)
-            with leaving_at_signals(worker):
+            worker = RolloutProcess(options, note=click.echo)
+            with leave_on_signal(worker):
                 worker.run()
 
 
 def _join(invite: str, model: str, engine: dict[str, Any], key: Path | None, patience: float) -> None:
-    from train.swarm.node.joined_rollout import JoinedRollout, Options
-    from train.swarm.node.own_key import DEFAULT
+    from train.swarm.node.identity_key import DEFAULT
+    from train.swarm.node.node_process import NodeOptions, NodeProcess
 
-    node = JoinedRollout(Options(invite, model, engine, key or Path(DEFAULT), patience), note=click.echo)
-    with leaving_at_signals(node):
+    node = NodeProcess(NodeOptions(invite, model, engine, key or Path(DEFAULT), patience), note=click.echo)
+    with leave_on_signal(node):
         node.run()
 
 

@@ -18,9 +18,9 @@ import click
 from curate.commands.include import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
-from sandbox.commands.frame import require, user_errors
+from sandbox.commands.console import require_extra, user_errors
 from train.commands.config_options import ConfigSource, config_options
-from train.commands.configuration_keys import ShowsKeys
+from train.commands.configuration_keys import CommandWithConfigKeys
 from train.commands.engine_options import engine_option
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _SHOWN = {
 _OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
 
 
-@click.command("train", cls=ShowsKeys)
+@click.command("train", cls=CommandWithConfigKeys)
 @config_options
 @click.option(
     "--out",
@@ -92,14 +92,14 @@ def command(
     [sandbox]. The run can be killed at any moment: the same command with --resume continues it. On several GPUs:
     torchrun --nproc-per-node 8 --no-python curate train CONFIG.
     """
-    require("train")
-    require("data")
+    require_extra("train")
+    require_extra("data")
     from curate.errors import CurateError
     from sandbox import SandboxError
     from train.config import with_sandbox
     from train.errors import TrainError
     from train.recovery_hints import recovery_hint
-    from train.rollouts.own_function import check_function
+    from train.rollouts.custom_reward import check_custom_reward
     from train.run.folder import open_run
     from train.sampling.model_name import check_model
 
@@ -119,7 +119,7 @@ def command(
         read = config.read(tuple(_including(include)), prompt=prompt, engine=engine)
         settings = _with_packages(with_sandbox(read, sandbox))
         check_model(settings.model.path)
-        check_function(settings.reward.function)
+        check_custom_reward(settings.reward.function)
         if gpus is not None and not dry_run:
             raise click.UsageError("--gpus describes the machines of a plan. Give --dry-run, too.")
         if dry_run:
@@ -131,12 +131,12 @@ def command(
                 click.echo(line)
             return
         from train import loop
-        from train.run_evaluation.best import BEST, read_note
+        from train.run_evaluation.best import BEST, read_best_record
 
         with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
             loop.train(settings, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
-        if note := read_note(run):
+        if note := read_best_record(run):
             found = f"pass@1 {note['pass@1']:.3f} on {note['suite']}"
             click.echo(f"best in {run / BEST}: step {note['step']}, {found}")
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
@@ -164,7 +164,7 @@ def _replay(
     """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
     from train import loop
     from train.asynchronous.journal.audit_report import audit_lines
-    from train.config import with_changes
+    from train.config import with_overrides
     from train.errors import ConfigError
     from train.run.folder import open_run, read
     from train.run.model_card import MODEL
@@ -172,7 +172,7 @@ def _replay(
 
     if run.resolve() == recorded.resolve():
         raise ConfigError(f"{recorded} would be replaced by its own replay. Choose another --out.")
-    settings = with_changes(read(recorded), changes)
+    settings = with_overrides(read(recorded), changes)
     before = weights_digest(recorded / MODEL)
     if is_first_rank:
         for line in audit_lines(recorded, staleness=settings.rollout.staleness):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import require, user_errors
-from train.commands.leaving import leaving_at_signals
+from sandbox.commands.console import require_extra, user_errors
+from train.commands.graceful_shutdown import leave_on_signal
 
 
 @click.command("verifier")
@@ -34,13 +34,13 @@ def command(invite: str, model: str, key: Path | None, patience: float) -> None:
     coordinator, repeats the computation, and sends its verdict; it opens no port. Start several for more speed.
     CUDA_VISIBLE_DEVICES says which GPU it gets. Ctrl-C and SIGTERM finish the file in hand, and leave.
     """
-    require("train")
+    require_extra("train")
     from sandbox.errors import SandboxError
     from train.errors import TrainError
 
     with user_errors(TrainError, SandboxError):
-        from train.swarm.verifier.verifier import DEFAULT_KEY, Options, Verifier
+        from train.swarm.verifier.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
 
-        verifier = Verifier(Options(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)
-        with leaving_at_signals(verifier):
+        verifier = VerifierProcess(VerifierOptions(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)
+        with leave_on_signal(verifier):
             verifier.run()

@@ -11,10 +11,10 @@ from train.errors import ConfigError
 if TYPE_CHECKING:
     from train.config.sections import Config
 
-_MOST_MEMORY_OF_ENGINES = 0.9  # share of a GPU for the engine of a run and the one that evaluates beside it
-_MOST_SHARED_MEMORY = 0.6  # share of a GPU for an engine that works at the same time as the trainer
-_MOST_TOKENS_PER_SECOND = 1000  # of one answer; no engine draws faster
-_MOST_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
+_MAX_MEMORY_OF_ENGINES = 0.9  # share of a GPU for the engine of a run and the one that evaluates beside it
+_MAX_SHARED_MEMORY = 0.6  # share of a GPU for an engine that works at the same time as the trainer
+_MAX_TOKENS_PER_SECOND = 1000  # of one answer; no engine draws faster
+_MAX_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
 _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "rollout": "prompts max_rounds max_seconds",
     "engine": "tensor_parallel memory_share load_seconds sync_seconds parity mismatch_alarm mismatch_stop",
@@ -46,7 +46,7 @@ def function_name(function: str) -> str:
     return function.rpartition(":")[2]
 
 
-def check(config: "Config") -> None:
+def check_config(config: "Config") -> None:
     """Raise ConfigError for the first value that makes no sense."""
     sections = (
         _stages, _above_zero, _rollout, _asynchronous, _engine, _workers, _reward, _sandbox, _objective, _optimizer,
@@ -56,18 +56,18 @@ def check(config: "Config") -> None:
         raise ConfigError(message)
 
 
-def doubts(config: "Config") -> Iterator[str]:
+def config_warnings(config: "Config") -> Iterator[str]:
     """Yield what may be meant as it is but deserves a second thought, for plans and logs."""
-    if config.rollout.pipeline == "async" and config.rollout.staleness > _MOST_PROVEN_STALENESS:
+    if config.rollout.pipeline == "async" and config.rollout.staleness > _MAX_PROVEN_STALENESS:
         yield (
             f"rollout.staleness = {config.rollout.staleness}: AReaL's models became worse above "
-            f"{_MOST_PROVEN_STALENESS}, and a wider window gains little speed. To be on the safe side: "
-            f"--set rollout.staleness={_MOST_PROVEN_STALENESS}"
+            f"{_MAX_PROVEN_STALENESS}, and a wider window gains little speed. To be on the safe side: "
+            f"--set rollout.staleness={_MAX_PROVEN_STALENESS}"
         )
     engine, evaluation = config.engine, config.evaluation
     shares_gpu = evaluation.where == "own" and engine.kind == "vllm" and not engine.gpus and not evaluation.gpus
     share = evaluation.memory_share + engine.memory_share * config.workers.local
-    if shares_gpu and (evaluation.dataset or evaluation.suites) and share > _MOST_MEMORY_OF_ENGINES:
+    if shares_gpu and (evaluation.dataset or evaluation.suites) and share > _MAX_MEMORY_OF_ENGINES:
         yield (
             f'evaluation.where = "own": on a single GPU, its engine and that of the run take {share:.0%} of the '
             "memory together. Lower evaluation.memory_share and engine.memory_share, or name another GPU in "
@@ -111,7 +111,7 @@ def _rollout(config: "Config") -> Iterator[str]:
         )
 
     longest = max(stage.max_tokens for stage in config.stages)
-    if rollout.max_seconds < longest / _MOST_TOKENS_PER_SECOND:
+    if rollout.max_seconds < longest / _MAX_TOKENS_PER_SECOND:
         yield (
             f"rollout.max_seconds = {rollout.max_seconds:g} ends the run before a single answer of {longest} tokens "
             "can be finished. Give the time that a whole batch may take, such as 7200"
@@ -176,11 +176,11 @@ def _engine(config: "Config") -> Iterator[str]:
         overlaps = f'rollout.pipeline = "{config.rollout.pipeline}"'
     else:
         overlaps = 'evaluation.where = "idle"' if config.evaluation.where == "idle" else ""
-    if overlaps and not engine.gpus and config.workers.local and engine.memory_share > _MOST_SHARED_MEMORY:
+    if overlaps and not engine.gpus and config.workers.local and engine.memory_share > _MAX_SHARED_MEMORY:
         yield (
             f"{overlaps}: trainer and engine work at the same time and share the "
             "memory of one GPU. Name other GPUs in engine.gpus, or lower engine.memory_share to "
-            f"{_MOST_SHARED_MEMORY:g}"
+            f"{_MAX_SHARED_MEMORY:g}"
         )
 
 

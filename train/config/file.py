@@ -11,7 +11,7 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.prompt import read_prompt
-from train.config.sections import Config, Engine
+from train.config.sections import Config, EngineConfig
 from train.config.table import as_table, from_table
 from train.engine_options import vllm_options
 from train.errors import ConfigError
@@ -81,7 +81,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     return table
 
 
-def with_changes(config: Config, changes: Sequence[str]) -> Config:
+def with_overrides(config: Config, changes: Sequence[str]) -> Config:
     """Return the configuration with further values, of the form section.key=value. Raises ConfigError."""
     table = as_table(config)
     for change in changes:
@@ -152,7 +152,7 @@ def _gather_engine_options(table: dict[str, Any]) -> None:
     engine = table.get("engine")
     if not isinstance(engine, dict):
         return
-    ours = [field.name for field in fields(Engine)]
+    ours = [field.name for field in fields(EngineConfig)]
     of_vllm = vllm_options()
     for key in [key for key in engine if key not in ours]:
         if of_vllm is not None and key not in of_vllm:

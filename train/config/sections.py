@@ -14,7 +14,7 @@ from train.config import checks
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelConfig:
     path: str  # a folder, or the name of a model on the Hub
     dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; trained weights are float32
     # Precision of the logits, on both sides. "model": that of dtype. "float32": the product of hidden states and head
@@ -36,7 +36,7 @@ class MixedDataset:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class DataConfig:
     # Folder of a dataset that curate built, or its name on the Hub: owner/name@revision. Or a file of prompts, such as
     # math.jsonl, with the columns prompt and answer.
     dataset: str
@@ -54,7 +54,7 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
+class RolloutConfig:
     prompts: int = 16  # prompts in a batch; the completions of one prompt are a group
     completions: int = 16  # completions of each prompt
     temperature: float = 1.0  # temperature of the samples; the learner computes probabilities at the same one
@@ -75,7 +75,7 @@ class Rollout:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineConfig:
     kind: Literal["vllm", "transformers"] = "vllm"  # transformers: slow and simple, for tests
     gpus: tuple[int, ...] = ()  # GPUs for engines in processes of their own; empty: an engine in the trainer's process
     tensor_parallel: int = 1  # GPUs of one engine; with more `gpus` there are several engines
@@ -104,7 +104,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class WorkersConfig:
     """The workers, which sample under the pipeline "async". A worker has one engine, asks this command for prompts, and
     may be on any machine: `curate rollout --controller URL` starts one."""
 
@@ -117,12 +117,13 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
-class Reward:
+class RewardConfig:
     # Weights of rewards; with 0, a reward is not computed. code: for problems with tests.
     code: float = 1.0
     math: float = 0.0  # weight of the reward for right answers, for prompts of a file with the column answer
     # A function of your own, "module:function", found in the working directory or among the installed packages. It is
-    # called with a rewards.Answer and a rewards.Task, and returns a number, a rewards.Reward, or None for "unknown".
+    # called with a rewards.Completion and a rewards.Task, and returns a number, a rewards.Reward, or None for
+    # "unknown".
     function: str = ""
     function_weight: float = 1.0  # weight of that function
     format: float = 0.0  # weight of the reward for answers of the form <think>...</think><answer>...</answer>
@@ -138,7 +139,7 @@ class Reward:
 
 
 @dataclass(frozen=True, slots=True)
-class Sandbox:
+class SandboxConfig:
     """Where the programs in answers run. `curate train` has options of the same names, which replace these."""
 
     # "local": on this machine. "docker": in containers. "ray": on a cluster's nodes. "http": behind `curate serve`.
@@ -165,7 +166,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
+class ProgramLimitsConfig:
     """Upper limits for one run of a program, even if its problem asks for more. 0 stands for all that is available."""
 
     memory_mb: int = 0  # 0: the memory of the machine it runs on, or of our own cgroup
@@ -176,7 +177,7 @@ class Most:
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class ObjectiveConfig:
     # What advantages are made of. "outcome": the reward of the whole answer. "process": the rewards of its steps, which
     # reward.function can give; each token gets those of the steps that end with it or later (DeepSeekMath).
     supervision: Literal["outcome", "process"] = "outcome"
@@ -204,7 +205,7 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimizer:
+class OptimizerConfig:
     learning_rate: float = 3e-4  # the highest learning rate, which is reached after the warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # course of the learning rate after the warm-up
     warmup_steps: int = 0  # counted in updates; a batch has minibatches * epochs of them
@@ -218,7 +219,7 @@ class Optimizer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks:
+class RanksConfig:
     """How the ranks of torchrun divide the learner's work."""
 
     # Ranks that have one copy of the weights together; 0: all. With as many as a machine has GPUs, each machine has a
@@ -230,7 +231,7 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageConfig:
     """A part of the run with its own answer length. It ends at a step, or once too many answers are cut off."""
 
     max_tokens: int = 96  # maximum length of an answer
@@ -240,7 +241,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class EvaluationConfig:
     dataset: str = ""  # folder of a dataset, or a file that one suite can read; empty: only `suites`
     # Further suites, NAME or NAME=PATH, as for `curate evaluate --suite`: ["humaneval+=PATH", "lcb=PATH"].
     suites: tuple[str, ...] = ()
@@ -265,7 +266,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunConfig:
     steps: int = 50  # batches to train on
     seed: int = 0  # decides the order of the prompts and every sample
     checkpoint_steps: int = 10  # steps between checkpoints
@@ -283,21 +284,21 @@ class Run:
 class Config:
     """A whole configuration. Raises ConfigError for values that make no sense, alone or in combination."""
 
-    model: Model
-    data: Data
+    model: ModelConfig
+    data: DataConfig
     prompt: PromptFormat = field(default_factory=PromptFormat)
-    rollout: Rollout = field(default_factory=Rollout)
-    engine: Engine = field(default_factory=Engine)
-    workers: Workers = field(default_factory=Workers)
-    reward: Reward = field(default_factory=Reward)
-    sandbox: Sandbox = field(default_factory=Sandbox)
-    most: Most = field(default_factory=Most)
-    objective: Objective = field(default_factory=Objective)
-    optimizer: Optimizer = field(default_factory=Optimizer)
-    ranks: Ranks = field(default_factory=Ranks)
-    evaluation: Evaluation = field(default_factory=Evaluation)
-    run: Run = field(default_factory=Run)
-    stages: tuple[Stage, ...] = (Stage(),)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    workers: WorkersConfig = field(default_factory=WorkersConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    sandbox: SandboxConfig = field(default_factory=SandboxConfig)
+    most: ProgramLimitsConfig = field(default_factory=ProgramLimitsConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    ranks: RanksConfig = field(default_factory=RanksConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+    stages: tuple[StageConfig, ...] = (StageConfig(),)
 
     def __post_init__(self) -> None:
-        checks.check(self)
+        checks.check_config(self)

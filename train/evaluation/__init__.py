@@ -7,17 +7,18 @@ protocols/              the settings of published numbers, and the official form
 suites/                 the sets of problems, one module each: from rows to exercises
 exercises.py            read a dataset or a suite
 sample_and_judge.py     exercise -> answers -> verdicts, for the next two modules
-sample_names.py         digests of what samples depend on, and of what their verdicts depend on
+fingerprints.py         digests of what samples depend on, and of what their verdicts depend on
 sample_record.py        a sample as a line of a file
-kept_samples.py         the samples of an evaluation on disk
+sample_store.py         the samples of an evaluation on disk
 evaluate.py             pass@1 with its confidence interval, for `curate evaluate` and within training
 difficulty.py           solve rates of each problem, for `curate difficulty`
 difficulty_settings.py  how `curate difficulty` samples, and which settings have to stay the same between two calls
-result_file.py          an evaluation as a JSON file; model_facts.py and suite_facts.py: what it says of model and suite
-reopened.py             a result with its exercises and answers, for the next two
+result_file.py          an evaluation as a JSON file; model_metadata.py and suite_metadata.py: what it says of model and
+                        suite
+loaded_result.py        a result with its exercises and answers, for the next two
 rescore.py              judge kept answers again, for `curate rescore`
 exports/                the forms of other evaluators, for `curate export-evaluation`
-facts_of.py             what a result keeps of an exercise: its facts and a digest of its tests
+result_metadata.py      what a result keeps of an exercise: its facts and a digest of its tests
 adapters/               other harnesses that run the model and use our judges: inspect_ai, lighteval
 results/                result files as users see them: read, compared, and in tables
 statistics/             what the samples say about a model, and with which error

@@ -14,25 +14,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.integrity import check_trusted
-from curate.dataset.journal import Journal
-from curate.dataset.reader import Stored
+from curate.dataset.journal import ResultJournal
 from curate.difficulty import table as solve_rates
 from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import TESTS, tests_of
 from curate.progress import Progress, no_progress
-from curate.reading.values import short
-from curate.report.files import refresh_report
+from curate.reading.values import shorten
+from curate.report.report_files import refresh_report
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox
 from sandbox.packages import fingerprint
-from train.evaluation.difficulty_settings import Settings, choose_settings, settings_of_rows
+from train.evaluation.difficulty_settings import DifficultySettings, choose_settings, settings_of_rows
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.sample_and_judge import Answer, Judged, Sample, WantedSample, judge, sample_and_judge, sample_seed
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.sample_and_judge import (
+    Judged,
+    ModelOutput,
+    Sample,
+    SampleRequest,
+    judge_outputs,
+    sample_and_judge,
+    sample_seed,
+)
 
 _SETTINGS = "settings"  # the key under which the journal of verdicts holds the settings of its samples
 _COLUMNS = ("id", "statement", "starter_code", "tests")  # the columns of the dataset on which a sample depends
@@ -49,7 +57,7 @@ class ScoredSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DifficultyMeasurement:
     """The outcome of one call.
 
     n_sampled    answers drawn in this call
@@ -60,7 +68,7 @@ class Measured:
     left_out     numbers of rows that were not sampled because they are not trusted, by the words of curate.trust
     """
 
-    settings: Settings
+    settings: DifficultySettings
     n_sampled: int = 0
     n_scored: int = 0
     n_unscored: int = 0
@@ -69,18 +77,18 @@ class Measured:
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
-def measure(
+def measure_difficulty(
     dataset: Path,
     model: str,
     chosen: Mapping[str, Any],
-    open_sampler: Callable[[Settings], AbstractContextManager[Sample]],
+    open_sampler: Callable[[DifficultySettings], AbstractContextManager[Sample]],
     open_sandbox: Callable[[], Sandbox],
     *,
     resample: bool = False,
     trust: Trust = ONLY_TRUSTED,
     packages: Sequence[Package] = (),
     progress: Progress = no_progress,
-) -> Measured:
+) -> DifficultyMeasurement:
     """Sample the model on every trusted problem until n of its answers are judged; write the counts into the dataset.
 
     chosen        the Settings that the user named; the others keep their values from earlier samples, or the defaults
@@ -94,16 +102,16 @@ def measure(
     existing samples were drawn with other settings, and whatever `open_sampler` and the sampler raise; the samples that
     were drawn before an error are kept.
     """
-    stored = Stored(dataset)
+    stored = DatasetReader(dataset)
     check_trusted(dataset, trust, report=progress)
     left_out = _left_out(dataset, stored, trust)
-    with solve_rates.work(dataset, model) as work:
+    with solve_rates.lock_samples(dataset, model) as work:
         verdicts_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
         if resample:
             verdicts_path.unlink(missing_ok=True)
             answers_path.unlink(missing_ok=True)
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
-        with Journal(verdicts_path) as verdicts, Journal(answers_path) as answers:
+        with ResultJournal(verdicts_path) as verdicts, ResultJournal(answers_path) as answers:
             settings = _settings(model, chosen, verdicts, rows)
             names = {
                 row["id"]: _name(row, settings, packages)
@@ -120,7 +128,7 @@ def measure(
                 else samples.row(id, name)
                 for id, name in names.items()
             ]
-            measured = Measured(
+            measured = DifficultyMeasurement(
                 settings,
                 samples.n_sampled,
                 samples.n_scored,
@@ -136,16 +144,18 @@ def measure(
     return measured
 
 
-def _left_out(dataset: Path, stored: Stored, trust: Trust) -> dict[str, str]:
+def _left_out(dataset: Path, stored: DatasetReader, trust: Trust) -> dict[str, str]:
     """Return the reasons why rows are left out, by id. Raises CurateError if there is no row to sample."""
-    reasons = stored.left_out(trust)
+    reasons = stored.excluded(trust)
     if len(reasons) == len(stored):
         why = "; ".join(left_out_lines(Counter(reasons.values()))) or "it has no rows"
         raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
     return reasons
 
 
-def _settings(model: str, chosen: Mapping[str, Any], verdicts: Journal, rows: Mapping[str, Row]) -> Settings:
+def _settings(
+    model: str, chosen: Mapping[str, Any], verdicts: ResultJournal, rows: Mapping[str, Row]
+) -> DifficultySettings:
     """Return the settings of this call, and record them in the journal of verdicts.
 
     The earlier settings are in that journal or, in a filtered dataset, which has no journal, in the rows of its table.
@@ -157,7 +167,7 @@ def _settings(model: str, chosen: Mapping[str, Any], verdicts: Journal, rows: Ma
     return settings
 
 
-def _name(problem: Row, settings: Settings, packages: Sequence[Package]) -> str:
+def _name(problem: Row, settings: DifficultySettings, packages: Sequence[Package]) -> str:
     """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
         *(problem[column] for column in _COLUMNS),
@@ -174,15 +184,15 @@ def _name(problem: Row, settings: Settings, packages: Sequence[Package]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-def _exercise(problem: Row, settings: Settings) -> Exercise:
+def _exercise(problem: Row, settings: DifficultySettings) -> Exercise:
     try:
         suite = tests_of(problem)
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(
-            f"{problem['id']}: its tests cannot be read ({short(error)}). Build the dataset again."
+            f"{problem['id']}: its tests cannot be read ({shorten(error)}). Build the dataset again."
         ) from error
     chat = settings.prompt.chat(problem["statement"], problem["starter_code"], suite)
-    return Exercise(problem["id"], chat, ByTests(suite, settings.languages))
+    return Exercise(problem["id"], chat, SuiteJudge(suite, settings.languages))
 
 
 class _Samples:
@@ -193,11 +203,11 @@ class _Samples:
 
     def __init__(
         self,
-        stored: Stored,
-        settings: Settings,
+        stored: DatasetReader,
+        settings: DifficultySettings,
         names: Mapping[str, str],
-        verdicts: Journal,
-        answers: Journal,
+        verdicts: ResultJournal,
+        answers: ResultJournal,
         progress: Progress,
     ) -> None:
         self._stored = stored
@@ -209,7 +219,9 @@ class _Samples:
         self.n_sampled = self.n_scored = self.n_refused = 0
 
     def complete(
-        self, open_sampler: Callable[[Settings], AbstractContextManager[Sample]], open_sandbox: Callable[[], Sandbox]
+        self,
+        open_sampler: Callable[[DifficultySettings], AbstractContextManager[Sample]],
+        open_sandbox: Callable[[], Sandbox],
     ) -> None:
         """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing."""
         missing = self._without_verdict()
@@ -218,7 +230,7 @@ class _Samples:
         if not missing:
             return
         with open_sandbox() as sandbox:
-            self._note(judge(self._sampled_earlier(), sandbox), n_known, n_total)
+            self._note(judge_outputs(self._sampled_earlier(), sandbox), n_known, n_total)
             if any(key not in self._answers for key in missing):
                 with open_sampler(self._settings) as sample, closing(self._drawn(sample, sandbox)) as judged:
                     self._note(judged, n_known + self.n_scored, n_total)
@@ -252,18 +264,18 @@ class _Samples:
             self.n_scored += 1
             self._progress(stage, done, n_total)
 
-    def _save_answer(self, wanted: WantedSample, answer: Answer) -> None:
+    def _save_answer(self, wanted: SampleRequest, answer: ModelOutput) -> None:
         self.n_sampled += 1
         self._answers.add(wanted.key, to_json(answer))
 
-    def _count_refusal(self, wanted: WantedSample) -> None:
+    def _count_refusal(self, wanted: SampleRequest) -> None:
         self.n_refused += 1
 
-    def _sampled_earlier(self) -> Iterator[tuple[WantedSample, Answer]]:
+    def _sampled_earlier(self) -> Iterator[tuple[SampleRequest, ModelOutput]]:
         for wanted in self._wanted(lambda key: key in self._answers):
-            yield wanted, from_json(Answer, self._answers[wanted.key])
+            yield wanted, from_json(ModelOutput, self._answers[wanted.key])
 
-    def _wanted(self, is_wanted: Callable[[str], bool]) -> Iterator[WantedSample]:
+    def _wanted(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
         for problem in self._stored.columns(*{*_COLUMNS, *TESTS}):
             name = self._names.get(problem["id"])
@@ -272,7 +284,7 @@ class _Samples:
             if numbers:
                 exercise = _exercise(problem, self._settings)
                 for number in numbers:
-                    yield WantedSample(keys[number], sample_seed(self._settings.seed, number, exercise.id), exercise)
+                    yield SampleRequest(keys[number], sample_seed(self._settings.seed, number, exercise.id), exercise)
 
     def _without_verdict(self) -> list[str]:
         return [key for name in self._names.values() for key in self._keys(name) if key not in self._verdicts]

@@ -8,14 +8,14 @@ from typing import Any
 from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.prompt import PromptFormat, read_prompt
-from curate.reading.values import short
+from curate.reading.values import shorten
 from rewards.extract import PYTHON_ONLY
 
 _K = 8  # INTELLECT-2's filter uses eight samples
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DifficultySettings:
     """How a model is sampled: n samples of each problem, from which pass@k is estimated.
 
     engine     the options of vLLM on which answers depend (EngineOptions.deciding_answers)
@@ -50,7 +50,7 @@ class Settings:
 _FIXED = ("temperature", "top_p", "max_tokens", "seed", "prompt", "engine", "languages")
 
 
-def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> Settings:
+def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> DifficultySettings:
     """Return the settings of a call.
 
     chosen   the settings that the user named; prompt is a table as read_prompt takes it, engine a table of options
@@ -73,7 +73,7 @@ def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str,
                 )
     if "n" not in chosen:
         settings["n"] = max((sampled or {}).get("n", 0), settings.get("k", _K))
-    return Settings(**settings)
+    return DifficultySettings(**settings)
 
 
 def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
 def _described(name: str, value: object) -> str:
     if isinstance(value, PromptFormat | Mapping):
         text = _text(value.as_table() if isinstance(value, PromptFormat) else value)
-        return f"{name} {short(text) if text else 'as by default'}".strip()
+        return f"{name} {shorten(text) if text else 'as by default'}".strip()
     return f"{name} {' '.join(value) if isinstance(value, tuple) else value}".strip()
 
 
@@ -103,5 +103,5 @@ def settings_of_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
     rows = list(rows)
     if not rows:
         return None
-    settings = {field.name: rows[0][field.name] for field in fields(Settings) if field.name != "n"}
+    settings = {field.name: rows[0][field.name] for field in fields(DifficultySettings) if field.name != "n"}
     return {**settings, "n": max(row["n_sampled"] for row in rows)}

@@ -20,29 +20,29 @@ from curate.progress import Progress, no_progress
 from rewards.reward import NO_ANSWER, NO_CODE
 from sandbox import Sandbox, Verdict
 from train.evaluation.exercise import Exercise
-from train.evaluation.facts_of import facts_of, reading_of, tests_of
-from train.evaluation.kept_samples import KeptSamples
+from train.evaluation.fingerprints import legacy_fingerprint, sample_fingerprint, sample_key, verdict_fingerprint
+from train.evaluation.result_metadata import parsing_settings, result_metadata, tests_fingerprint
 from train.evaluation.results.cost import Tokens, tokens_of
 from train.evaluation.sample_and_judge import (
-    Answer,
     Judged,
+    ModelOutput,
     OnAnswer,
     Sample,
-    WantedSample,
-    judge,
+    SampleRequest,
+    judge_outputs,
     sample_and_judge,
     sample_seed,
 )
-from train.evaluation.sample_names import earlier_name, judge_name, sample_key, sample_name
 from train.evaluation.sample_record import SampleRecord
+from train.evaluation.sample_store import SampleStore
 from train.evaluation.statistics.confidence import interval
-from train.evaluation.statistics.outcomes import Outcomes, counts
+from train.evaluation.statistics.outcomes import ProblemOutcomes, counts
 
 _STAGE = "evaluate"  # the name under which progress is reported
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class EvaluationResult:
     """The result of an evaluation.
 
     pass_at_1            mean over problems of the share of right samples; nan: no sample has a verdict
@@ -69,12 +69,12 @@ class Evaluation:
     n_no_code: int
     n_unscored: int
     mean_tokens: float
-    outcomes: tuple[Outcomes, ...] = field(repr=False)
+    outcomes: tuple[ProblemOutcomes, ...] = field(repr=False)
     verdicts: Mapping[str, int] = field(repr=False)
     tokens: Tokens = Tokens(None, None)
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers under the names that train/run/figures.py explains."""
+        """Return the numbers under the names that train/run/step_metrics.py explains."""
         return {
             "eval/pass@1": self.pass_at_1,
             "eval/pass@1_low": self.low,
@@ -92,10 +92,10 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CachedExercise:
     """An exercise, and the digests under which its samples are kept.
 
-    samples  names all that its answers depend on, see sample_names.py
+    samples  names all that its answers depend on, see fingerprints.py
     tests    names its tests
     judge    names all that the verdicts depend on
     """
@@ -106,9 +106,9 @@ class Question:
     judge: str
 
     @classmethod
-    def of(cls, exercise: Exercise, samples: str, judged_with: Sequence[Any]) -> "Question":
-        tests = tests_of(exercise)
-        return cls(exercise, samples, tests, judge_name(tests, reading_of(exercise), judged_with))
+    def of(cls, exercise: Exercise, samples: str, judged_with: Sequence[Any]) -> "CachedExercise":
+        tests = tests_fingerprint(exercise)
+        return cls(exercise, samples, tests, verdict_fingerprint(tests, parsing_settings(exercise), judged_with))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +136,11 @@ def evaluate(
     *,
     k: int,
     seed: int = 0,
-    samples: KeptSamples | None = None,
+    samples: SampleStore | None = None,
     settings: Sequence[Any] = (),
     judged_with: Sequence[Any] = (),
     progress: Progress = no_progress,
-) -> Evaluation:
+) -> EvaluationResult:
     """Sample each exercise k times, judge the answers, and count.
 
     samples      keeps the samples with their verdicts. Samples that are in it already are not drawn again, and those
@@ -150,14 +150,16 @@ def evaluate(
 
     Raises CurateError if the sandbox fails again and again, and SamplerError if no samples can be drawn.
     """
-    questions = [Question.of(exercise, sample_name(exercise, settings, seed), judged_with) for exercise in exercises]
+    questions = [
+        CachedExercise.of(exercise, sample_fingerprint(exercise, settings, seed), judged_with) for exercise in exercises
+    ]
     if samples is not None:
         for one in questions:
-            _adopt_earlier(one, earlier_name(one.exercise, settings, judged_with, seed), samples, k)
-    return judge_and_count(questions, sandbox, k=k, samples=samples, sample=sample, seed=seed, progress=progress)
+            _adopt_earlier(one, legacy_fingerprint(one.exercise, settings, judged_with, seed), samples, k)
+    return evaluate_cached(questions, sandbox, k=k, samples=samples, sample=sample, seed=seed, progress=progress)
 
 
-def _adopt_earlier(question: Question, earlier: str, samples: KeptSamples, k: int) -> None:
+def _adopt_earlier(question: CachedExercise, earlier: str, samples: SampleStore, k: int) -> None:
     """Give the samples that an earlier version kept the keys that they have now."""
     for number in range(k):
         key = sample_key(question.samples, number)
@@ -166,23 +168,23 @@ def _adopt_earlier(question: Question, earlier: str, samples: KeptSamples, k: in
             samples.add(key, replace(record, judge=question.judge))
 
 
-def judge_and_count(
-    questions: Sequence[Question],
+def evaluate_cached(
+    questions: Sequence[CachedExercise],
     sandbox: Sandbox,
     *,
     k: int,
-    samples: KeptSamples | None = None,
+    samples: SampleStore | None = None,
     sample: Sample | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
-) -> Evaluation:
+) -> EvaluationResult:
     """Do what `evaluate` does, for exercises whose digests are known.
 
     sample   None: no samples are drawn, and those that are missing have no verdict
     """
     places = {sample_key(one.samples, number): (one, number) for one in questions for number in range(k)}
     wanted = {
-        key: WantedSample(key, sample_seed(seed, number, one.exercise.id), one.exercise)
+        key: SampleRequest(key, sample_seed(seed, number, one.exercise.id), one.exercise)
         for key, (one, number) in places.items()
     }
     known: dict[str, _Counted] = {}
@@ -196,11 +198,11 @@ def judge_and_count(
         else:
             unjudged.append(wanted[key])
 
-    def record_of(sampled: WantedSample, answer: Answer) -> SampleRecord:
+    def record_of(sampled: SampleRequest, answer: ModelOutput) -> SampleRecord:
         one, number = places[sampled.key]
         return SampleRecord.of(one.exercise.id, number, answer)
 
-    def keep(sampled: WantedSample, answer: Answer) -> None:
+    def keep(sampled: SampleRequest, answer: ModelOutput) -> None:
         if samples is not None:
             samples.add(sampled.key, record_of(sampled, answer))
 
@@ -217,7 +219,7 @@ def judge_and_count(
     )
 
 
-def _kept(wanted: Sequence[WantedSample], samples: KeptSamples | None) -> Iterator[tuple[WantedSample, Answer]]:
+def _kept(wanted: Sequence[SampleRequest], samples: SampleStore | None) -> Iterator[tuple[SampleRequest, ModelOutput]]:
     """Yield the answers to these samples that are kept. Only those that are being judged are in memory."""
     for one in wanted:
         record = None if samples is None else samples.get(one.key)
@@ -226,19 +228,19 @@ def _kept(wanted: Sequence[WantedSample], samples: KeptSamples | None) -> Iterat
 
 
 def _rulings(
-    kept: Iterator[tuple[WantedSample, Answer]],
-    missing: Sequence[WantedSample],
+    kept: Iterator[tuple[SampleRequest, ModelOutput]],
+    missing: Sequence[SampleRequest],
     sample: Sample | None,
     sandbox: Sandbox,
     keep: OnAnswer,
 ) -> Generator[Judged, None, None]:
     """Judge the answers that are kept, then draw and judge those that are missing."""
-    yield from judge(kept, sandbox)
+    yield from judge_outputs(kept, sandbox)
     if sample is not None and missing:
         yield from sample_and_judge(missing, sample, sandbox, on_answer=keep)
 
 
-def _summary(problems: Sequence[tuple[Question, Sequence[_Counted | None]]], k: int) -> Evaluation:
+def _summary(problems: Sequence[tuple[CachedExercise, Sequence[_Counted | None]]], k: int) -> EvaluationResult:
     """Return the result. Each exercise comes with its k samples; a sample without a verdict is None."""
     outcomes = tuple(_outcomes(question, samples) for question, samples in problems)
     known = counts(outcomes)
@@ -247,7 +249,7 @@ def _summary(problems: Sequence[tuple[Question, Sequence[_Counted | None]]], k: 
     known_estimates = [estimate for estimate in estimates if estimate is not None]
     scored = [sample for _, samples in problems for sample in samples if sample is not None]
     truncated = [sample for sample in scored if sample.truncated]
-    return Evaluation(
+    return EvaluationResult(
         n_problems=len(known),
         k=k,
         pass_at_1=fmean(n_correct / n for n, n_correct in known) if known else nan,
@@ -266,10 +268,10 @@ def _summary(problems: Sequence[tuple[Question, Sequence[_Counted | None]]], k: 
     )
 
 
-def _outcomes(question: Question, samples: Sequence[_Counted | None]) -> Outcomes:
-    return Outcomes(
+def _outcomes(question: CachedExercise, samples: Sequence[_Counted | None]) -> ProblemOutcomes:
+    return ProblemOutcomes(
         question.exercise.id,
-        facts_of(question.exercise),
+        result_metadata(question.exercise),
         tuple(None if sample is None else sample.correct for sample in samples),
         tuple(0 if sample is None else sample.n_tokens for sample in samples),
         tuple(sample is not None and sample.truncated for sample in samples),

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from curate.prompt import Chat
 from sandbox import Sandbox
-from train.evaluation.judges.judge import Judge, Ruling
-from train.evaluation.statistics.outcomes import Facts
+from train.evaluation.judges.judge import Judge, JudgeResult
+from train.evaluation.statistics.outcomes import ProblemMetadata
 
-NOTHING_KNOWN = Facts()
+NOTHING_KNOWN = ProblemMetadata()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +20,23 @@ class Exercise:
     """
 
     id: str
-    asked: Chat | str
+    prompt: Chat | str
     judge: Judge
-    facts: Facts = NOTHING_KNOWN
+    metadata: ProblemMetadata = NOTHING_KNOWN
     before: str = ""
     after: str = ""
 
     @property
-    def name(self) -> str:
+    def fingerprint(self) -> str:
         """Return a digest of everything that an answer and its verdict depend on, except the model and its sampling."""
         around = [[self.before, self.after]] if self.before or self.after else []
-        identity = [self.id, self.asked, *self.judge.identity, *around]
+        identity = [self.id, self.prompt, *self.judge.identity, *around]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
-    def judged(self, answer: str) -> str:
+    def judged_text(self, answer: str) -> str:
         """Return the text that the judge sees for an answer."""
         return self.before + answer + self.after
 
-    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+    def judge_answer(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         """Judge an answer. Raises SandboxError and NoVerdict as the judge does."""
-        return self.judge.rule(self.judged(answer), sandbox)
+        return self.judge.judge(self.judged_text(answer), sandbox)

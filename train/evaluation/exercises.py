@@ -6,26 +6,26 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
+from curate.dataset.dataset_reader import DatasetReader, readable
 from curate.dataset.integrity import check_trusted
-from curate.dataset.locate import pushed_dataset
-from curate.dataset.reader import Stored, readable
+from curate.dataset.location import download_dataset
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.tables import locate
 from curate.trust import ONLY_TRUSTED, Trust, left_out_lines, left_out_text
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
-from train.evaluation.protocols.style import Style
+from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.suites import dataset
-from train.evaluation.suites.named import suite_for
-from train.evaluation.suites.suite import Asked, Bounds
+from train.evaluation.suites.by_name import choose_suite
+from train.evaluation.suites.suite import Bounds, SuiteOptions
 
 log = logging.getLogger(__name__)
 
-_USUAL, _USUAL_STYLE = PromptFormat(), Style()
+_USUAL, _USUAL_STYLE = PromptFormat(), PromptStyle()
 
 
-def exercises(
+def read_exercises(
     location: str,
     window: str = "",
     most: int = 0,
@@ -34,7 +34,7 @@ def exercises(
     trust: Trust = ONLY_TRUSTED,
     prompt: PromptFormat = _USUAL,
     languages: tuple[str, ...] = PYTHON_ONLY,
-    style: Style = _USUAL_STYLE,
+    style: PromptStyle = _USUAL_STYLE,
 ) -> tuple[Exercise, ...]:
     """Read a set of problems. All of their tests are held in memory.
 
@@ -51,7 +51,7 @@ def exercises(
     Raises CurateError if there is no such set, if several suites can read it and none is named, if the dataset was
     altered, or if no problem is left.
     """
-    asked = Asked(_bounds(window), prompt, languages, style)
+    asked = SuiteOptions(_bounds(window), prompt, languages, style)
     left_out: Counter[str] = Counter()
     problems = _read(location, suite, asked, trust, left_out)
     if not problems:
@@ -66,17 +66,17 @@ def exercises(
     return tuple(exercise for exercise in problems if exercise.id in chosen)
 
 
-def _read(location: str, suite: str, asked: Asked, trust: Trust, left_out: Counter[str]) -> list[Exercise]:
+def _read(location: str, suite: str, asked: SuiteOptions, trust: Trust, left_out: Counter[str]) -> list[Exercise]:
     if suite in ("", dataset.NAME):
-        folder = pushed_dataset(location) or Path(location).expanduser()
+        folder = download_dataset(location) or Path(location).expanduser()
         if any((folder / "data").glob("*.parquet")):
             check_trusted(folder, trust)
             with readable(folder):
-                return list(dataset.read(Stored(folder), asked, trust, left_out))
+                return list(dataset.read(DatasetReader(folder), asked, trust, left_out))
         if suite:
             raise CurateError(f"{location} is not a dataset that curate built: it has no data/*.parquet.")
     table = locate(location)
-    rows = suite_for(table, suite)
+    rows = choose_suite(table, suite)
     if asked.bounds is not None and not rows.dated:
         raise CurateError(f"{table.location}: {rows.title} has no dates. Leave the window out.")
     return list(rows.read(table, asked))

@@ -9,37 +9,37 @@ from typing import Any
 from curate.errors import CurateError
 from curate.progress import Progress, no_progress
 from sandbox import Sandbox
-from train.evaluation.evaluate import Evaluation, Question, judge_and_count
+from train.evaluation.evaluate import CachedExercise, EvaluationResult, evaluate_cached
 from train.evaluation.exercise import Exercise
-from train.evaluation.kept_samples import KeptSamples, iterate_samples
-from train.evaluation.reopened import Reopened, keys_of
+from train.evaluation.loaded_result import LoadedResult, sample_keys
 from train.evaluation.sample_record import SampleRecord
-from train.evaluation.statistics.outcomes import Facts
+from train.evaluation.sample_store import SampleStore, iterate_samples
+from train.evaluation.statistics.outcomes import ProblemMetadata
 
 NO_VERDICT = "no verdict"
 
 
 @dataclass(frozen=True, slots=True)
-class Rescored:
+class RescoreResult:
     """The outcome of judging again.
 
     verdicts  the numbers of samples by their verdicts before and now, the most frequent changes first
     left_out  ids of problems that the rows do not have
     """
 
-    evaluation: Evaluation
+    evaluation: EvaluationResult
     verdicts: tuple[tuple[str, str, int], ...]
     left_out: tuple[str, ...]
 
 
 def rescore(
-    reopened: Reopened,
+    reopened: LoadedResult,
     sandbox: Sandbox,
     samples: Path,
     *,
     judged_with: Sequence[Any] = (),
     progress: Progress = no_progress,
-) -> Rescored:
+) -> RescoreResult:
     """Judge the answers of a result again, and keep them with their verdicts in `samples`.
 
     samples      may be the file with the answers of the result itself. A call that was interrupted is continued there
@@ -54,17 +54,17 @@ def rescore(
     questions = []
     for problem in known:
         exercise = _with_known(problem.facts, reopened.exercises[problem.id])
-        questions.append(Question.of(exercise, problem.samples, judged_with))
-        judges |= dict.fromkeys(keys_of(problem), questions[-1].judge)
+        questions.append(CachedExercise.of(exercise, problem.samples, judged_with))
+        judges |= dict.fromkeys(sample_keys(problem), questions[-1].judge)
     before = dict.fromkeys(judges, NO_VERDICT)
-    with KeptSamples(samples) as kept:
+    with SampleStore(samples) as kept:
         for key, record in iterate_samples(reopened.samples_path, judges):
             before[key] = record.verdict or NO_VERDICT
             if kept.get(key) is None:
                 kept.add(key, record)
-        evaluation = judge_and_count(questions, sandbox, k=reopened.result.k, samples=kept, progress=progress)
+        evaluation = evaluate_cached(questions, sandbox, k=reopened.result.k, samples=kept, progress=progress)
         changes = Counter((before[key], _verdict(kept.get(key), judge)) for key, judge in judges.items())
-    return Rescored(
+    return RescoreResult(
         evaluation,
         tuple((was, now, n) for (was, now), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
         tuple(problem.id for problem in reopened.result.outcomes if problem.id not in reopened.exercises),
@@ -76,15 +76,15 @@ def _verdict(record: SampleRecord | None, judge: str) -> str:
     return record.verdict if record is not None and record.verdict and record.judge == judge else NO_VERDICT
 
 
-def _with_known(facts: Facts, exercise: Exercise) -> Exercise:
+def _with_known(facts: ProblemMetadata, exercise: Exercise) -> Exercise:
     """Return the exercise with the facts that the result knows and the rows do not tell.
 
     The contests of Codeforces, for example, have told some of them when the result was made.
     """
-    told = exercise.facts
+    told = exercise.metadata
     return replace(
         exercise,
-        facts=replace(
+        metadata=replace(
             told,
             difficulty=facts.difficulty if told.difficulty is None else told.difficulty,
             platform=told.platform or facts.platform,

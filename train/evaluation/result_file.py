@@ -1,6 +1,6 @@
 """The JSON file of an evaluation, in schema 2: the model, suite and sampling, the numbers, and the samples' outcomes.
 
-train/evaluation/results/read.py reads it.
+train/evaluation/results/reader.py reads it.
 """
 
 import hashlib
@@ -17,31 +17,31 @@ from rewards.extract import PYTHON_ONLY
 from sandbox import Package
 from train.engine_options import EngineOptions
 from train.evaluation.codeforces.rating import ratings_of
-from train.evaluation.evaluate import Evaluation
+from train.evaluation.evaluate import EvaluationResult
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.model_facts import model_facts, weight_files
-from train.evaluation.reopened import Reopened
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.loaded_result import LoadedResult
+from train.evaluation.model_metadata import model_metadata, weight_files
 from train.evaluation.results.cost import Prices, cost
 from train.evaluation.results.numbers import known_strata, summary_as_json
-from train.evaluation.results.read import SCHEMA, suite_name
+from train.evaluation.results.reader import SCHEMA, suite_name
 from train.evaluation.results.tests_source import tests_source
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.summary import summarize
-from train.evaluation.suite_facts import file_sha256, suite_tests
-from train.sampling.protocol import Sampling
+from train.evaluation.suite_metadata import file_sha256, suite_tests
+from train.sampling.protocol import SamplingParams
 
 NO_PROTOCOL: Mapping[str, Any] = MappingProxyType({})
 
 
-def contents(
-    evaluation: Evaluation,
+def result_json(
+    evaluation: EvaluationResult,
     *,
     model: str,
     data: str,
     suite: str,
     window: str,
-    sampling: Sampling,
+    sampling: SamplingParams,
     seed: int,
     exercises: Sequence[Exercise],
     prompt: PromptFormat,
@@ -64,7 +64,7 @@ def contents(
     return {
         "schema": SCHEMA,
         "curate": _version(),
-        "model": model_facts(model, base_url, engine.vllm.get("revision")),
+        "model": model_metadata(model, base_url, engine.vllm.get("revision")),
         "suite": suite_table(suite, data, window, evaluation, exercises),
         **({"protocol": dict(protocol)} if protocol else {}),
         "sampling": {"k": evaluation.k, **sampling.as_table()},
@@ -72,16 +72,16 @@ def contents(
         **({"languages": list(languages)} if languages != PYTHON_ONLY else {}),
         "engine": engine.for_vllm(),
         "seed": seed,
-        **findings(evaluation, ratings, prices),
+        **sample_results_json(evaluation, ratings, prices),
     }
 
 
 def suite_table(
-    suite: str, location: str, window: str, evaluation: Evaluation, exercises: Sequence[Exercise]
+    suite: str, location: str, window: str, evaluation: EvaluationResult, exercises: Sequence[Exercise]
 ) -> dict[str, Any]:
     """Return what the file says of the suite."""
     digest = file_sha256(location)
-    names = "\n".join(exercise.name for exercise in exercises)
+    names = "\n".join(exercise.fingerprint for exercise in exercises)
     return {
         "name": suite or suite_name(location),
         "given": suite,
@@ -94,8 +94,8 @@ def suite_table(
     }
 
 
-def findings(
-    evaluation: Evaluation, ratings: Sequence[Mapping[str, Any]] = (), prices: Prices | None = None
+def sample_results_json(
+    evaluation: EvaluationResult, ratings: Sequence[Mapping[str, Any]] = (), prices: Prices | None = None
 ) -> dict[str, Any]:
     """Return what the file says of the samples: the numbers, the strata, and the outcomes of each problem."""
     return {
@@ -118,7 +118,9 @@ def findings(
     }
 
 
-def rescored(content: Mapping[str, Any], reopened: Reopened, evaluation: Evaluation) -> dict[str, Any]:
+def with_new_verdicts(
+    content: Mapping[str, Any], reopened: LoadedResult, evaluation: EvaluationResult
+) -> dict[str, Any]:
     """Return the content of a result file after its answers were judged again."""
     origin = reopened.origin
     found = {problem.id for problem in evaluation.outcomes}
@@ -129,7 +131,7 @@ def rescored(content: Mapping[str, Any], reopened: Reopened, evaluation: Evaluat
         "curate": _version(),
         "suite": suite_table(origin.suite, origin.location, origin.window, evaluation, exercises),
         **({"protocol": dict(origin.protocol)} if origin.protocol else {}),
-        **findings(
+        **sample_results_json(
             evaluation,
             ratings_of(evaluation.outcomes, seed=content["seed"]),
             None if prices is None else Prices(**prices),
@@ -140,7 +142,7 @@ def rescored(content: Mapping[str, Any], reopened: Reopened, evaluation: Evaluat
 def _languages(exercises: Iterable[Exercise]) -> tuple[str, ...]:
     """Return the languages in which answers are searched for programs."""
     judges = (exercise.judge for exercise in exercises)
-    return next((judge.languages for judge in judges if isinstance(judge, ByTests)), PYTHON_ONLY)
+    return next((judge.languages for judge in judges if isinstance(judge, SuiteJudge)), PYTHON_ONLY)
 
 
 def _version() -> str | None:
@@ -150,13 +152,13 @@ def _version() -> str | None:
         return None  # a source tree that is not installed
 
 
-def _found(outcomes: Iterable[Outcomes]) -> dict[str, str | None]:
+def _found(outcomes: Iterable[ProblemOutcomes]) -> dict[str, str | None]:
     """Return the days of the first and the last problem, which may lie well within the window that was asked for."""
     days = [problem.facts.date for problem in outcomes if problem.facts.date is not None]
     return {"first": str(min(days)) if days else None, "last": str(max(days)) if days else None}
 
 
-def dependencies(model: str, sampling: Sampling, prompt: PromptFormat, engine: EngineOptions) -> list[Any]:
+def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptFormat, engine: EngineOptions) -> list[Any]:
     """Return all that samples depend on, except the exercise and the seed, as plain values.
 
     The prompt and the engine add nothing if they are the default ones, so that earlier samples are found again.
@@ -165,7 +167,7 @@ def dependencies(model: str, sampling: Sampling, prompt: PromptFormat, engine: E
     return [_identity(model), sampling.as_table(), *([more] if any(more.values()) else [])]
 
 
-def judged_with(packages: Iterable[Package]) -> list[Any]:
+def verdict_dependencies(packages: Iterable[Package]) -> list[Any]:
     """Return what verdicts depend on besides the exercise, as plain values: the packages that programs can import."""
     return [asdict(package) for package in packages]
 

@@ -22,21 +22,21 @@ from sandbox import Sandbox, SandboxError
 from sandbox.concurrency.prefetch import prefetch
 from train.errors import SamplerError
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import Ruling
-from train.sampling.protocol import Completion, SeededChat
+from train.evaluation.judges.judge import JudgeResult
+from train.sampling.protocol import SampledCompletion, SeededPrompt
 
 log = logging.getLogger(__name__)
 
 # The method `sample` of a sampler (train/sampling/protocol.py), with its Sampling already bound.
-Sample = Callable[[Iterable[SeededChat]], Iterator[tuple[int, Completion | ValueError]]]
+Sample = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
 
-_MOST_REFUSALS = 16  # after so many refusals and no answer, the other prompts are not tried
-_MOST_WAITING = 256  # answers that may wait for the sandbox
+_MAX_REFUSALS = 16  # after so many refusals and no answer, the other prompts are not tried
+_MAX_WAITING = 256  # answers that may wait for the sandbox
 _TIMEOUT_SECONDS = 7200.0  # time without any answer after which the sampler counts as hanging
 
 
 @dataclass(frozen=True, slots=True)
-class WantedSample:
+class SampleRequest:
     """A sample that a measurement lacks, under the key by which the measurement keeps it."""
 
     key: str
@@ -45,7 +45,7 @@ class WantedSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelOutput:
     """An answer of the model. finish_reason is "length" if it was cut off.
 
     reasoning        thinking that a server returned apart from the answer; no program is searched in it
@@ -63,9 +63,9 @@ class Answer:
         return self.finish_reason == "length"
 
 
-OnAnswer = Callable[[WantedSample, Answer], None]
-OnRefusal = Callable[[WantedSample], None]
-Judged = tuple[WantedSample, Answer, Ruling]
+OnAnswer = Callable[[SampleRequest, ModelOutput], None]
+OnRefusal = Callable[[SampleRequest], None]
+Judged = tuple[SampleRequest, ModelOutput, JudgeResult]
 
 
 def sample_seed(seed: int, number: int, exercise_id: str) -> int:
@@ -75,7 +75,7 @@ def sample_seed(seed: int, number: int, exercise_id: str) -> int:
 
 
 def sample_and_judge(
-    wanted: Iterable[WantedSample],
+    wanted: Iterable[SampleRequest],
     sample: Sample,
     sandbox: Sandbox,
     *,
@@ -93,28 +93,28 @@ def sample_and_judge(
     again and again.
     """
     drawn = _draw(wanted, sample, on_answer, on_refusal)
-    with prefetch(drawn, _MOST_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
+    with prefetch(drawn, _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
         try:
-            yield from judge(answers, sandbox)
+            yield from judge_outputs(answers, sandbox)
         except TimeoutError:
             raise SamplerError(f"timed out: the model has not answered for {_TIMEOUT_SECONDS:g} s") from None
 
 
-def judge(answers: Iterable[tuple[WantedSample, Answer]], sandbox: Sandbox) -> Iterator[Judged]:
+def judge_outputs(answers: Iterable[tuple[SampleRequest, ModelOutput]], sandbox: Sandbox) -> Iterator[Judged]:
     """Yield each answer with its ruling. Answers whose verdict cannot be known because a checker fails are left out.
 
     Raises CurateError if the sandbox fails again and again.
     """
 
-    def ruling(item: tuple[WantedSample, Answer]) -> Ruling | Exception:
+    def ruling(item: tuple[SampleRequest, ModelOutput]) -> JudgeResult | Exception:
         wanted, answer = item
         try:
-            found = wanted.exercise.rule(answer.text, sandbox)
+            found = wanted.exercise.judge_answer(answer.text, sandbox)
         except SandboxError:
             raise
-        except Exception as error:  # RefereeFailed or NoVerdict, most likely; no answer may end the measurement
+        except Exception as error:  # RefereeError or NoVerdict, most likely; no answer may end the measurement
             return error
-        return Ruling(TRUNCATED) if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER) else found
+        return JudgeResult(TRUNCATED) if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER) else found
 
     for (wanted, answer), result in with_retries(answers, ruling, sandbox):
         if isinstance(result, Exception):
@@ -124,15 +124,15 @@ def judge(answers: Iterable[tuple[WantedSample, Answer]], sandbox: Sandbox) -> I
 
 
 def _draw(
-    wanted: Iterable[WantedSample], sample: Sample, on_answer: OnAnswer, on_refusal: OnRefusal
-) -> Iterator[tuple[WantedSample, Answer]]:
+    wanted: Iterable[SampleRequest], sample: Sample, on_answer: OnAnswer, on_refusal: OnRefusal
+) -> Iterator[tuple[SampleRequest, ModelOutput]]:
     """Yield the answers as they arrive. Raises SamplerError if the model refuses every prompt."""
-    open_samples: dict[int, WantedSample] = {}  # an exercise is in memory only while it waits for answers
+    open_samples: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for answers
 
-    def prompts() -> Iterator[SeededChat]:
+    def prompts() -> Iterator[SeededPrompt]:
         for index, one in enumerate(wanted):
             open_samples[index] = one
-            yield one.exercise.asked, one.seed
+            yield one.exercise.prompt, one.seed
 
     n_refused = n_answered = 0
     last_refused = ""
@@ -144,11 +144,11 @@ def _draw(
             if done.exercise.id != last_refused:
                 log.warning("%s: the model refuses the prompt: %s", done.exercise.id, completion)
             last_refused = done.exercise.id
-            if n_refused >= _MOST_REFUSALS and not n_answered:
+            if n_refused >= _MAX_REFUSALS and not n_answered:
                 raise SamplerError(f"the model refuses every prompt: {completion}")
             continue
         n_answered += 1
-        answer = Answer(
+        answer = ModelOutput(
             completion.text,
             completion.finish_reason,
             completion.n_tokens,

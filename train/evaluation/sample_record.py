@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from curate.json_records import omitted
-from train.evaluation.judges.judge import Ruling
-from train.evaluation.sample_and_judge import Answer
+from train.evaluation.judges.judge import JudgeResult
+from train.evaluation.sample_and_judge import ModelOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SampleRecord:
     judge: str = omitted("")
 
     @classmethod
-    def of(cls, id: str, number: int, answer: Answer) -> "SampleRecord":
+    def of(cls, id: str, number: int, answer: ModelOutput) -> "SampleRecord":
         """Return the record of an answer that is not judged yet."""
         return cls(
             id,
@@ -45,10 +45,10 @@ class SampleRecord:
         )
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ModelOutput:
         end = "length" if self.truncated else "stop"
-        return Answer(self.text, end, self.n_tokens, self.reasoning, self.n_prompt_tokens)
+        return ModelOutput(self.text, end, self.n_tokens, self.reasoning, self.n_prompt_tokens)
 
-    def judged(self, ruling: Ruling, judge: str) -> "SampleRecord":
+    def judged(self, ruling: JudgeResult, judge: str) -> "SampleRecord":
         """Return this record with the verdict that this judge gave."""
         return replace(self, verdict=ruling.verdict, parts=ruling.parts, judge=judge)

@@ -53,14 +53,15 @@ class Learner:
     """
 
     def __init__(
-        self, model: config.Model, objective: config.Objective, optimizer: config.Optimizer, *, temperature: float,
-        total_updates: int, seed: int, ranks: config.Ranks | None = None, timeout_seconds: float = CALL_SECONDS,
+        self, model: config.ModelConfig, objective: config.ObjectiveConfig, optimizer: config.OptimizerConfig, *,
+        temperature: float, total_updates: int, seed: int, ranks: config.RanksConfig | None = None, timeout_seconds:
+        float = CALL_SECONDS,
     ) -> None:  # fmt: skip
         _check(objective)
         self._model, self._path, self._objective, self._settings = model, model.path, objective, optimizer
         self._total_updates = total_updates
         self._dtype = _DTYPES[model.dtype]
-        self._ranks = RankGroup(ranks or config.Ranks(), timeout_seconds)
+        self._ranks = RankGroup(ranks or config.RanksConfig(), timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
         with self._ranks.translate_errors():
@@ -154,7 +155,7 @@ class Learner:
         metrics: dict[str, float] = self._everywhere("_update", sequences, old, reference, max_tokens)
         return metrics
 
-    def weights(self) -> Iterator[tuple[str, Tensor]]:
+    def wait_for_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`.
 
         A part of the model is put together at a time, just before it is yielded, so that at most that part is whole.
@@ -215,7 +216,7 @@ class Learner:
         try:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir()
-            write_weights(self.weights(), aside)
+            write_weights(self.wait_for_weights(), aside)
             self._write_settings(aside)
             if self._model.lora_rank:
                 write_adapter(self._everywhere("_adapter"), self._model, aside / ADAPTER)
@@ -254,7 +255,7 @@ class Learner:
             self._ranks.announce_failure("see its message")
         self._free()
 
-    def _empty(self, model: config.Model) -> Any:
+    def _empty(self, model: config.ModelConfig) -> Any:
         self._ranks.check_on_first(lambda: sharded_model.check_family(model.path))
         causal = sharded_model.empty_model(model)
         settings = causal.config.get_text_config()
@@ -444,7 +445,7 @@ def _keys(sequences: Sequence[TrainingSequence]) -> list[_Key]:
     return [(sequence.prompt_ids, sequence.token_ids) for sequence in sequences]
 
 
-def _check(objective: config.Objective) -> None:
+def _check(objective: config.ObjectiveConfig) -> None:
     if objective.old == "sampler" and (objective.truncation or objective.mismatch_high):
         raise LearnerError(
             'truncation and mismatch_high compare the learner with the sampler: set objective.old = "learner"'

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from train.config import Objective
+from train.config import ObjectiveConfig
 from train.learning.objectives import (
     clipped_loss,
     constant_length,
@@ -70,7 +70,7 @@ class Minibatch:
 
 
 def minibatch(
-    sequences: Sequence[TrainingSequence], objective: Objective, old: Logprobs, reference: Logprobs, *,
+    sequences: Sequence[TrainingSequence], objective: ObjectiveConfig, old: Logprobs, reference: Logprobs, *,
     max_tokens: int = 0, device: str = "cpu",
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
@@ -124,7 +124,7 @@ def minibatch(
     )
 
 
-def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objective) -> Tensor:
+def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> Tensor:
     """Return the part of these tokens in the minibatch's loss, a scalar.
 
     The weights that correct the sampler's mismatch apply to the policy's term only, as in TRL.
@@ -145,7 +145,9 @@ def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objecti
     return constant_length(loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens)
 
 
-def minibatch_metrics(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
+def minibatch_metrics(
+    logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig
+) -> dict[str, float]:
     """Return the metrics of an update under TRL's names, over the tokens that count."""
     metrics = {
         "loss": loss(logp_T, entropy_T, batch, objective).item(),
@@ -166,7 +168,7 @@ def _sampled_mask(sequence: TrainingSequence) -> Sequence[bool]:
     return sequence.sampled_mask or (True,) * len(sequence.token_ids)
 
 
-def _weights(batch: Minibatch, objective: Objective) -> dict[str, float]:
+def _weights(batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
     """Describe the weights of the tokens. Their effective sample size is 1 if they are equal, and falls towards 0 as a
     few of them outweigh the others."""
     weight_T = batch.weight_T.double() * batch.denominator_mask_T
@@ -178,7 +180,7 @@ def _weights(batch: Minibatch, objective: Objective) -> dict[str, float]:
     }
 
 
-def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
+def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
     """Return the shares of clipped tokens. TRL takes low_min and high_max over processes; here they are taken over
     completions, so that they do not depend on the number of processes."""
     ratio_T = ratio(logp_T, batch.old_T)
@@ -199,7 +201,7 @@ def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict
     }
 
 
-def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: Objective) -> dict[str, float]:
+def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
     """Compare sampler and learner over the tokens for which the sampler gave a log-probability. The learner's value
     is `old`, or `logp` if `old` comes from the sampler."""
     compared_T = batch.denominator_mask_T * batch.has_sampler_logprob_T

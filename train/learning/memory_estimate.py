@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from train.config import Config, Model
+from train.config import Config, ModelConfig
 from train.learning.model.attention import PACKED
 from train.learning.model.logprob import CHUNK_TOKENS
 from train.learning.model.policy import base_dtype, layers, read_configuration, with_lora
@@ -31,7 +31,7 @@ class LearnerMemory:
 
     parameters: int
     trained: int
-    weights: int  # as they are kept, and the copies with which the model computes
+    wait_for_weights: int  # as they are kept, and the copies with which the model computes
     gradients: int
     moments: int  # of AdamW
     reference: int  # the weights of the reference in k3
@@ -45,7 +45,7 @@ class LearnerMemory:
     @property
     def lasting(self) -> int:
         """The bytes that stay while the learner rests; gradients and activations do not."""
-        return self.weights + self.moments + self.reference
+        return self.wait_for_weights + self.moments + self.reference
 
 
 def row_tokens(config: Config) -> int:
@@ -69,7 +69,7 @@ def on_gpu(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
     return replace(memory, moments=min(memory.moments, _VISITING_BYTES)) if offload else memory
 
 
-def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
+def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
     config = read_configuration(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
@@ -95,7 +95,7 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     return LearnerMemory(
         parameters=parameters,
         trained=trained,
-        weights=-(-lasting // ranks) + copies,
+        wait_for_weights=-(-lasting // ranks) + copies,
         gradients=-(-trained * 4 // ranks),
         moments=-(-trained * 8 // ranks),
         reference=-(-trained * 4 // ranks) if reference else 0,
@@ -105,7 +105,7 @@ def estimate(model: Model, *, row_tokens: int, reference: bool, ranks: int = 1) 
     )
 
 
-def _empty_model(config: Any, model: Model | None, dtype: torch.dtype = torch.float32) -> Any:
+def _empty_model(config: Any, model: ModelConfig | None, dtype: torch.dtype = torch.float32) -> Any:
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
@@ -116,7 +116,7 @@ def _empty_model(config: Any, model: Model | None, dtype: torch.dtype = torch.fl
 
 
 @cache  # a plan asks for several numbers of ranks
-def _saved_bytes_per_layer(kind: Any, settings: str, model: Model, dtype: torch.dtype) -> float:
+def _saved_bytes_per_layer(kind: Any, settings: str, model: ModelConfig, dtype: torch.dtype) -> float:
     """Return the bytes per token that autograd keeps of one layer: those of two layers minus those of one.
 
     kind      class of the model's configuration

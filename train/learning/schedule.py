@@ -2,10 +2,10 @@
 
 import math
 
-from train.config import Optimizer
+from train.config import OptimizerConfig
 
 
-def learning_rate(update: int, optimizer: Optimizer, *, total_updates: int) -> float:
+def learning_rate(update: int, optimizer: OptimizerConfig, *, total_updates: int) -> float:
     """Return the learning rate of an update; updates are numbered from 0.
 
     It rises linearly over the first `warmup_steps` updates. Then it is constant, or follows half a cosine that would

@@ -9,7 +9,7 @@ from train.planning.rates import EngineRates
 
 
 @dataclass(slots=True)
-class Drawing:
+class SimulatedSample:
     """An answer that is being drawn.
 
     versions  the versions that drew it, each with the number of tokens that had been drawn when it began
@@ -32,8 +32,10 @@ class TimedEngine:
         self._busy_until = 0.0  # new weights or prompts are being computed
         self._steps = 0.0  # steps made since the start
         self._context = 0.0  # tokens in the cache
-        self._running: list[tuple[float, tuple[int, int, int], Drawing]] = []  # heap by the step of the last token
-        self._waiting: deque[Drawing] = deque()
+        self._running: list[
+            tuple[float, tuple[int, int, int], SimulatedSample]
+        ] = []  # heap by the step of the last token
+        self._waiting: deque[SimulatedSample] = deque()
         self.drawn_tokens = 0.0
         self.busy_seconds = 0.0
         self.recomputed_tokens = 0.0
@@ -43,7 +45,7 @@ class TimedEngine:
         """The number of answers that it has to draw."""
         return len(self._running) + len(self._waiting)
 
-    def add(self, drawing: Drawing) -> None:
+    def add(self, drawing: SimulatedSample) -> None:
         self._waiting.append(drawing)
         self._admit()
 
@@ -74,7 +76,7 @@ class TimedEngine:
             return inf
         return max(self._now, self._busy_until) + self._seconds(self._running[0][0] - self._steps)
 
-    def advance(self, now: float) -> list[Drawing]:
+    def advance(self, now: float) -> list[SimulatedSample]:
         """Let time pass until `now`, and return the answers that are finished."""
         finished = []
         while self._running and (at := self.next_event()) <= now + 1e-9:

@@ -7,10 +7,10 @@ from train.config import Config
 from train.errors import ConfigError, LearnerError
 from train.learning.memory_estimate import estimate, estimate_run, on_gpu
 from train.learning.model.policy import read_configuration
-from train.planning.lengths import Lengths
+from train.planning.lengths import LogNormalLengths
 from train.planning.rates import Gpu, ModelSize
 from train.planning.simulate import Workload
-from train.planning.split import Cluster
+from train.planning.split import GpuCluster
 
 _USUAL_SHARE = 0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
 _MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
@@ -43,7 +43,7 @@ def workload(config: Config, *, mean_tokens: float | None, sigma: float, rejecte
     """
     limit = max(stage.max_tokens for stage in config.stages)
     try:
-        lengths = Lengths.with_mean(mean_tokens or _USUAL_SHARE * limit, sigma=sigma, limit=limit)
+        lengths = LogNormalLengths.with_mean(mean_tokens or _USUAL_SHARE * limit, sigma=sigma, limit=limit)
     except ValueError as error:
         raise ConfigError(f"--mean-tokens: {error}") from error
     rollout = config.rollout
@@ -58,7 +58,7 @@ def workload(config: Config, *, mean_tokens: float | None, sigma: float, rejecte
     )
 
 
-def cluster(config: Config, gpu: Gpu, gpus: int) -> Cluster:
+def cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
     """Return how the GPUs can be divided: the learner needs so many that its weights, moments and longest row fit.
 
     Raises LearnerError if it does not fit on all of them.
@@ -71,7 +71,7 @@ def cluster(config: Config, gpu: Gpu, gpus: int) -> Cluster:
     numbers = range(config.ranks.context, gpus + 1, config.ranks.context)
     place = bisect_left(numbers, True, key=fits)
     if place < len(numbers):
-        return Cluster(gpu, gpus, config.engine.tensor_parallel, numbers[place], config.ranks.context)
+        return GpuCluster(gpu, gpus, config.engine.tensor_parallel, numbers[place], config.ranks.context)
     raise LearnerError(
         f"the learner does not fit on {gpus} x {gpu.name}. Use more GPUs, lower optimizer.row_tokens, or set "
         "model.activation_checkpointing or optimizer.offload"

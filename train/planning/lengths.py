@@ -6,7 +6,7 @@ from math import exp
 from typing import Protocol
 
 
-class DrawsLengths(Protocol):
+class LengthDistribution(Protocol):
     """Says how long the next answer is, how long answers are on average, and how long the longest may be."""
 
     @property
@@ -19,7 +19,7 @@ class DrawsLengths(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class LogNormalLengths:
     """Log-normal lengths in tokens, cut off at a limit.
 
     median  of the lengths before they are cut off
@@ -32,7 +32,7 @@ class Lengths:
     limit: int
 
     @classmethod
-    def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "Lengths":
+    def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "LogNormalLengths":
         """Return lengths whose mean, after the cut, is this one. Raises ValueError if the limit does not allow it."""
         if not 1 <= mean < limit:
             raise ValueError(f"answers of at most {limit} tokens cannot have {mean:g} on average")

@@ -14,18 +14,18 @@ from math import ceil
 from statistics import fmean
 from typing import Literal
 
-from rewards.reward import Answer as Completion
+from rewards.reward import Completion as Completion
 from rewards.reward import Reward, Task
 from train.asynchronous.controller.controller import Controller
-from train.asynchronous.controller.settings import Settings
+from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.journal import NoJournal
-from train.asynchronous.messages import Answer, Answers, Lease, Span, WorkRequest
-from train.planning.engine import Drawing, TimedEngine
-from train.planning.lengths import DrawsLengths
+from train.asynchronous.messages import Lease, LeaseRequest, SampleResult, SubmitResults, VersionSpan
+from train.planning.engine import SimulatedSample, TimedEngine
+from train.planning.lengths import LengthDistribution
 from train.planning.rates import EngineRates, LearnerRates
-from train.rollouts.batch import Group
-from train.rollouts.questions import Question
-from train.weights.manifest import Manifest
+from train.rollouts.batch_collector import Group
+from train.rollouts.prompt_dataset import TrainingPrompt
+from train.weights.manifest import WeightManifest
 
 _STEPS_BEFORE = 2  # steps that are not measured, and as many more as batches can be under way
 _FOREVER = 1e12  # seconds: simulated workers do not die
@@ -44,7 +44,7 @@ class Workload:
     groups: int
     completions: int
     prompt_tokens: int
-    lengths: DrawsLengths
+    lengths: LengthDistribution
     rejected: float = 0.0
     reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)
     unit: int = 64
@@ -60,7 +60,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class TrainingMode:
     """How sampling and training overlap. The other values count for "async" only.
 
     staleness   the bound (rollout.staleness)
@@ -77,11 +77,11 @@ class Way:
         return f"async, staleness {self.staleness}" + ("" if self.interrupts else ", not interrupted")
 
 
-SYNC, ONE_OFF = Way("sync"), Way("one-off", 1)
+SYNC, ONE_OFF = TrainingMode("sync"), TrainingMode("one-off", 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationResult:
     """What a simulated run measured, over its later steps.
 
     tokens_per_second           completion tokens that were trained on
@@ -99,7 +99,9 @@ class Outcome:
     recomputed: float
 
 
-def simulate(way: Way, workload: Workload, layout: Layout, *, steps: int = 6, seed: int = 0) -> Outcome:
+def simulate(
+    way: TrainingMode, workload: Workload, layout: Layout, *, steps: int = 6, seed: int = 0
+) -> SimulationResult:
     """Run so many steps after the engines have filled, and return what was measured."""
     return _Run(way, workload, layout, steps, seed).outcome()
 
@@ -120,12 +122,12 @@ class _Step:
 class _Prompts:
     """Endless prompts that all look the same; only their numbers differ."""
 
-    def at(self, position: int) -> Question:
-        return Question(str(position), (0,), Task())
+    def at(self, position: int) -> TrainingPrompt:
+        return TrainingPrompt(str(position), (0,), Task())
 
 
 class _Run:
-    def __init__(self, way: Way, workload: Workload, layout: Layout, steps: int, seed: int) -> None:
+    def __init__(self, way: TrainingMode, workload: Workload, layout: Layout, steps: int, seed: int) -> None:
         self._way, self._workload, self._layout = way, workload, layout
         self._n_before = _STEPS_BEFORE + way.staleness
         self._n_steps = self._n_before + steps
@@ -148,7 +150,7 @@ class _Run:
         self._steps: list[_Step] = []
         self._controller = Controller(
             _Prompts(),
-            Settings(
+            ControllerSettings(
                 prompts=workload.groups,
                 completions=workload.completions,
                 steps=self._n_steps + way.staleness + 1,
@@ -156,8 +158,8 @@ class _Run:
                 staleness=way.staleness,
                 online_filter=workload.rejected > 0,
                 max_rounds=1_000,
-                silent_seconds=_FOREVER,
-                least_lease_seconds=_FOREVER,
+                worker_timeout_seconds=_FOREVER,
+                min_lease_seconds=_FOREVER,
             ),
             NoJournal(),
             submit=self._submit,
@@ -166,8 +168,8 @@ class _Run:
             now=lambda: self._now,
         )
 
-    def outcome(self) -> Outcome:
-        self._controller.published(Manifest(0))
+    def outcome(self) -> SimulationResult:
+        self._controller.publish_weights(WeightManifest(0))
         self._feed()
         while len(self._steps) < self._n_steps:
             self._now, self._event, happen = heappop(self._events)
@@ -177,7 +179,7 @@ class _Run:
         seconds = last.published - first.published
         tokens = sum(step.tokens for step in measured)
         drawn = last.drawn - first.drawn
-        return Outcome(
+        return SimulationResult(
             step_seconds=seconds / len(measured),
             tokens_per_second=tokens / seconds,
             idle_learner=1 - (last.learner_seconds - first.learner_seconds) / seconds,
@@ -226,7 +228,7 @@ class _Run:
     def _train_if_possible(self) -> None:
         if not self._learner_is_free or self._n_ready < self._workload.groups:
             return
-        groups = self._controller.try_cut(self._controller.cuts)
+        groups = self._controller.try_take_batch(self._controller.batches_taken)
         if groups is None:
             return
         self._n_ready -= len(groups)
@@ -238,8 +240,8 @@ class _Run:
             seconds += rates.switch_seconds
         self._learner_is_free = False
         self._learner_seconds += seconds
-        self._of_cut = tokens, _ages(groups, self._controller.cuts - 1)
-        self._add(self._now + seconds, partial(self._end_batch, self._controller.cuts))
+        self._of_cut = tokens, _ages(groups, self._controller.batches_taken - 1)
+        self._add(self._now + seconds, partial(self._end_batch, self._controller.batches_taken))
         if self._way.pipeline == "one-off":
             self._feed()
 
@@ -258,7 +260,7 @@ class _Run:
             if self._way.interrupts or not engine.load:
                 engine.take_weights(version)
                 self._await(number)
-        self._controller.published(Manifest(version))
+        self._controller.publish_weights(WeightManifest(version))
         tokens, ages = self._of_cut
         self._steps.append(
             _Step(
@@ -281,7 +283,7 @@ class _Run:
 
         In the pipeline "one-off", the next batch is asked as a whole, once the one before is in training.
         """
-        if self._way.pipeline == "one-off" and self._controller.cuts not in (0, self._version + 1):
+        if self._way.pipeline == "one-off" and self._controller.batches_taken not in (0, self._version + 1):
             return
         group = self._workload.completions
         least = [
@@ -294,7 +296,7 @@ class _Run:
         while least:
             _, number = heappop(least)
             engine = self._engines[number]
-            leases = self._controller.work(WorkRequest(str(number), engine.version, group)).leases
+            leases = self._controller.request_leases(LeaseRequest(str(number), engine.version, group)).leases
             if not leases:
                 self._engines_are_full = False
                 break
@@ -313,7 +315,7 @@ class _Run:
         for place in range(workload.completions):
             tokens = workload.lengths.draw(self._rng)
             key = (lease.group, lease.attempt, place)
-            self._engines[number].add(Drawing(key, workload.prompt_tokens, tokens))
+            self._engines[number].add(SimulatedSample(key, workload.prompt_tokens, tokens))
 
     def _await(self, number: int) -> None:
         at = self._engines[number].next_event()
@@ -324,15 +326,15 @@ class _Run:
         for drawing in self._engines[number].advance(self._now):
             self._send(number, drawing)
 
-    def _send(self, number: int, drawing: Drawing) -> None:
+    def _send(self, number: int, drawing: SimulatedSample) -> None:
         group, attempt, place = drawing.key
         n_tokens = ceil(drawing.tokens / self._workload.unit)
         data = bytes(4 * n_tokens)
         spans = _spans(drawing, n_tokens, self._workload.unit)
         finish: Literal["stop", "length"] = "length" if drawing.tokens >= self._workload.lengths.limit else "stop"
-        answer = Answer(group, place, attempt, data, data, spans, finish)
+        answer = SampleResult(group, place, attempt, data, data, spans, finish)
         self._sent = group, place
-        (receipt,) = self._controller.answers(Answers(str(number), (answer,)))
+        (receipt,) = self._controller.submit_results(SubmitResults(str(number), (answer,)))
         assert receipt == "taken", receipt
 
     def _submit(self, completion: Completion, task: Task) -> "Future[Reward]":
@@ -350,7 +352,7 @@ class _Run:
         return self._n_events
 
 
-def _spans(drawing: Drawing, n_tokens: int, unit: int) -> tuple[Span, ...]:
+def _spans(drawing: SimulatedSample, n_tokens: int, unit: int) -> tuple[VersionSpan, ...]:
     """Return the versions of a drawing as spans of the tokens that stand for it in a message."""
     starts = [(version, min(round(drawn / unit), n_tokens - 1)) for version, drawn in drawing.versions]
     starts[0] = (starts[0][0], 0)

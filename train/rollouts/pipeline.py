@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from train.rollouts.batch import Group
+from train.rollouts.batch_collector import Group
 from train.sampling.protocol import Sampler
 
 
@@ -19,8 +19,8 @@ class TimelineWriter(Protocol):
 class Pipeline(Protocol):
     """Samples what the loop trains on, in its own order and at its own time.
 
-    A step is: `stretches`, training on each, `finish`, `publish`. Before the first step, the weights that the run
-    begins with are published.
+    A step is: `ready_minibatches`, training on each, `wait_for_sampling`, `publish`. Before the first step, the weights
+    that the run begins with are published.
     """
 
     @property
@@ -32,8 +32,8 @@ class Pipeline(Protocol):
         """The position in the data after the prompts that were asked."""
 
     @property
-    def counts(self) -> Mapping[str, int]:
-        """What the groups of this step's batch teach, by the words of `signal` in batch.py; and "rounds"."""
+    def signal_counts(self) -> Mapping[str, int]:
+        """What the groups of this step's batch teach, by the words of `signal` in batch_collector.py; and "rounds"."""
 
     @property
     def waited_seconds(self) -> float:
@@ -46,32 +46,32 @@ class Pipeline(Protocol):
     def publish(self, step: int) -> dict[str, float]:
         """Hand the learner's weights after this step to the samplers, and return the metrics of that."""
 
-    def stretches(self, step: int) -> Iterator[list[list[Group]]]:
+    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         """Yield the groups of this step's batch as lists of minibatches that are ready to be trained on.
 
         There is one minibatch for each update. Raises RolloutError if no batch comes in time.
         """
 
-    def wait_until_drawn(self) -> None:
+    def wait_until_sampled(self) -> None:
         """Wait until the sampler has drawn all that was asked of it, from a thread of its own.
 
         Only pipelines with times in which nothing is sampled have such a moment.
         """
 
-    def finish(self) -> None:
+    def wait_for_sampling(self) -> None:
         """Wait until weights may change."""
 
-    def ahead(self) -> tuple[int, list[Group]] | None:
+    def prefetched_batch(self) -> tuple[int, list[Group]] | None:
         """Return what only a checkpoint can keep: the position after the next step's batch, and its groups.
 
         None: no batch was sampled ahead, or the pipeline keeps it itself. Call `finish` first.
         """
 
-    def lengthen(self, max_tokens: int) -> None:
+    def set_max_tokens(self, max_tokens: int) -> None:
         """Ask for answers of up to so many tokens from now on."""
 
-    def saved(self, oldest_step: int) -> None:
+    def on_checkpoint_saved(self, oldest_step: int) -> None:
         """Note that the run can be resumed, and at the earliest after this step."""
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return this pipeline's own metrics of the step."""

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.dataset_reader import DatasetReader, readable
 from curate.dataset.integrity import check_trusted
-from curate.dataset.locate import dataset_folder
-from curate.dataset.reader import Stored, readable
+from curate.dataset.location import dataset_folder
 from curate.problem import TESTS, tests_of
 from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import Unreadable, locate, read_rows
-from curate.reading.values import short
+from curate.reading.tables import UnreadableRow, locate, read_rows
+from curate.reading.values import shorten
 from curate.trust import UNVERIFIED, Trust
 from train.errors import ConfigError
 
@@ -33,19 +33,19 @@ _ROLES = ("system", "user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class ProblemKinds:
     """What some problems come with: tests, an expected answer, or neither."""
 
     tests: bool = False
     answers: bool = False
     neither: bool = False
 
-    def __or__(self, other: "Kinds") -> "Kinds":
-        return Kinds(self.tests or other.tests, self.answers or other.answers, self.neither or other.neither)
+    def __or__(self, other: "ProblemKinds") -> "ProblemKinds":
+        return ProblemKinds(self.tests or other.tests, self.answers or other.answers, self.neither or other.neither)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TrainingProblem:
     """A problem as a chat, with what is needed to judge an answer to it.
 
     tests     JSON text of a Suite; empty if there are none
@@ -61,9 +61,9 @@ class Problem:
     expected: str = ""
 
     @property
-    def kind(self) -> Kinds:
+    def kind(self) -> ProblemKinds:
         tests, answers = bool(self.tests), not self.tests and bool(self.expected)
-        return Kinds(tests, answers, not tests and not answers)
+        return ProblemKinds(tests, answers, not tests and not answers)
 
 
 def is_file(dataset: str) -> bool:
@@ -73,7 +73,7 @@ def is_file(dataset: str) -> bool:
 
 def problems(
     dataset: str, trust: Trust, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
-) -> Iterator[Problem]:
+) -> Iterator[TrainingProblem]:
     """Yield the problems of a dataset.
 
     prompt      the form in which programs are asked for; of a file's prompts, it adds only the system prompt
@@ -103,11 +103,11 @@ def unverified_text(counts: Mapping[str, int], include: Sequence[str]) -> str:
 
 def _curated(
     dataset: str, trust: Trust, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
-) -> Iterator[Problem]:
+) -> Iterator[TrainingProblem]:
     folder = dataset_folder(dataset)
     check_trusted(folder, trust)
     with readable(folder):
-        for row in Stored(folder).columns(*_COLUMNS):
+        for row in DatasetReader(folder).columns(*_COLUMNS):
             suite = tests_of(row)
             objection = trust.exclusion_reason(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
@@ -117,7 +117,7 @@ def _curated(
                 continue
             if not row["verified"]:
                 unverified[row["source"]] += 1
-            yield Problem(
+            yield TrainingProblem(
                 row["id"],
                 row["source"],
                 prompt.chat(row["statement"], row["starter_code"], suite),
@@ -127,9 +127,9 @@ def _curated(
             )
 
 
-def _of_file(path: Path, prompt: PromptFormat) -> Iterator[Problem]:
+def _of_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
     for number, row in enumerate(read_rows(locate(str(path)), [], ["prompt", "answer", "id", "source"]), 1):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             raise ConfigError(f"{row.place}: {row.detail}. Correct that line.")
         if row["prompt"] is None:
             raise ConfigError(
@@ -140,14 +140,14 @@ def _of_file(path: Path, prompt: PromptFormat) -> Iterator[Problem]:
         if chat is None:
             raise ConfigError(
                 f"{path}: the prompt of row {number} must be a text, or a list of messages with role and content, "
-                f"not {short(repr(row['prompt']))}"
+                f"not {shorten(repr(row['prompt']))}"
             )
         if prompt.system and chat[0]["role"] != "system":
             chat = [{"role": "system", "content": prompt.system}, *chat]
         expected = row["answer"]
         if not isinstance(expected, str | int | float | None):
-            raise ConfigError(f"{path}: the answer of row {number} must be a text, not {short(repr(expected))}")
-        yield Problem(
+            raise ConfigError(f"{path}: the answer of row {number} must be a text, not {shorten(repr(expected))}")
+        yield TrainingProblem(
             str(row["id"] or f"{path.stem}/{number}"),
             str(row["source"] or path.stem),
             chat,

@@ -8,29 +8,34 @@ from dataclasses import replace
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
 from rewards.format import FormatReward
-from rewards.length_budget import LengthBudget
-from rewards.mathematics.reward import MathAnswer
-from rewards.overlong import Overlong
-from rewards.reward import Answer, Reward, Score, Task
-from rewards.weighted import Weighted
-from sandbox import Limits, Sandbox, maxima
+from rewards.length_budget import LengthBudgetReward
+from rewards.mathematics.reward import MathReward
+from rewards.overlong import OverlongPenalty
+from rewards.reward import Completion, Reward, RewardCallable, Task
+from rewards.weighted import WeightedReward
+from sandbox import Limits, Sandbox, limit_bounds
 from sandbox.packages import fingerprint
 from train import config
 from train.config.checks import function_name
 from train.errors import ConfigError
-from train.rollouts.own_function import OwnFunction
-from train.rollouts.problems import Kinds
+from train.rollouts.custom_reward import CustomReward
+from train.rollouts.problems import ProblemKinds
 
-_Part = tuple[float, Score, str]  # weight, reward, name
+_Part = tuple[float, RewardCallable, str]  # weight, reward, name
 
-_LEAST_AT_ONCE = 64  # completions that are scored at the same time
+_MIN_CONCURRENT = 64  # completions that are scored at the same time
 _AT_ONCE_PER_WORKER = 3
 _UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is the bound
 
 
 @contextmanager
 def scoring(
-    settings: config.Reward, programs: config.Sandbox, most: config.Most, *, seed: int, kinds: Kinds
+    settings: config.RewardConfig,
+    programs: config.SandboxConfig,
+    most: config.ProgramLimitsConfig,
+    *,
+    seed: int,
+    kinds: ProblemKinds,
 ) -> Iterator[AsyncRewards]:
     """Yield the configured rewards. For each task, only those are computed that apply to it.
 
@@ -42,9 +47,9 @@ def scoring(
 
     Raises ConfigError if there are none for a kind of problem, and SandboxError if no sandbox can be opened.
     """
-    check_judged(settings, kinds)
+    check_scorable(settings, kinds)
     with ExitStack() as stack:
-        at_once = _LEAST_AT_ONCE
+        at_once = _MIN_CONCURRENT
         code: list[_Part] = []
         if kinds.tests and settings.code and not settings.random:
             sandbox = stack.enter_context(open_sandbox(programs, most))
@@ -55,24 +60,27 @@ def scoring(
             math.append((settings.math, stack.enter_context(_math_reward()), "math"))
         function, always = list(_function(settings)), list(_always(settings, seed))
         of_kind = [
-            Weighted([*own, *function, *always]) if own or function or always else None for own in (code, math, [])
+            WeightedReward([*own, *function, *always]) if own or function or always else None
+            for own in (code, math, [])
         ]
-        yield stack.enter_context(AsyncRewards(_ByKind(*of_kind), at_once=at_once))
+        yield stack.enter_context(AsyncRewards(_ByKind(*of_kind), max_concurrent=at_once))
 
 
 class _ByKind:
     """Scores each task by the rewards for its kind."""
 
-    def __init__(self, tests: Score | None, answer: Score | None, neither: Score | None) -> None:
+    def __init__(
+        self, tests: RewardCallable | None, answer: RewardCallable | None, neither: RewardCallable | None
+    ) -> None:
         self._tests, self._answer, self._neither = tests, answer, neither
 
-    def __call__(self, answer: Answer, task: Task) -> Reward:
+    def __call__(self, answer: Completion, task: Task) -> Reward:
         score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
         assert score is not None  # check_judged has refused such problems
         return score(answer, task)
 
 
-def check_judged(settings: config.Reward, kinds: Kinds) -> None:
+def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
     """Raise ConfigError for a kind of problem whose answers nothing would judge."""
     judged = bool(settings.function and settings.function_weight) or settings.random
     always = settings.format or settings.length_budget or settings.overlong
@@ -90,42 +98,42 @@ def check_judged(settings: config.Reward, kinds: Kinds) -> None:
         )
 
 
-def _function(settings: config.Reward) -> Iterator[_Part]:
+def _function(settings: config.RewardConfig) -> Iterator[_Part]:
     if settings.function and settings.function_weight and not settings.random:
-        yield settings.function_weight, OwnFunction(settings.function), function_name(settings.function)
+        yield settings.function_weight, CustomReward(settings.function), function_name(settings.function)
 
 
-def _always(settings: config.Reward, seed: int) -> Iterator[_Part]:
+def _always(settings: config.RewardConfig, seed: int) -> Iterator[_Part]:
     """Yield the rewards that apply to every task."""
     if settings.random:
         yield 1.0, _RandomReward(seed), "random"
     if settings.format:
         yield settings.format, FormatReward(), "format"
     if settings.length_budget:
-        yield settings.length_budget, LengthBudget(), "length_budget"
+        yield settings.length_budget, LengthBudgetReward(), "length_budget"
     if settings.overlong:
-        yield settings.overlong, Overlong(settings.overlong_buffer_tokens), "overlong"
+        yield settings.overlong, OverlongPenalty(settings.overlong_buffer_tokens), "overlong"
 
 
-def _math_reward() -> MathAnswer:
+def _math_reward() -> MathReward:
     try:
-        return MathAnswer()
+        return MathReward()
     except ModuleNotFoundError as error:
         raise ConfigError(f"reward.math: {error}") from error
 
 
-def _code_reward(sandbox: Sandbox, settings: config.Reward) -> CodeReward:
+def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
     return CodeReward(
         sandbox,
         select=settings.select,
         tests=settings.tests,
-        least_wall_seconds=settings.least_wall_seconds,
-        most_wall_seconds=settings.most_wall_seconds,
+        min_test_seconds=settings.least_wall_seconds,
+        max_test_seconds=settings.most_wall_seconds,
         languages=settings.languages,
     )
 
 
-def open_sandbox(settings: config.Sandbox, most: config.Most) -> Sandbox:
+def open_sandbox(settings: config.SandboxConfig, most: config.ProgramLimitsConfig) -> Sandbox:
     """Open the sandbox of a run.
 
     Raises SandboxError, and ConfigError for bounds that make no sense or if the packages are not those of the run.
@@ -141,10 +149,10 @@ def open_sandbox(settings: config.Sandbox, most: config.Most) -> Sandbox:
     return box
 
 
-def _bounds(most: config.Most) -> Limits:
+def _bounds(most: config.ProgramLimitsConfig) -> Limits:
     bounds = {name: bound for name, bound in config.as_table(most).items() if bound}
     try:
-        return replace(maxima.of_machine(_UNBOUNDED_MB), **bounds)
+        return replace(limit_bounds.machine_limits(_UNBOUNDED_MB), **bounds)
     except ValueError as error:
         raise ConfigError(f"most: {error}") from error
 
@@ -155,5 +163,5 @@ class _RandomReward:
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
-    def __call__(self, answer: Answer, task: Task) -> Reward:
+    def __call__(self, answer: Completion, task: Task) -> Reward:
         return Reward(float(self._random.random() < 0.5), "random")

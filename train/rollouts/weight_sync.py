@@ -10,11 +10,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from math import exp, isfinite, isnan, nan
 
-from sandbox.concurrency.deadline import call_with_timeout
+from sandbox.concurrency.timeouts import call_with_timeout
 from train.errors import ParityError, SamplerError
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
-from train.sampling.protocol import Completion, Sampling, SeededChat, TrainedSampler
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt, TrainedSampler
 from train.weights.manifest import Probe
 
 log = logging.getLogger(__name__)
@@ -27,14 +27,14 @@ Metrics = dict[str, float]
 
 def publish(
     learner: Learner, sampler: TrainedSampler, version: int, prompts: Sequence[tuple[int, ...]], *,
-    temperature: float, most_error: float, seconds: float = 1800.0, sampled: bool = False,
+    temperature: float, max_error: float, seconds: float = 1800.0, sampled: bool = False,
 ) -> Metrics:  # fmt: skip
     """Hand the learner's weights to the sampler, prove that they have arrived, and return the metrics of the proof.
 
     version      the number of these weights
     prompts      token ids, whose log-probabilities are compared
     temperature  the temperature at which it samples
-    most_error   upper bound of the mean of exp |log-probability by the learner - by the sampler| over the tokens;
+    max_error   upper bound of the mean of exp |log-probability by the learner - by the sampler| over the tokens;
                  NeMo-RL calls this token_mult_prob_error and bounds it by 1.05
     seconds      time limit for the sampler to load the weights and answer
     sampled      whether the sampler answers the prompts, too, and the answers are compared
@@ -44,15 +44,15 @@ def publish(
     probe = make_probe(learner, prompts)
 
     def hand_over() -> Metrics:
-        weights = learner.weights()
+        weights = learner.wait_for_weights()
         late = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
-        return call_with_timeout(lambda: sampler.hand_over(weights, version, probe, most_error), seconds, late)
+        return call_with_timeout(lambda: sampler.update_weights(weights, version, probe, max_error), seconds, late)
 
     metrics = hand_over()
     if sampled:
         late = SamplerError(f"the engine did not sample {_ANSWER_TOKENS} tokens within {seconds:g} s")
         answers = call_with_timeout(lambda: _answers(sampler, prompts, temperature), seconds, late)
-        _compare(learner, answers, version, most_error)
+        _compare(learner, answers, version, max_error)
         hand_over()  # its cache is empty again, so that what it draws does not depend on this comparison
     return metrics
 
@@ -67,7 +67,7 @@ def make_probe(learner: Learner, sequences: Sequence[tuple[int, ...]]) -> Probe:
     return Probe(tokens, tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
 
-def check_batch(metrics: Mapping[str, float], *, step: int, alarm: float, stop: float) -> None:
+def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, stop: float) -> None:
     """Look at the mismatch of sampler and learner over a batch that was drawn with the learner's own weights.
 
     metrics  those of the batch's first update
@@ -91,13 +91,15 @@ def check_batch(metrics: Mapping[str, float], *, step: int, alarm: float, stop: 
         log.warning("%s. engine.mismatch_alarm is %g; training goes on", words, alarm)
 
 
-def _answers(sampler: TrainedSampler, prompts: Sequence[tuple[int, ...]], temperature: float) -> list[Completion]:
-    sampling = Sampling(temperature=temperature, top_p=1.0, max_tokens=_ANSWER_TOKENS, logprobs=True)
-    seeded: list[SeededChat] = [(ids, number) for number, ids in enumerate(prompts)]
-    return [answer for _, answer in sampler.sample(seeded, sampling) if isinstance(answer, Completion)]
+def _answers(
+    sampler: TrainedSampler, prompts: Sequence[tuple[int, ...]], temperature: float
+) -> list[SampledCompletion]:
+    sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_ANSWER_TOKENS, logprobs=True)
+    seeded: list[SeededPrompt] = [(ids, number) for number, ids in enumerate(prompts)]
+    return [answer for _, answer in sampler.sample(seeded, sampling) if isinstance(answer, SampledCompletion)]
 
 
-def _compare(learner: Learner, answers: Sequence[Completion], version: int, most_error: float) -> None:
+def _compare(learner: Learner, answers: Sequence[SampledCompletion], version: int, max_error: float) -> None:
     if not answers:
         raise SamplerError("the sampler refuses the prompts with which it is compared. Lower data.max_prompt_tokens")
     if {version} != {token_version for answer in answers for token_version in answer.versions}:
@@ -109,11 +111,11 @@ def _compare(learner: Learner, answers: Sequence[Completion], version: int, most
         for mine, its in zip(logp_T.tolist(), answer.logprobs, strict=True)
     ]
     error = sum(exp(min(difference, 50.0)) for difference in differences) / len(differences)
-    if not all(map(isfinite, differences)) or error > most_error:
+    if not all(map(isfinite, differences)) or error > max_error:
         raise ParityError(
             f"weights {version} arrived, but what the sampler draws with them is not what it says: the mean of exp "
             f"|difference of log-probabilities| to the learner's is {error:.4f}, and engine.parity allows "
-            f"{most_error:g}. Options of the engine change the distribution, or the log-probabilities are those before "
+            f"{max_error:g}. Options of the engine change the distribution, or the log-probabilities are those before "
             "temperature. Compare engine.options, rollout.temperature and model.dtype."
         )
 

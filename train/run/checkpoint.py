@@ -15,8 +15,8 @@ from pathlib import Path
 from train.errors import CheckpointError
 from train.fsync import fsync_path
 from train.recovery_hints import recovery_hint
-from train.rollouts.batch import Group
-from train.run.ahead import read_groups, write_groups
+from train.rollouts.batch_collector import Group
+from train.run.prefetched_batch import read_groups, write_groups
 
 FOLDER = "checkpoints"
 _LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.parquet", "progress.json"
@@ -24,7 +24,7 @@ _LEARNER_BEFORE = "learner.pt"  # what earlier versions wrote: the whole state i
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """How far a run has come after a step."""
 
     step: int = 0
@@ -33,12 +33,12 @@ class Progress:
     seconds: float = 0.0  # since the run's start
     stage: int = 0
     recent_clipped: tuple[float, ...] = ()
-    ahead: tuple[Group, ...] | None = None  # the next step's batch, if it was sampled already
-    questions: str = ""  # digest of the questions, since a position is only meaningful for the same questions
+    prefetched_groups: tuple[Group, ...] | None = None  # the next step's batch, if it was sampled already
+    dataset_digest: str = ""  # digest of the questions, since a position is only meaningful for the same questions
     evaluated_seconds: float = 0.0  # when the latest evaluation began, since the run's start
 
 
-def save(run: Path, progress: Progress, save_learner: Callable[[Path], Future[None]], *, keep: int) -> Future[Path]:
+def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future[None]], *, keep: int) -> Future[Path]:
     """Begin to write a checkpoint; once it is complete, all but the newest `keep` are deleted.
 
     save_learner: begins to write the learner's state into a new folder, as Learner.save_state does
@@ -75,9 +75,10 @@ def save(run: Path, progress: Progress, save_learner: Callable[[Path], Future[No
         for leftover in folder.parent.glob(".step-*.writing"):  # a run that was killed left it behind
             shutil.rmtree(leftover)
         aside.mkdir(parents=True)
-        if progress.ahead is not None:
-            write_groups(aside / _AHEAD, progress.ahead)
-        numbers = asdict(replace(progress, ahead=None))
+        if progress.prefetched_groups is not None:
+            write_groups(aside / _AHEAD, progress.prefetched_groups)
+        numbers = asdict(replace(progress, prefetched_groups=None))
+        numbers |= {"questions": numbers.pop("dataset_digest"), "ahead": numbers.pop("prefetched_groups")}
         (aside / _PROGRESS).write_text(json.dumps(numbers), encoding="utf-8")
         for path in aside.iterdir():
             fsync_path(path)
@@ -98,7 +99,7 @@ def oldest(run: Path) -> int:
     return int(steps(run)[0].name.removeprefix("step-"))
 
 
-def load(folder: Path, load_learner: Callable[[Path], None]) -> Progress:
+def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
     """Return the progress in a checkpoint, after the learner has continued from its state.
 
     load_learner: reads the learner's state from a folder, as Learner.load_state does
@@ -113,7 +114,11 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> Progress:
     try:
         progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
         ahead = read_groups(folder / _AHEAD) if (folder / _AHEAD).exists() else None
-        read = Progress(**{**progress, "recent_clipped": tuple(progress["recent_clipped"]), "ahead": ahead})
+        progress["dataset_digest"] = progress.pop("questions")
+        del progress["ahead"]
+        read = RunProgress(
+            **{**progress, "recent_clipped": tuple(progress["recent_clipped"]), "prefetched_groups": ahead}
+        )
     except Exception as error:  # many types of exceptions, depending on what is damaged
         raise _damaged(folder, error) from error
     try:

@@ -1,9 +1,9 @@
 """Describe the rewards and the objective of a run in words, for its model card."""
 
-from train.config import Objective, Reward
+from train.config import ObjectiveConfig, RewardConfig
 
 
-def describe_rewards(reward: Reward) -> list[str]:
+def describe_rewards(reward: RewardConfig) -> list[str]:
     """Return a sentence for each reward."""
     if reward.random:
         return ["Reward: random, as a control experiment. Nothing can be learned from it."]
@@ -22,7 +22,7 @@ def describe_rewards(reward: Reward) -> list[str]:
     return sentences
 
 
-def describe_objective(objective: Objective) -> list[str]:
+def describe_objective(objective: ObjectiveConfig) -> list[str]:
     """Return a sentence for each term; the formulas are in train/learning/objectives.py."""
     epsilon = f" + {objective.std_epsilon:g}" if objective.std_epsilon else ""
     by_std = (

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from curate.reading.values import short
+from curate.reading.values import shorten
 from train.config import Config, as_table, from_table
 from train.errors import ConfigError
 
@@ -98,9 +98,9 @@ def _has_begun(folder: Path) -> bool:
     if not (folder / "journal").is_dir():
         return False
     from train.asynchronous import journal
-    from train.asynchronous.groups.events import Asked
+    from train.asynchronous.groups.events import Dispatched
 
-    return any(isinstance(event, Asked) for event in journal.read(folder / journal.FOLDER))
+    return any(isinstance(event, Dispatched) for event in journal.read(folder / journal.FOLDER))
 
 
 def _check_unchanged(folder: Path, config: Config) -> None:
@@ -110,8 +110,8 @@ def _check_unchanged(folder: Path, config: Config) -> None:
         may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY
         if old.get(key) != new.get(key) and not may_change:
             raise ConfigError(
-                f"{folder} was begun with another {key}: {short(repr(old.get(key)))}, not {short(repr(new.get(key)))}. "
-                "Change it back to continue, or choose another --out."
+                f"{folder} was begun with another {key}: {shorten(repr(old.get(key)))}, not "
+                f"{shorten(repr(new.get(key)))}. Change it back to continue, or choose another --out."
             )
 
 

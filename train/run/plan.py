@@ -5,19 +5,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 
+from curate.dataset.dataset_reader import DatasetReader, readable
 from curate.dataset.integrity import check_trusted
-from curate.dataset.locate import dataset_folder
-from curate.dataset.reader import Stored, readable
+from curate.dataset.location import dataset_folder
 from curate.prompt import PromptFormat
 from curate.trust import Trust, left_out_lines
-from train.config import Config, Data
-from train.config.checks import doubts
+from train.config import Config, DataConfig
+from train.config.checks import config_warnings
 from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu, row_tokens
-from train.rollouts.problems import Kinds, is_file, problems, unverified_text
-from train.rollouts.scoring import check_judged
+from train.rollouts.problems import ProblemKinds, is_file, problems, unverified_text
+from train.rollouts.scoring import check_scorable
 from train.run import memory_plan
 from train.run.memory_plan import Machines
-from train.run_evaluation.suites import read_suites
+from train.run_evaluation.run_suites import read_suites
 
 _RANKS = (1, 2, 4, 8)
 
@@ -53,7 +53,7 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         )
     yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"
     yield from _evaluation(config)
-    yield from (f"note       {doubt}" for doubt in doubts(config))
+    yield from (f"note       {doubt}" for doubt in config_warnings(config))
     if machines is None:
         yield from _memory(config)
     else:
@@ -61,7 +61,7 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         yield from (f"           {line}" for line in memory_plan.lines(config, machines))
 
 
-def _share(data: Data, weight: float) -> str:
+def _share(data: DataConfig, weight: float) -> str:
     total = sum(of_one for _, of_one in data.parts())
     return f", {weight / total:.0%} of the prompts" if data.mixture else ""
 
@@ -69,17 +69,17 @@ def _share(data: Data, weight: float) -> str:
 def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield how many problems of a dataset will be trained on, and why the others are left out."""
     if is_file(dataset):
-        kinds, n_prompts = Kinds(), 0
+        kinds, n_prompts = ProblemKinds(), 0
         for problem in problems(dataset, Trust(), PromptFormat(), Counter(), Counter()):
             kinds, n_prompts = kinds | problem.kind, n_prompts + 1
-        check_judged(config.reward, kinds)
+        check_scorable(config.reward, kinds)
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
         return
-    check_judged(config.reward, Kinds(tests=True))
+    check_scorable(config.reward, ProblemKinds(tests=True))
     folder, trust = dataset_folder(dataset), Trust.with_included(config.data.include)
     with readable(folder):
-        stored = Stored(folder)
-        left_out = stored.left_out(trust)
+        stored = DatasetReader(folder)
+        left_out = stored.excluded(trust)
         rows = stored.columns("id", "source", "verified")
         unverified = Counter(row["source"] for row in rows if not row["verified"] and row["id"] not in left_out)
     check_trusted(folder, trust)

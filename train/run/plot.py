@@ -18,8 +18,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from train.errors import NoRunError
-from train.run.metrics import METRICS, steps
-from train.run.picture import COLOURS, STYLE, Run, save
+from train.run.metrics_log import METRICS, steps
+from train.run.plot_style import COLOURS, STYLE, PlottedRun, save
 
 Row = dict[str, Any]  # the metrics of a step; None: unknown
 
@@ -60,7 +60,7 @@ _PANELS = (
 )
 
 
-def curves(runs: Sequence[Run], out: Path) -> None:
+def curves(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw the curves of these runs into a file. Raises NoRunError."""
     rows: dict[str, list[list[Row]]] = {}  # for each label, the rows of each of its runs
     for run in runs:

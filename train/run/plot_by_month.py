@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 
 from train.errors import NoRunError
 from train.evaluation.results.labels import labels
-from train.evaluation.results.read import Result
+from train.evaluation.results.reader import Result
 from train.evaluation.statistics.contamination import contamination_curve
 from train.evaluation.statistics.strata import FACTS, UNKNOWN, strata
 from train.evaluation.statistics.summary import Summary
-from train.run.picture import COLOURS, STYLE, save
+from train.run.plot_style import COLOURS, STYLE, save
 
 _APART = 0.12  # months between the points of two models
 

@@ -15,14 +15,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from train.errors import NoRunError
-from train.evaluation.results.read import Result
-from train.evaluation.statistics.ranking import Contender, against
+from train.evaluation.results.reader import Result
+from train.evaluation.statistics.ranking import ComparedModel, compare_with_reference
 from train.evaluation.statistics.summary import summarize
-from train.run.evaluations import evaluations, step_label
-from train.run.picture import COLOURS, STYLE, Run, save
+from train.run.evaluation_results import evaluations, step_label
+from train.run.plot_style import COLOURS, STYLE, PlottedRun, save
 
 
-def by_step(runs: Sequence[Run], out: Path) -> None:
+def by_step(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw the evaluations of these runs into a file.
 
     Raises NoRunError if one of them has none, and CurateError if steps of a run were judged by different tests.
@@ -80,8 +80,8 @@ def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -
         place.plot([step], [contender.comparison.difference], "o", ms=4, color=colour, mfc=face, zorder=3)
 
 
-def differences(results: Mapping[int, Result]) -> dict[int, Contender]:
+def differences(results: Mapping[int, Result]) -> dict[int, ComparedModel]:
     """Return the comparison of each later step with the first. Raises CurateError for different tests."""
     outcomes = {step_label(step): result.outcomes for step, result in results.items()}
-    contenders = against(step_label(min(results)), outcomes)
+    contenders = compare_with_reference(step_label(min(results)), outcomes)
     return {step: contenders[step_label(step)] for step in results if step_label(step) in contenders}

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from train.errors import NoRunError
-from train.run.metrics import lines
-from train.run.picture import STYLE, Run, save
+from train.run.metrics_log import lines
+from train.run.plot_style import STYLE, PlottedRun, save
 from train.run.timeline import TIMELINE
 
 Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and the seconds at which it began and ended
@@ -24,10 +24,10 @@ _LANES = (
     ("evaluate", "evaluation", "#777777"),
     ("checkpoint", "checkpoint", "#777777"),
 )
-_MOST_STEPS = 16  # steps in a picture; the last ones of a longer run are shown
+_MAX_STEPS = 16  # steps in a picture; the last ones of a longer run are shown
 
 
-def timeline(runs: Sequence[Run], out: Path) -> None:
+def timeline(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw when each part of each run was busy, with one scale for all runs; white is idle. Raises NoRunError."""
     bars_of_runs = [(run, _last_steps(_bars(run.folder))) for run in runs]
     longest = max(_span(bars)[1] - _span(bars)[0] for _, bars in bars_of_runs)
@@ -54,7 +54,7 @@ def _bars(folder: Path) -> list[Bar]:
 
 
 def _last_steps(bars: list[Bar]) -> list[Bar]:
-    first = sorted({bar["step"] for bar in bars})[-_MOST_STEPS:][0]
+    first = sorted({bar["step"] for bar in bars})[-_MAX_STEPS:][0]
     return [bar for bar in bars if bar["step"] >= first]
 
 

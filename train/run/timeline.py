@@ -29,7 +29,7 @@ class Timeline:
         """Return the seconds since the run's start."""
         return time.monotonic() - self._start
 
-    def note(self, step: int, part: str, began: float, ended: float, *, batch: int | None = None) -> None:
+    def record(self, step: int, part: str, began: float, ended: float, *, batch: int | None = None) -> None:
         """Append a stretch of work.
 
         began, ended  seconds since the run's start
@@ -48,4 +48,4 @@ class Timeline:
         try:
             yield
         finally:
-            self.note(step, part, began, self.now())
+            self.record(step, part, began, self.now())

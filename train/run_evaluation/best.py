@@ -18,7 +18,7 @@ _NEW, _OLD = ".best.new", ".best.old"
 _SAME = ("suite", "exercises_sha256", "temperature", "top_p")  # what must not differ between notes that are compared
 
 
-def note_of(suite: str, step: int, result: Path) -> dict[str, Any]:
+def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
     """Return the note about the weights after a step, from the result of their evaluation."""
     content = json.loads(result.read_text(encoding="utf-8"))
     numbers, sampling = content["numbers"], content["sampling"]
@@ -36,7 +36,7 @@ def note_of(suite: str, step: int, result: Path) -> dict[str, Any]:
     }
 
 
-def read_note(run: Path) -> dict[str, Any] | None:
+def read_best_record(run: Path) -> dict[str, Any] | None:
     """Return the note about the best weights so far, or None if there are none, or the note is damaged."""
     try:
         note = json.loads((run / BEST / NOTE).read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ def is_better(note: dict[str, Any], before: dict[str, Any] | None) -> bool:
     return bool(note["pass@1"] > before["pass@1"])
 
 
-def keep(run: Path, model: Path, note: dict[str, Any]) -> None:
+def replace_best(run: Path, model: Path, note: dict[str, Any]) -> None:
     """Make a model the best one. Its folder is moved. Raises OSError if it cannot be."""
     (model / NOTE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
     best, new, old = run / BEST, run / _NEW, run / _OLD

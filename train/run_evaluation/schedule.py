@@ -1,16 +1,16 @@
 """When a run is evaluated: before the first step, after the last, and by steps, by time, or both in between."""
 
-from train.config import Evaluation
+from train.config import EvaluationConfig
 
 
-class Schedule:
+class EvaluationSchedule:
     """Says when an evaluation is due.
 
     last_step  the last step of the run
     seconds    when the latest evaluation began, in seconds since the run's start
     """
 
-    def __init__(self, settings: Evaluation, last_step: int, *, seconds: float) -> None:
+    def __init__(self, settings: EvaluationConfig, last_step: int, *, seconds: float) -> None:
         self.seconds = seconds
         self._settings = settings
         self._last_step = last_step
@@ -24,6 +24,6 @@ class Schedule:
             or (by_seconds > 0 and seconds - self.seconds >= by_seconds)
         )
 
-    def begun(self, seconds: float) -> None:
+    def record_start(self, seconds: float) -> None:
         """Note that an evaluation has begun."""
         self.seconds = seconds

@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Any
 
 from train.errors import SamplerError
-from train.sampling.protocol import Asked, is_prefilled
+from train.sampling.protocol import Prompt, is_prefilled
 
 log = logging.getLogger(__name__)
 
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 
 
-def prompt_ids(tokenizer: Any, prompt: Asked, arguments: Mapping[str, Any]) -> list[int]:
+def prompt_ids(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
     """Return the ids of a prompt's tokens, up to the place where the answer begins.
 
     tokenizer  a tokenizer of transformers; it needs a chat template for chats only

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from train.config import Model
+from train.config import ModelConfig
 
 # Approximate, on GPUs: CUDA and its graphs, and the largest step of an engine, in which it fills a prompt's cache.
 ENGINE_OVERHEAD_BYTES = 4 * 2**30
@@ -13,17 +13,19 @@ ENGINE_OVERHEAD_BYTES = 4 * 2**30
 class EngineMemory:
     """Bytes on each GPU of an engine.
 
-    weights     the model's, divided among the engine's GPUs
-    of_a_token  cache of keys and values of one token
-    longest     tokens of the longest prompt and answer together, which the cache must be able to hold
+    wait_for_weights  the model's, divided among the engine's GPUs
+    of_a_token        cache of keys and values of one token
+    longest           tokens of the longest prompt and answer together, which the cache must be able to hold
     """
 
-    weights: int
+    wait_for_weights: int
     of_a_token: int
     longest: int
 
 
-def engine_memory(model: Model, parameters: int, settings: Any, *, tensor_parallel: int, longest: int) -> EngineMemory:
+def engine_memory(
+    model: ModelConfig, parameters: int, settings: Any, *, tensor_parallel: int, longest: int
+) -> EngineMemory:
     """Estimate the memory of an engine.
 
     parameters  the number of the model's parameters
@@ -36,7 +38,7 @@ def engine_memory(model: Model, parameters: int, settings: Any, *, tensor_parall
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     heads_on_a_gpu = max(1, -(-heads // tensor_parallel))
     return EngineMemory(
-        weights=-(-parameters * n_bytes // tensor_parallel),
+        wait_for_weights=-(-parameters * n_bytes // tensor_parallel),
         of_a_token=2 * text.num_hidden_layers * heads_on_a_gpu * width * n_bytes,
         longest=min(longest, getattr(text, "max_position_embeddings", longest)),
     )

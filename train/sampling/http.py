@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sandbox.concurrency.completed import completed
-from sandbox.concurrency.sockets import Sockets
+from sandbox.concurrency.sockets import SocketRegistry
+from sandbox.concurrency.thread_map import map_futures
 from sandbox.extras import install_command
 from train.errors import SamplerError
-from train.sampling.answer_text import until_stop
+from train.sampling.answer_text import truncate_at_stop
 from train.sampling.chat_template import NO_ARGUMENTS
-from train.sampling.protocol import Asked, Completion, Sampling, SeededChat, is_prefilled
+from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt, is_prefilled
 
 try:
     import urllib3
@@ -35,7 +35,7 @@ _MAX_PAUSE_SECONDS = 20  # between repeats, unless the server says otherwise
 # Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
-_MOST_STOPS = 4  # that servers take, after OpenAI's interface; vLLM takes any number
+_MAX_STOPS = 4  # that servers take, after OpenAI's interface; vLLM takes any number
 
 
 class HttpSampler:
@@ -71,10 +71,10 @@ class HttpSampler:
         self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         self._retry_seconds = retry_seconds
         self._closed = threading.Event()
-        self._sockets = Sockets()
+        self._sockets = SocketRegistry()
         self._concurrency = concurrency
         self._pool = urllib3.connection_from_url(self._url, maxsize=concurrency)
-        self._pool.ConnectionCls = self._sockets.following(self._pool.ConnectionCls)
+        self._pool.ConnectionCls = self._sockets.tracked_class(self._pool.ConnectionCls)
         about = self._describe_model()
         self._is_vllm = about.get("owned_by") == "vllm"
         self._extra: dict[str, Any] = dict(_VLLM_OPTIONS) if self._is_vllm else {}
@@ -83,14 +83,14 @@ class HttpSampler:
         self._context = context if isinstance(context, int) else None  # in tokens; None if the server does not state it
 
     def sample(
-        self, prompts: Iterable[SeededChat], sampling: Sampling
-    ) -> Iterator[tuple[int, Completion | ValueError]]:
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
 
-        def ask(prompt: SeededChat) -> Completion:
+        def ask(prompt: SeededPrompt) -> SampledCompletion:
             return self._ask(*prompt, sampling)
 
-        for index, future in completed(ask, prompts, threads=self._concurrency):
+        for index, future in map_futures(ask, prompts, threads=self._concurrency):
             error = future.exception()
             if error is None:
                 yield index, future.result()
@@ -102,7 +102,7 @@ class HttpSampler:
     def close(self) -> None:
         """Close the connections. Requests in progress raise SamplerError."""
         self._closed.set()
-        self._sockets.hang_up()
+        self._sockets.shutdown_all()
         self._pool.close()
 
     def _describe_model(self) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class HttpSampler:
             raise SamplerError(f"the server at {self._url} has no model {self._model}. It has {names or 'none'}.")
         return known[self._model]
 
-    def _ask(self, prompt: Asked, seed: int, sampling: Sampling) -> Completion:
+    def _ask(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
         """Return the completion. Raises ValueError if the server refuses the prompt, SamplerError if it fails."""
         path, asked = self._asked(prompt, sampling.max_tokens)
         request = {
@@ -169,12 +169,12 @@ class HttpSampler:
             self._closed.wait(min(left, pause * random.uniform(1, 1.3)))
         raise SamplerError("the sampler was closed while it had work")
 
-    def _stop(self, sampling: Sampling) -> dict[str, Any]:
+    def _stop(self, sampling: SamplingParams) -> dict[str, Any]:
         """Return what a request says about stops. Those that it leaves out still end the text of the answer."""
-        stops = sampling.stop if self._is_vllm else sampling.stop[:_MOST_STOPS]
+        stops = sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]
         return {"stop": list(stops)} if stops else {}
 
-    def _asked(self, prompt: Asked, max_tokens: int) -> tuple[str, dict[str, Any]]:
+    def _asked(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
         """Return the path for a prompt of this form, and what a request there says about prompt and length."""
         if isinstance(prompt, list):
             asked: dict[str, Any] = {"messages": prompt}
@@ -210,17 +210,17 @@ class HttpSampler:
         )
 
 
-def _completion(answer: urllib3.BaseHTTPResponse, stops: tuple[str, ...], url: str) -> Completion:
+def _completion(answer: urllib3.BaseHTTPResponse, stops: tuple[str, ...], url: str) -> SampledCompletion:
     content = _content(answer)
     usage = content.get("usage") or {}
     try:
         choice = content["choices"][0]
         message = choice["message"] if "message" in choice else {"content": choice["text"]}
         whole = _text(message.get("content"))
-        text = until_stop(whole, stops)
+        text = truncate_at_stop(whole, stops)
         ids = tuple(choice.get("token_ids") or ())
         prompt_ids = tuple(content.get("prompt_token_ids") or choice.get("prompt_token_ids") or ())
-        return Completion(
+        return SampledCompletion(
             text=text,
             finish_reason="length" if choice["finish_reason"] == "length" and text == whole else "stop",
             n_tokens=len(ids) or int(usage.get("completion_tokens") or 0),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoConfig
 
-from sandbox.concurrency.deadline import call_with_timeout
-from train.config import Config, Model
+from sandbox.concurrency.timeouts import call_with_timeout
+from train.config import Config, ModelConfig
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, SamplerError
-from train.sampling.engine_terms import EngineTerms
+from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import TrainedSampler
 from train.weights import nccl
 
@@ -24,14 +24,14 @@ def open_engine(config: Config) -> TrainedSampler:
     """Start the engine. Raises SamplerError if it cannot be started, and ConfigError if its settings are impossible."""
     engine = config.engine
     if engine.kind == "vllm" and engine.gpus:
-        from train.sampling.processes import SamplerProcesses
+        from train.sampling.engine_processes import EngineProcesses
 
         path = str(Path(config.model.path).expanduser())
-        return SamplerProcesses(path, engine, _sampler_options(config, _context_tokens(config, path)))
-    return open_engine_here(config)
+        return EngineProcesses(path, engine, _sampler_options(config, _context_tokens(config, path)))
+    return open_engine_in_process(config)
 
 
-def open_engine_here(config: Config) -> "TransformersSampler | VllmSampler":
+def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler":
     """Start the engine in this process. Raises SamplerError and ConfigError as `open_engine` does."""
     engine = config.engine
     if engine.kind == "vllm" and os.environ.get("WORLD_SIZE", "1") != "1":
@@ -45,19 +45,19 @@ def open_engine_here(config: Config) -> "TransformersSampler | VllmSampler":
         from train.sampling.transformers import TransformersSampler
 
         return TransformersSampler(
-            path, most_tokens=context_tokens, template_arguments=config.prompt.template_arguments
+            path, context_tokens=context_tokens, template_arguments=config.prompt.template_arguments
         )
     return _vllm_here(config, path, _sampler_options(config, context_tokens))
 
 
-def terms_of(config: Config, run: str) -> EngineTerms:
+def engine_spec(config: Config, run: str) -> EngineSpec:
     """Return what workers need in order to start engines for this run. Raises ConfigError as `open_engine` does."""
     path = str(Path(config.model.path).expanduser())
     context_tokens = _context_tokens(config, path)
     if Path(path).exists():
         path = str(Path(path).resolve())
     options = _vllm_options(config, context_tokens) if config.engine.kind == "vllm" else {}
-    return EngineTerms(run, path, config.engine.kind, context_tokens, options)
+    return EngineSpec(run, path, config.engine.kind, context_tokens, options)
 
 
 def _sampler_options(config: Config, context_tokens: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _vllm_options(config: Config, context_tokens: int) -> dict[str, Any]:
     }
 
 
-def _head(model: Model, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _head(model: ModelConfig, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of vLLM that decide the precision of the head."""
     return {"hf_overrides": {**overrides, "head_dtype": "float32"}} if model.head_dtype == "float32" else {}
 

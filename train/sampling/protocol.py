@@ -1,7 +1,7 @@
 """What a sampler is: prompts in, completions out, each as soon as it is finished.
 
-A model runs in this process (vllm.py; transformers.py for tests), in processes of its own (processes.py) or behind
-an address (http.py). The samplers of training runs load new weights.
+A model runs in this process (vllm.py; transformers.py for tests), in processes of its own (engine_processes.py) or
+behind an address (http.py). The samplers of training runs load new weights.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 # What a model is given: messages, a text, or the ids of tokens. It answers the messages of a user, and it continues
 # everything else: a text, tokens, and messages of which the last is the beginning of its own answer (a prefill).
-Asked = Chat | str | tuple[int, ...]
-SeededChat = tuple[Asked, int]  # with the seed of this one sample
+Prompt = Chat | str | tuple[int, ...]
+SeededPrompt = tuple[Prompt, int]  # with the seed of this one sample
 
 
-def is_prefilled(prompt: Asked) -> bool:
+def is_prefilled(prompt: Prompt) -> bool:
     """Return whether the prompt is a chat that ends with the beginning of the answer."""
     return isinstance(prompt, list) and bool(prompt) and prompt[-1]["role"] == "assistant"
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class SamplingParams:
     """How tokens are drawn. There is no top_k and no penalty; such defaults of servers and models are switched off."""
 
     temperature: float = 0.6  # this and top_p are those of DeepCoder's evaluation
@@ -56,7 +56,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class SampledCompletion:
     """One answer. finish_reason is "stop", or "length" if max_tokens or the end of the model's context cut it off.
     The ids are those that the model read and wrote, never text tokenized again. They are empty if a server hides
     them. Those of a text that ends an answer (Sampling.stop) are among them, but the text is not."""
@@ -75,8 +75,8 @@ class Completion:
 
 class Sampler(Protocol):
     def sample(
-        self, prompts: Iterable[SeededChat], sampling: Sampling
-    ) -> Iterator[tuple[int, Completion | ValueError]]:
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index of the prompt, completion) as completions finish.
 
         `prompts` may be endless: it is read only as far as the model keeps up. For a prompt that the model cannot take,
@@ -94,12 +94,12 @@ class Engine(Protocol):
     One thread calls add, step and drop; `load` may be called by another thread at any time.
     """
 
-    at_once: int  # further answers would only wait in the engine
+    max_concurrency: int  # further answers would only wait in the engine
 
-    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Sampling) -> None:
+    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin an answer. Raises ValueError if the model cannot take the prompt."""
 
-    def step(self) -> list[tuple[str, Completion]]:
+    def step(self) -> list[tuple[str, SampledCompletion]]:
         """Draw the next tokens, and return the answers that are finished, by their keys. Raises SamplerError."""
 
     def drop(self, keys: Iterable[str]) -> None:
@@ -137,8 +137,8 @@ class Engine(Protocol):
 class TrainedSampler(Sampler, Protocol):
     """A sampler whose weights change while a run trains them. None of these methods is called while it samples."""
 
-    def hand_over(
-        self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", most_error: float
+    def update_weights(
+        self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", max_error: float
     ) -> dict[str, float]:
         """Load whole tensors under the names that the model's files have, and prove that they have arrived.
 

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import uuid4
 
-from train.sampling.answer_text import as_continued
-from train.sampling.protocol import Asked, Completion, Engine, Sampling, SeededChat
+from train.sampling.answer_text import with_prefill_text
+from train.sampling.protocol import Engine, Prompt, SampledCompletion, SamplingParams, SeededPrompt
 
 
 def sample(
     engine: Engine,
-    prompts: Iterable[tuple[int, SeededChat]],
-    sampling: Sampling,
-    ids_of: Callable[[Asked], Sequence[int]],
+    prompts: Iterable[tuple[int, SeededPrompt]],
+    sampling: SamplingParams,
+    ids_of: Callable[[Prompt], Sequence[int]],
     decode: Callable[[Sequence[int]], str],
-) -> Iterator[tuple[int, Completion | ValueError]]:
+) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
     """Yield (number, completion) as completions finish; a ValueError stands for a prompt that the model cannot take.
 
     prompts  numbered; they are read only as far as the engine keeps up
@@ -24,10 +24,10 @@ def sample(
     """
     waiting = iter(prompts)
     call = uuid4().hex[:8]  # an answer of another call never has the same key
-    running: dict[str, tuple[int, Asked]] = {}
+    running: dict[str, tuple[int, Prompt]] = {}
     try:
         while True:
-            while len(running) < engine.at_once and (item := next(waiting, None)) is not None:
+            while len(running) < engine.max_concurrency and (item := next(waiting, None)) is not None:
                 number, (prompt, seed) = item
                 key = f"{call}-{number}"
                 try:
@@ -40,6 +40,6 @@ def sample(
                 return
             for key, completion in engine.step():
                 number, prompt = running.pop(key)
-                yield number, as_continued(prompt, completion, sampling.stop, decode)
+                yield number, with_prefill_text(prompt, completion, sampling.stop, decode)
     finally:
         engine.drop(running)

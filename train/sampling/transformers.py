@@ -15,16 +15,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
 from train.sampling import stepwise
-from train.sampling.answer_text import until_stop
+from train.sampling.answer_text import truncate_at_stop
 from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
-from train.sampling.protocol import Completion, Sampling, SeededChat
-from train.sampling.verifiable.drawing import Record, draw
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
+from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, sample_tokens
 from train.weights.checksums import checksum
 from train.weights.manifest import Probe, SentTensor
 from train.weights.proof import load_and_prove
 
 _PROMPTS_AT_ONCE = 64
-_MOST_ANSWERS = 1024
+_MAX_ANSWERS = 1024
 
 
 @dataclass(slots=True)
@@ -35,9 +35,9 @@ class _Answer:
     prompt_ids: tuple[int, ...]
     seed: int
     generator: torch.Generator
-    sampling: Sampling
+    sampling: SamplingParams
     drawn: list[tuple[int, float, int]] = field(default_factory=list)
-    record: Record = field(default_factory=Record)
+    record: CommitmentRecorder = field(default_factory=CommitmentRecorder)
     is_over: bool = False
 
 
@@ -54,12 +54,12 @@ class _Batch:
 class TransformersSampler:
     """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
 
-    most_tokens         maximum number of tokens of prompt and answer together; None: as many as the model takes
+    context_tokens     maximum number of tokens of prompt and answer together; None: as many as the model takes
     template_arguments  further arguments of the model's chat template
     """
 
     def __init__(
-        self, model: str, *, most_tokens: int | None = None, template_arguments: Mapping[str, Any] = NO_ARGUMENTS
+        self, model: str, *, context_tokens: int | None = None, template_arguments: Mapping[str, Any] = NO_ARGUMENTS
     ) -> None:
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
@@ -73,17 +73,17 @@ class TransformersSampler:
         loaded.get_output_embeddings().register_forward_pre_hook(self._see)
         known = self._model.generation_config.eos_token_id
         self._ends = {self._tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
-        self._context = most_tokens or self._model.config.max_position_embeddings
+        self._context = context_tokens or self._model.config.max_position_embeddings
         self._version = 0
         self._closed = False
-        self.at_once = _MOST_ANSWERS
+        self.max_concurrency = _MAX_ANSWERS
         self._waiting: list[_Answer] = []  # they begin with the next step
         self._batches: list[_Batch] = []
         self._turn = threading.Lock()  # load() and close() may come from other threads
 
     def sample(
-        self, prompts: Iterable[SeededChat], sampling: Sampling
-    ) -> Iterator[tuple[int, Completion | ValueError]]:
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         waiting = enumerate(prompts)
         # The next answers begin when all of these are finished: what is drawn together decides their last bits.
@@ -96,14 +96,14 @@ class TransformersSampler:
                 self._decode,
             )
 
-    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Sampling) -> None:
+    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin an answer; see `Engine` in train/sampling/protocol.py."""
         if len(prompt_ids) >= self._context:
             raise ValueError(f"the prompt has {len(prompt_ids)} tokens, the model takes {self._context}")
         with self._turn:
             self._waiting.append(_Answer(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
 
-    def step(self) -> list[tuple[str, Completion]]:
+    def step(self) -> list[tuple[str, SampledCompletion]]:
         """Draw one token of every answer, and return finished answers; see `Engine` in train/sampling/protocol.py."""
         with self._turn:
             if self._closed:
@@ -165,11 +165,11 @@ class TransformersSampler:
                 if tensor.name in held
             }
 
-    def hand_over(
-        self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, most_error: float
+    def update_weights(
+        self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
         """Load weights and prove that they have arrived; see `TrainedSampler` in train/sampling/protocol.py."""
-        return load_and_prove(self, weights, version, probe, most_error)
+        return load_and_prove(self, weights, version, probe, max_error)
 
     def sleep(self) -> None:
         """Do nothing: there is no memory to lend."""
@@ -223,7 +223,7 @@ class TransformersSampler:
         sampling = answers[0].sampling
         if sampling.verifiable:
             seeds, positions = [answer.seed for answer in answers], [len(answer.drawn) for answer in answers]
-            tokens_B, logp_B, _ = draw(logits_BV, sampling.temperature, seeds, positions)
+            tokens_B, logp_B, _ = sample_tokens(logits_BV, sampling.temperature, seeds, positions)
             for answer, hidden_H, logp in zip(answers, self._hidden_BH, logp_B, strict=True):
                 if not answer.is_over:
                     answer.record.note(len(answer.drawn), hidden_H, logp)
@@ -239,11 +239,11 @@ class TransformersSampler:
         del head
         self._hidden_BH = inputs[0][:, -1]
 
-    def _completion(self, answer: _Answer) -> Completion:
+    def _completion(self, answer: _Answer) -> SampledCompletion:
         ids = tuple(token for token, _, _ in answer.drawn)
         whole = self._decode(ids)
-        text = until_stop(whole, answer.sampling.stop)
-        return Completion(
+        text = truncate_at_stop(whole, answer.sampling.stop)
+        return SampledCompletion(
             text=text,
             finish_reason="stop" if ids[-1] in self._ends or text != whole else "length",
             n_tokens=len(ids),
@@ -252,7 +252,7 @@ class TransformersSampler:
             logprobs=tuple(logprob for _, logprob, _ in answer.drawn),
             versions=tuple(version for _, _, version in answer.drawn),
             n_prompt_tokens=len(answer.prompt_ids),
-            commitments=answer.record.finished(len(ids))[0] if answer.sampling.verifiable else b"",
+            commitments=answer.record.finish(len(ids))[0] if answer.sampling.verifiable else b"",
         )
 
     def _is_stopped(self, answer: _Answer) -> bool:
@@ -267,7 +267,7 @@ class TransformersSampler:
         return text
 
 
-def _log_probabilities(logits_BV: Tensor, sampling: Sampling) -> Tensor:
+def _log_probabilities(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
     """Return (B, V) log-probabilities after temperature and top_p. At temperature 0 they are those of the model."""
     logp_BV = (logits_BV / (sampling.temperature or 1.0)).log_softmax(1)
     if sampling.top_p < 1:

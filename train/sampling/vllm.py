@@ -20,11 +20,11 @@ from train.errors import SamplerError
 from train.sampling import stepwise
 from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
 from train.sampling.model_name import check_folder
-from train.sampling.protocol import Completion, Sampling, SeededChat
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.vllm_worker import with_head
 from train.weights import nccl
-from train.weights.held import combined
 from train.weights.manifest import Probe, SentTensor
+from train.weights.partial_checksums import combine_checksums
 from train.weights.proof import load_and_prove
 from train.weights.source import TensorFiles
 
@@ -41,7 +41,7 @@ _CPU_ENVIRONMENT = {
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
 _NO_LABEL = "default"  # vLLM's name for the weights that it started with
-_NOISE = "train.sampling.vllm_noise:CountedNoise"
+_NOISE = "train.sampling.vllm_noise:CounterBasedNoise"
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
@@ -83,7 +83,7 @@ class VllmSampler:
         warn_of_unknown(self._tokenizer, template_arguments, model)
         self._template_arguments = template_arguments
         # More requests would only wait in the engine.
-        self.at_once: int = self._engine.vllm_config.scheduler_config.max_num_seqs
+        self.max_concurrency: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
         self._closed = False
         self._finished: list[Any] = []  # outputs that the next step returns
@@ -92,8 +92,8 @@ class VllmSampler:
         self._context = contextvars.copy_context()
 
     def sample(
-        self, prompts: Iterable[SeededChat], sampling: Sampling
-    ) -> Iterator[tuple[int, Completion | ValueError]]:
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         return stepwise.sample(
             self,
@@ -103,7 +103,7 @@ class VllmSampler:
             self._decode,
         )
 
-    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Sampling) -> None:
+    def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin an answer; see `Engine` in train/sampling/protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
@@ -129,7 +129,7 @@ class VllmSampler:
                 if sampling.verifiable:
                     self._verifiable.add(key)
 
-    def step(self) -> list[tuple[str, Completion]]:
+    def step(self) -> list[tuple[str, SampledCompletion]]:
         """Draw the next tokens, and return finished answers; see `Engine` in train/sampling/protocol.py."""
         with self._turn:
             if not self._finished:
@@ -214,13 +214,13 @@ class VllmSampler:
                 parts = self._llm.collective_rpc("held_parts", args=(outlines,))
             except Exception as error:  # any exception, from any of vLLM's processes
                 raise SamplerError(f"vLLM does not say which weights it holds: {_last_line(error)}") from error
-        return combined(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
+        return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
 
-    def hand_over(
-        self, weights: Iterable[tuple[str, "Tensor"]], version: int, probe: Probe | None, most_error: float
+    def update_weights(
+        self, weights: Iterable[tuple[str, "Tensor"]], version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
         """Load weights and prove that they have arrived; see `TrainedSampler` in train/sampling/protocol.py."""
-        return load_and_prove(self, weights, version, probe, most_error)
+        return load_and_prove(self, weights, version, probe, max_error)
 
     def sleep(self) -> None:
         """Lend the memory of weights and cache to the learner, if they are on one GPU."""
@@ -332,10 +332,10 @@ class VllmSampler:
             for request in reversed(ours):
                 waiting.prepend_request(request)
 
-    def _completion(self, output: Any) -> Completion:
+    def _completion(self, output: Any) -> SampledCompletion:
         (answer,) = output.outputs
         ids = tuple(answer.token_ids)
-        return Completion(
+        return SampledCompletion(
             # Without stops, vLLM has not decoded anything.
             text=answer.text if isinstance(answer.stop_reason, str) else self._decode(ids),
             finish_reason=answer.finish_reason,

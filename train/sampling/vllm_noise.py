@@ -14,7 +14,7 @@ from torch import Tensor
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
-from train.sampling.verifiable.drawing import Record, draw
+from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, sample_tokens
 
 REQUEST = "verifiable"  # the key in SamplingParams.extra_args
 _ROWS = 32  # at once: noise takes some times the memory of logits
@@ -30,13 +30,13 @@ class _Request:
     drawn: list[int]
 
 
-class CountedNoise(LogitsProcessor):
+class CounterBasedNoise(LogitsProcessor):
     """Made by vLLM, once in each of its processes."""
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         del vllm_config, device, is_pin_memory
         self._requests: dict[int, _Request] = {}  # by their row in the batch
-        self._records: dict[str, Record] = {}  # also of requests that are interrupted
+        self._records: dict[str, CommitmentRecorder] = {}  # also of requests that are interrupted
         self._hidden_BH: Tensor | None = None
 
     def watch(self, model: torch.nn.Module) -> None:
@@ -66,7 +66,7 @@ class CountedNoise(LogitsProcessor):
 
     def take(self, key: str, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
         """Return the commitments and the log-probabilities of a finished answer, and forget it."""
-        return self._records.pop(key).finished(n_tokens)
+        return self._records.pop(key).finish(n_tokens)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Forget answers that were dropped."""
@@ -76,12 +76,14 @@ class CountedNoise(LogitsProcessor):
     def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:
         requests = [self._requests[row] for row in rows]
         positions = [len(request.drawn) for request in requests]
-        _, logp_B, noisy_BV = draw(logits[rows], temperature, [request.seed for request in requests], positions)
+        _, logp_B, noisy_BV = sample_tokens(
+            logits[rows], temperature, [request.seed for request in requests], positions
+        )
         logits[rows] = noisy_BV
         if self._hidden_BH is None:
             raise RuntimeError("vLLM's output layer was not seen in this step")
         for row, request, position, logp in zip(rows, requests, positions, logp_B, strict=True):
-            self._records.setdefault(request.key, Record()).note(position, self._hidden_BH[row], logp)
+            self._records.setdefault(request.key, CommitmentRecorder()).note(position, self._hidden_BH[row], logp)
 
     def _see(self, head: Any, inputs: tuple[Any, ...]) -> None:
         del head

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from train.weights.checksums import Region, partial_sum
-from train.weights.held import HeldPart
+from train.weights.checksums import Region, partial_checksum
+from train.weights.partial_checksums import PartialChecksum
 from train.weights.source import Weights
 
 Outline = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
@@ -53,17 +53,17 @@ def placements(model: Any, outlines: Iterable[Outline], complete: Callable[[Weig
     return copies.placements
 
 
-def held_parts(found: Sequence[Placement], outlines: Iterable[Outline]) -> list[HeldPart]:
+def partial_checksums(found: Sequence[Placement], outlines: Iterable[Outline]) -> list[PartialChecksum]:
     """Return the partial checksums of what modules hold now. Parts in an unknown layout are left out."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in outlines}
-    parts: list[HeldPart] = []
+    parts: list[PartialChecksum] = []
     for _, places in groupby(sorted(found, key=_parameter), _parameter):
         held: Tensor | None = None  # what is read back from a packed layout is a copy, so only one is kept at a time
         for place in places:
             held = _held(place) if held is None else held
             if held is not None:
                 dtype, shape = kinds[place.name]
-                total = partial_sum(place.target.of(held).to(dtype), place.source, shape)
+                total = partial_checksum(place.target.of(held).to(dtype), place.source, shape)
                 parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
     return parts
 

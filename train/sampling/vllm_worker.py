@@ -6,7 +6,7 @@ from typing import Any
 
 from train.sampling import vllm_weights
 from train.sampling.vllm_weights import Outline, Placement
-from train.weights.held import HeldPart
+from train.weights.partial_checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
@@ -17,32 +17,32 @@ class WorkerMethods:
 
     reload_weights: Any  # the worker's own
     model_runner: Any  # the worker's own
-    _noise: Any = None  # CountedNoise of vllm_noise.py
+    _noise: Any = None  # CounterBasedNoise of vllm_noise.py
     _placed: tuple[Sequence[Outline], list[Placement]] | None = None
 
     def load_files(self, paths: Sequence[str]) -> None:
         """Load the tensors of safetensors files."""
         self.reload_weights(weights_iterator=with_head(TensorFiles(tuple(map(Path, paths)))))
 
-    def held_parts(self, outlines: Sequence[Outline]) -> list[HeldPart]:
+    def partial_checksums(self, outlines: Sequence[Outline]) -> list[PartialChecksum]:
         """Return what this process holds of tensors with these outlines."""
         if self._placed is None or self._placed[0] != outlines:
             self._placed = outlines, vllm_weights.placements(self.model_runner.get_model(), outlines, with_head)
-        return vllm_weights.held_parts(self._placed[1], outlines)
+        return vllm_weights.partial_checksums(self._placed[1], outlines)
 
-    def watch_output_layer(self) -> None:
+    def hook_output_layer(self) -> None:
         """Let verifiable requests be noted; called once, before any of them."""
-        from train.sampling.vllm_noise import CountedNoise
+        from train.sampling.vllm_noise import CounterBasedNoise
 
         processors = self.model_runner.input_batch.logitsprocs.all
-        self._noise = next(processor for processor in processors if isinstance(processor, CountedNoise))
+        self._noise = next(processor for processor in processors if isinstance(processor, CounterBasedNoise))
         self._noise.watch(self.model_runner.get_model())
 
-    def take_notes(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
+    def take_commitments(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
         """Return commitments and log-probabilities of finished answers, given their keys and numbers of tokens."""
         return [self._noise.take(key, n_tokens) for key, n_tokens in finished]
 
-    def forget_notes(self, keys: Sequence[str]) -> None:
+    def discard_commitments(self, keys: Sequence[str]) -> None:
         """Forget what was noted of answers that were dropped."""
         self._noise.forget(keys)
 

@@ -7,19 +7,19 @@
 To the trainer, a coordinator is one more worker (train/asynchronous): it asks for groups and hands over answers, after
 a verifier has found that they are the model's own words. Relays, coordinators and clients need no torch.
 
-signed.py      keys, and bytes that are signed with them
-verdict.py     what became of a lease
-settings.py    what all nodes of a swarm agree on
-calls.py       what is said to a coordinator
-broadcast/     versions of the weights: signed, in shards, over relays
-coordinator/   the process between a trainer and the nodes
-protocol/      signed requests and replies, invites, a client
-ledger/        what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
-nodes.py       the life of a node
-folder.py      the folder of a coordinator
-operator.py    the operator's calls of a coordinator
-files/         the answers to a lease, as nodes upload them and verifiers read them
-node/          a worker whose coordinator has its answers checked
-verification/  are these answers the model's own words?
-verifier/      takes files from a coordinator, and says what they are worth
+signatures.py      keys, and bytes that are signed with them
+verdict.py         what became of a lease
+settings.py        what all nodes of a swarm agree on
+messages.py        what is said to a coordinator
+broadcast/         versions of the weights: signed, in shards, over relays
+coordinator/       the process between a trainer and the nodes
+protocol/          signed requests and replies, invites, a client
+ledger/            what happened between the coordinator and its nodes, in a chain that nobody can change unnoticed
+node_lifecycle.py  the life of a node
+folder.py          the folder of a coordinator
+operator.py        the operator's calls of a coordinator
+files/             the answers to a lease, as nodes upload them and verifiers read them
+node/              a worker whose coordinator has its answers checked
+verification/      are these answers the model's own words?
+verifier/          takes files from a coordinator, and says what they are worth
 """

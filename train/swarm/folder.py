@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from train.errors import ConfigError
 
 
-class Address(Struct, frozen=True):
+class SwarmAddress(Struct, frozen=True):
     """How a swarm is reached: from outside, for invites, and from this machine."""
 
     run: str
     coordinator: str
-    here: str
+    local_url: str = field(name="here")
     relays: tuple[str, ...] = ()
 
 
@@ -65,20 +65,20 @@ class SwarmFolder:
     def page_url(self) -> str:
         """Return the URL of the status page, with what it asks for. Raises ConfigError."""
         try:
-            return f"{self.address().here}/page?token={self.page_token.read_text(encoding='ascii').strip()}"
+            return f"{self.address().local_url}/page?token={self.page_token.read_text(encoding='ascii').strip()}"
         except OSError as error:
             raise ConfigError(f"{self.path} has no token of a page: {error}") from error
 
-    def address(self) -> Address:
+    def address(self) -> SwarmAddress:
         """Return how the swarm is reached. Raises ConfigError if no coordinator has been started here."""
         try:
-            return msgspec.json.decode((self.path / "address").read_bytes(), type=Address)
+            return msgspec.json.decode((self.path / "address").read_bytes(), type=SwarmAddress)
         except (OSError, msgspec.MsgspecError) as error:
             raise ConfigError(
                 f"{self.path} is not the folder of a coordinator ({error}). Start one: curate coordinator FOLDER"
             ) from error
 
-    def write_address(self, address: Address) -> None:
+    def write_address(self, address: SwarmAddress) -> None:
         """Note how the swarm is reached."""
         whole = self.path / "address.new"
         whole.write_bytes(msgspec.json.format(msgspec.json.encode(address), indent=1) + b"\n")

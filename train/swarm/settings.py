@@ -2,18 +2,18 @@
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from msgspec import Struct
+from msgspec import Struct, field
 
-from train.sampling.engine_terms import EngineTerms
-from train.swarm.signed import Forged, seal, unsealed
+from train.sampling.engine_spec import EngineSpec
+from train.swarm.signatures import BadSignature, sign, verify
 
 _DOMAIN = "curate-settings-1"
 
 
-class Bars(Struct, frozen=True):
+class Thresholds(Struct, frozen=True):
     """How far an answer may be from what the verifier computes; `curate swarm calibrate` measures them.
 
-    Values beyond `far` times a bar are a hard rejection; between the two it is a soft one.
+    Values beyond `hard_factor` times a bar are a hard rejection; between the two it is a soft one.
 
     mismatches        exponents that differ in one chunk of 32 tokens, at most; beyond it is always a soft rejection
     mismatches_mean   their mean over the chunks of a file, at most
@@ -39,26 +39,26 @@ class Bars(Struct, frozen=True):
     logprob_error: float = 0.05
     end_probability: float = 1e-4
     unlikely_share: float = 0.5
-    far: float = 3.0
+    hard_factor: float = field(name="far", default=3.0)
 
 
 class SwarmSettings(Struct, frozen=True):
     """What a node and a verifier need to know of a run.
 
-    run               its name, in paths and signatures
-    terms             how engines have to be started
-    vocabulary        token ids are below this number
-    bars              by the name of the pair "engine/verifier", such as "vllm/transformers"; "" for all others
-    replays           whether tokens are checked by replaying the seeds
-    lease_seconds     a lease runs out after this time, whatever its node says
-    versions_kept     versions that verifiers hold; older answers are late
-    stake             units that an invite puts up
+    run            its name, in paths and signatures
+    engine         how engines have to be started
+    vocabulary     token ids are below this number
+    thresholds     by the name of the pair "engine/verifier", such as "vllm/transformers"; "" for all others
+    replays        whether tokens are checked by replaying the seeds
+    lease_seconds  a lease runs out after this time, whatever its node says
+    versions_kept  versions that verifiers hold; older answers are late
+    stake          units that an invite puts up
     """
 
     run: str
-    terms: EngineTerms
+    engine: EngineSpec = field(name="terms")
     vocabulary: int
-    bars: dict[str, Bars] = {}
+    thresholds: dict[str, Thresholds] = field(name="bars", default={})
     replays: bool = True
     lease_seconds: float = 1800.0
     versions_kept: int = 3
@@ -67,12 +67,12 @@ class SwarmSettings(Struct, frozen=True):
 
 def sealed_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
     """Return the settings as a coordinator sends them, signed with the key of the run."""
-    return seal(_DOMAIN, msgspec.msgpack.encode(settings), key)
+    return sign(_DOMAIN, msgspec.msgpack.encode(settings), key)
 
 
 def read_settings(sealed: bytes, run: str, public: bytes) -> SwarmSettings:
     """Return settings that were sent. Raises Forged unless the run has signed them, and MsgspecError."""
-    settings = msgspec.msgpack.decode(unsealed(_DOMAIN, sealed, public), type=SwarmSettings)
+    settings = msgspec.msgpack.decode(verify(_DOMAIN, sealed, public), type=SwarmSettings)
     if settings.run != run:
-        raise Forged(f"these are the settings of {settings.run}, not of {run}")
+        raise BadSignature(f"these are the settings of {settings.run}, not of {run}")
     return settings

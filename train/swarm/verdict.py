@@ -37,11 +37,11 @@ Reason = Literal[
 ]
 
 
-class Verdict(Struct, frozen=True):
+class LeaseVerdict(Struct, frozen=True):
     """What became of a lease."""
 
     outcome: Outcome
     reason: Reason = ""
 
 
-ACCEPTED = Verdict("accepted")
+ACCEPTED = LeaseVerdict("accepted")

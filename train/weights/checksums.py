@@ -43,16 +43,16 @@ class Region:
 def checksum(tensor: Tensor) -> str:
     """Return the checksum of a whole tensor, 16 hexadecimal digits."""
     tensor = tensor.detach().contiguous()
-    return in_words(partial_sum(tensor, Region(tuple(tensor.shape), tensor.stride(), 0), tensor.shape))
+    return to_hex(partial_checksum(tensor, Region(tuple(tensor.shape), tensor.stride(), 0), tensor.shape))
 
 
-def in_words(total: int) -> str:
+def to_hex(total: int) -> str:
     """Return the checksum to which partial sums add up."""
     return f"{total % (1 << 64):016x}"
 
 
 @torch.no_grad()
-def partial_sum(values: Tensor, place: Region, shape: Sequence[int]) -> int:
+def partial_checksum(values: Tensor, place: Region, shape: Sequence[int]) -> int:
     """Return what some elements add to the checksum of their tensor.
 
     values  the elements

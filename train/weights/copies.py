@@ -7,12 +7,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def copies(weights: Iterable[tuple[str, "Tensor"]], most_bytes: int) -> "Iterator[dict[str, Tensor]]":
+def copies(weights: Iterable[tuple[str, "Tensor"]], max_bytes: int) -> "Iterator[dict[str, Tensor]]":
     """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
     group: dict[str, Tensor] = {}
     size = 0
     for name, tensor in weights:
-        if group and size + tensor.nbytes > most_bytes:
+        if group and size + tensor.nbytes > max_bytes:
             yield group
             group, size = {}, 0
         # Tensors of a model may share their memory, which the format does not allow.

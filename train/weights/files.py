@@ -5,13 +5,13 @@ from pathlib import Path
 
 from train.errors import TransferError
 from train.weights.copies import copies
-from train.weights.manifest import Manifest, SentTensor, WeightFile
-from train.weights.source import TensorFiles, Weights, noted
+from train.weights.manifest import SentTensor, WeightFile, WeightManifest
+from train.weights.source import TensorFiles, Weights, with_checksums
 
 FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
 
 
-def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes: int = FILE_BYTES) -> Manifest:
+def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes: int = FILE_BYTES) -> WeightManifest:
     """Write the tensors to files as they come, and return a manifest of the files and tensors, with version 0.
 
     write  called with the number and the content of each file; returns the name of the file
@@ -21,14 +21,14 @@ def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes
 
     sent: list[SentTensor] = []
     files = []
-    for number, tensors in enumerate(copies(noted(weights, sent), file_bytes)):
+    for number, tensors in enumerate(copies(with_checksums(weights, sent), file_bytes)):
         content = save(tensors)
         digest = blake3(content, max_threads=blake3.AUTO).hexdigest()
         files.append(WeightFile(write(number, content), len(content), digest))
-    return Manifest(0, files=tuple(files), tensors=tuple(sent))
+    return WeightManifest(0, files=tuple(files), tensors=tuple(sent))
 
 
-def in_folder(manifest: Manifest, folder: Path) -> TensorFiles:
+def locate_files(manifest: WeightManifest, folder: Path) -> TensorFiles:
     """Return the files of a manifest. Raises TransferError if one is missing or has another size."""
     paths = tuple(folder / file.name for file in manifest.files)
     for path, file in zip(paths, manifest.files, strict=True):

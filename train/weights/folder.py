@@ -7,22 +7,22 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from train.errors import TransferError
-from train.weights.files import FILE_BYTES, in_folder, write_files
-from train.weights.manifest import Manifest, Probe
+from train.weights.files import FILE_BYTES, locate_files, write_files
+from train.weights.manifest import Probe, WeightManifest
 from train.weights.source import TensorFiles, Weights
 
 _KEPT = 2  # versions; a reader of the one before the newest may be in the midst of it
 
 
-class Folder:
+class FolderTransport:
     """Publisher of files in a folder, and their source for processes that see the folder under the same path."""
 
     def __init__(self, folder: Path, file_bytes: int = FILE_BYTES) -> None:
         self._folder, self._file_bytes = folder.resolve(), file_bytes
 
-    def publish(self, weights: Weights, version: int, probe: Probe | None, most_error: float) -> Manifest:
+    def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
         """Write the tensors to a folder of their own, which gets its name when it is whole; see source.py."""
-        final = self._folder / name_of(version)
+        final = self._folder / version_folder_name(version)
         part = final.with_suffix(".part")
 
         def write(number: int, content: bytes) -> str:
@@ -42,11 +42,11 @@ class Folder:
                 raise TransferError(f"cannot write weights {version} to {part}: {error}. Make room there.") from error
             raise
         keep_newest(self._folder, _KEPT, version)
-        return replace(manifest, version=version, folder=str(final), probe=probe, most_error=most_error)
+        return replace(manifest, version=version, folder=str(final), probe=probe, max_error=max_error)
 
-    def fetch(self, manifest: Manifest) -> TensorFiles:
+    def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Return the files, which need not be copied; see source.py."""
-        return in_folder(manifest, Path(manifest.folder))
+        return locate_files(manifest, Path(manifest.folder))
 
     def close(self) -> None:
         """Remove all versions."""
@@ -54,7 +54,7 @@ class Folder:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def name_of(version: int) -> str:
+def version_folder_name(version: int) -> str:
     """Return the name of the folder of a version."""
     return f"weights-{version:06d}"
 

@@ -20,8 +20,8 @@ from blake3 import blake3
 from urllib3.exceptions import HTTPError
 
 from train.errors import TransferError
-from train.weights.files import in_folder
-from train.weights.manifest import Manifest, WeightFile
+from train.weights.files import locate_files
+from train.weights.manifest import WeightFile, WeightManifest
 from train.weights.source import TensorFiles
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ CONNECTIONS = 4
 _CHUNK_BYTES = 2**20
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
 _FRUITLESS = 6  # successive attempts that bring no byte
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 8.0
+_FIRST_PAUSE_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 8.0
 _COMES_BACK = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
 _NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest comes from outside, and must not name files elsewhere
 _FREE_SHARE = 1.05  # a disk that is filled to the brim causes trouble for others
@@ -54,7 +54,7 @@ class HttpSource:
         self._pool = urllib3.PoolManager(maxsize=connections, block=False)
         self._in_use: int | None = None  # descriptor of a lock on the version that was fetched last
 
-    def fetch(self, manifest: Manifest) -> TensorFiles:
+    def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Download what is not there already. The files can be read until the next call; see source.py."""
         if strange := [file.name for file in manifest.files if not _NAME.fullmatch(file.name)]:
             raise TransferError(
@@ -90,7 +90,7 @@ class HttpSource:
             with suppress(OSError), _locked(self._folder / ".lock", waits=False):
                 self._remove_others()
 
-    def _download(self, manifest: Manifest, part: Path) -> None:
+    def _download(self, manifest: WeightManifest, part: Path) -> None:
         part.mkdir(exist_ok=True)
         missing = sum(file.size - min(_size(part / file.name), file.size) for file in manifest.files)
         free = shutil.disk_usage(part).free
@@ -130,7 +130,7 @@ class HttpSource:
                 raise TransferError(f"{file.name} of weights {version} stays at {size:,} of {file.size:,} bytes")
             if fruitless:
                 time.sleep(pause_seconds)
-                pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+                pause_seconds = min(2 * pause_seconds, _MAX_BACKOFF_SECONDS)
             try:
                 self._continue(version, file, path, size)
             except HTTPError as error:
@@ -183,16 +183,16 @@ def default_folder(url: str) -> Path:
     return Path(os.environ.get("TMPDIR", "/tmp")) / f"curate-weights-{os.getuid()}" / blake3(url.encode()).hexdigest(8)
 
 
-def _folder_name(manifest: Manifest) -> str:
+def _folder_name(manifest: WeightManifest) -> str:
     """Return a name that other weights of the same number, such as those of another run, do not have."""
     digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
     return f"weights-{manifest.version:06d}-{digests}"
 
 
-def _is_there(manifest: Manifest, folder: Path) -> bool:
+def _is_there(manifest: WeightManifest, folder: Path) -> bool:
     """Return whether all files have their sizes. What has the right size and was damaged later, the proof finds."""
     try:
-        in_folder(manifest, folder)
+        locate_files(manifest, folder)
     except TransferError:
         return False
     return True

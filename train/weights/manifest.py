@@ -1,6 +1,6 @@
 """A manifest: all that a machine needs in order to fetch one version of the weights and to check what it got."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class WeightFile(Struct, frozen=True):
@@ -35,14 +35,14 @@ class Probe(Struct, frozen=True):
     logprobs: tuple[tuple[float, ...], ...]
 
 
-class Manifest(Struct, frozen=True):
+class WeightManifest(Struct, frozen=True):
     """One version of the weights.
 
-    files       empty if the weights are handed over without files
-    folder      where the files are on the learner's machine; processes of other machines fetch them over HTTP
-    tensors     an engine that has loaded the weights must hold exactly these
-    probe       and it must agree with these numbers
-    most_error  upper bound of the mean of exp |difference of log-probabilities| in that comparison
+    files      empty if the weights are handed over without files
+    folder     where the files are on the learner's machine; processes of other machines fetch them over HTTP
+    tensors    an engine that has loaded the weights must hold exactly these
+    probe      and it must agree with these numbers
+    max_error  upper bound of the mean of exp |difference of log-probabilities| in that comparison
     """
 
     version: int
@@ -50,4 +50,4 @@ class Manifest(Struct, frozen=True):
     folder: str = ""
     tensors: tuple[SentTensor, ...] = ()
     probe: Probe | None = None
-    most_error: float = 1.001
+    max_error: float = field(name="most_error", default=1.001)

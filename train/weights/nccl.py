@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sandbox.concurrency.deadline import call_with_timeout
+from sandbox.concurrency.timeouts import call_with_timeout
 from train.errors import TransferError
 from train.weights.manifest import SentTensor
-from train.weights.source import Weights, noted
+from train.weights.source import Weights, with_checksums
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,7 +77,7 @@ class NcclSender:
         try:
             if self._engine is None:
                 self._join(expected)
-            self._source.weights = _on_gpu(noted(weights, sent), self._device)
+            self._source.weights = _on_gpu(with_checksums(weights, sent), self._device)
             self._engine.send_weights()
         except Exception as error:  # of vLLM, NCCL and CUDA, and of engines that are gone
             self._engine = None
@@ -146,13 +146,13 @@ def _source(expected: Sequence[SentTensor]) -> Any:
     from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 
     class Source(WeightSource):
-        weights: "Iterator[tuple[str, Tensor]]" = iter(())
+        wait_for_weights: "Iterator[tuple[str, Tensor]]" = iter(())
 
         def metadata(self) -> list[ParamMeta]:
             return [ParamMeta(each.name, getattr(torch, each.dtype), tuple(each.shape)) for each in expected]
 
         def __iter__(self) -> "Iterator[tuple[str, Tensor]]":
-            return self.weights
+            return self.wait_for_weights
 
     return Source()
 

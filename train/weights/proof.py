@@ -14,20 +14,20 @@ from math import exp, isfinite, prod
 from typing import Protocol
 
 from train.errors import ParityError, SamplerError
-from train.weights.manifest import Manifest, Probe, SentTensor
-from train.weights.source import Weights, noted
+from train.weights.manifest import Probe, SentTensor, WeightManifest
+from train.weights.source import Weights, with_checksums
 
 log = logging.getLogger(__name__)
 
 CHECKED = "parity/checked"  # a figure: the share of the weights whose checksums were compared
-_MOST_NAMED = 3  # tensors that a message names
+_MAX_NAMED = 3  # tensors that a message names
 _REMEDY = (
     "Nothing is sampled with them. Type the same command again, curate train with --resume: the engine starts anew, "
     "and the last checkpoint is good. If it happens again, try another engine.transfer, and other engine.options"
 )
 
 
-class Provable(Protocol):
+class InspectableEngine(Protocol):
     """An engine that can be asked what it holds; see `Engine` in train/sampling/protocol.py."""
 
     def version(self) -> int: ...
@@ -37,25 +37,25 @@ class Provable(Protocol):
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]: ...
 
 
-class Loads(Provable, Protocol):
+class LoadableEngine(InspectableEngine, Protocol):
     """An engine that loads weights, too."""
 
     def load(self, weights: Weights, version: int) -> None: ...
 
 
 def load_and_prove(
-    engine: Loads, weights: Weights, version: int, probe: Probe | None, most_error: float
+    engine: LoadableEngine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
     """Load tensors into an engine of this process, one after another, and prove that they have arrived.
 
     Returns the metrics of the proof. Raises ParityError and SamplerError, as `prove` does.
     """
     sent: list[SentTensor] = []
-    engine.load(noted(weights, sent), version)
-    return prove(engine, Manifest(version, tensors=tuple(sent), probe=probe, most_error=most_error))
+    engine.load(with_checksums(weights, sent), version)
+    return prove(engine, WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error))
 
 
-def prove(engine: Provable, manifest: Manifest) -> dict[str, float]:
+def prove(engine: InspectableEngine, manifest: WeightManifest) -> dict[str, float]:
     """Compare an engine that has loaded weights with what the learner sent, and return the metrics of the comparison.
 
     Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
@@ -67,7 +67,7 @@ def prove(engine: Provable, manifest: Manifest) -> dict[str, float]:
         )
     found = engine.checksums(manifest.tensors)
     if wrong := [tensor.name for tensor in manifest.tensors if found.get(tensor.name, "") not in ("", tensor.checksum)]:
-        named = ", ".join(wrong[:_MOST_NAMED]) + (", ..." if len(wrong) > _MOST_NAMED else "")
+        named = ", ".join(wrong[:_MAX_NAMED]) + (", ..." if len(wrong) > _MAX_NAMED else "")
         raise ParityError(
             f"weight update {manifest.version} did not arrive as it was sent: {len(wrong)} of "
             f"{len(manifest.tensors)} tensors in the engine differ from the learner's ({named}). The engine must "
@@ -87,7 +87,7 @@ def _checked(tensors: Sequence[SentTensor], found: Mapping[str, str]) -> float:
     return share
 
 
-def _agreement(engine: Provable, manifest: Manifest, probe: Probe) -> dict[str, float]:
+def _agreement(engine: InspectableEngine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
     try:
         by_engine = engine.logprobs(probe.tokens)
     except ValueError as refusal:
@@ -102,10 +102,10 @@ def _agreement(engine: Provable, manifest: Manifest, probe: Probe) -> dict[str, 
         for sent, held in zip(sent_T, held_T, strict=True)
     ]
     error = sum(exp(min(difference, 50.0)) for difference in differences) / max(len(differences), 1)
-    if not all(map(isfinite, differences)) or error > manifest.most_error:
+    if not all(map(isfinite, differences)) or error > manifest.max_error:
         raise ParityError(
             f"after weight update {manifest.version} sampler and learner differ: for {len(differences)} fixed tokens "
             f"the mean of exp |difference of log-probabilities| is {error:.4f}, and engine.parity allows "
-            f"{manifest.most_error:g}. Compare engine and model.dtype. {_REMEDY}"
+            f"{manifest.max_error:g}. Compare engine and model.dtype. {_REMEDY}"
         )
     return {"parity/token_mult_prob_error": error, "parity/logp_difference_max": max(differences, default=0.0)}

@@ -12,14 +12,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from train.errors import TransferError
-from train.weights.files import FILE_BYTES, in_folder, write_files
-from train.weights.manifest import Manifest, Probe
+from train.weights.files import FILE_BYTES, locate_files, write_files
+from train.weights.manifest import Probe, WeightManifest
 from train.weights.source import TensorFiles, Weights
 
 _KEPT = 2  # versions; a reader of the one before the newest may be in the midst of it
 
 
-class SharedMemory:
+class SharedMemoryTransport:
     """Publisher of files in memory, and their source for other processes of this machine and user.
 
     kept: number of versions that are kept, the newest ones
@@ -31,7 +31,7 @@ class SharedMemory:
         self._versions: dict[int, list[int]] = {}  # the descriptors of the files of each version
         self._opened: list[int] = []  # descriptors of what was fetched last
 
-    def publish(self, weights: Weights, version: int, probe: Probe | None, most_error: float) -> Manifest:
+    def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
         """Write the tensors to memory; see source.py."""
         descriptors: list[int] = []
 
@@ -54,13 +54,13 @@ class SharedMemory:
             while len(self._versions) > self._kept:
                 _close(self._versions.pop(next(iter(self._versions))))
         folder = f"/proc/{os.getpid()}/fd"
-        return replace(manifest, version=version, folder=folder, probe=probe, most_error=most_error)
+        return replace(manifest, version=version, folder=folder, probe=probe, max_error=max_error)
 
-    def fetch(self, manifest: Manifest) -> TensorFiles:
+    def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Return the files, which need not be copied. They can be read until the next call; see source.py."""
         _close(self._opened)
         self._opened = []
-        files = in_folder(manifest, Path(manifest.folder))
+        files = locate_files(manifest, Path(manifest.folder))
         for number, path in enumerate(files.paths):
             try:
                 self._opened.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from train.errors import TransferError
-from train.weights.manifest import Manifest, Probe, SentTensor
+from train.weights.manifest import Probe, SentTensor, WeightManifest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +17,7 @@ Weights = Iterable[tuple[str, "Tensor"]]  # whole tensors under the names that t
 class Publisher(Protocol):
     """Makes versions of the weights available, on the learner's side. Sources see a version whole or not at all."""
 
-    def publish(self, weights: Weights, version: int, probe: Probe | None, most_error: float) -> Manifest:
+    def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
         """Read the tensors once, one after another, and return what sources need in order to fetch them.
 
         The newest two versions are kept. Raises TransferError if there is no room for them.
@@ -30,7 +30,7 @@ class Publisher(Protocol):
 class WeightSource(Protocol):
     """Fetches versions of the weights, on the engines' side."""
 
-    def fetch(self, manifest: Manifest) -> Weights:
+    def fetch(self, manifest: WeightManifest) -> Weights:
         """Bring the weights to this machine, and return them as `Engine.load` takes them. The engine may sample on.
 
         Raises TransferError if they cannot be fetched, for example because newer ones have replaced them.
@@ -61,7 +61,7 @@ class TensorFiles:
                 ) from error
 
 
-def noted(weights: Weights, tensors: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":
+def with_checksums(weights: Weights, tensors: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":
     """Pass tensors on, and add a note with the checksum of each to `tensors`."""
     from train.weights.checksums import checksum
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation import Item
+from curate.decontamination.evaluation_set import EvaluationItem
 from curate.decontamination.item_texts import rows, text_of, wordings
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
@@ -13,7 +13,7 @@ _TEXTS = ("problem", "description", "statement")
 _PARTS = ("input", "output", "input_format", "output_format", "interaction", "note")
 
 
-def read(table: Table) -> Iterator[Item]:
+def read(table: Table) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
     known_options(table, ())
     for name, row in rows(table, (*_IDS, *_TEXTS, *_PARTS, "url", "title")):
@@ -22,7 +22,7 @@ def read(table: Table) -> Iterator[Item]:
         text = text.partition("\nTags:\n")[0]
         parts = [optional_text(row[part]) for part in _PARTS]
         id = next((str(row[column]) for column in _IDS if row[column]), "")
-        yield Item(
+        yield EvaluationItem(
             id=id or name,
             texts=wordings("\n\n".join(filter(None, (text, *parts))), text if any(parts) else None),
             keys=keys(url=optional_text(row["url"]), platform="codeforces", names=(id,)),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation import Item
+from curate.decontamination.evaluation_set import EvaluationItem
 from curate.decontamination.item_texts import rows, text_of, wordings
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
@@ -16,7 +16,7 @@ _IDS = ("id", "task_id", "problem_id", "question_id")
 _OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
 
 
-def read(table: Table) -> Iterator[Item]:
+def read(table: Table) -> Iterator[EvaluationItem]:
     """Yield an item for each row, named by its id or its place. Raises CurateError for a row without text."""
     text = known_options(table, ("text",)).get("text")
     texts = [str(text)] if text else TEXTS
@@ -24,7 +24,7 @@ def read(table: Table) -> Iterator[Item]:
         values = {column: optional_text(row[column]) for column in (*_IDS, *_OTHERS)}
         id = next((values[column] for column in _IDS if values[column]), name)
         names = (id, values["title"], values["name"])
-        yield Item(
+        yield EvaluationItem(
             id=id,
             texts=wordings(text_of(table, name, row, texts)),
             keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),

@@ -6,18 +6,20 @@ Copies often keep only the docstring, so the prose in it is also an item's text 
 import re
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation import Item
+from curate.decontamination.evaluation_set import EvaluationItem
 from curate.decontamination.item_texts import rows, text_of, wordings
 from curate.reading.tables import Table, known_options
 
 _DOCSTRING = re.compile(r"(\"\"\"|''')(.*?)(?:\1|\Z)", re.DOTALL)
 
 
-def read(table: Table) -> Iterator[Item]:
+def read(table: Table) -> Iterator[EvaluationItem]:
     """Yield an item for each prompt. Raises CurateError on a row without a prompt."""
     known_options(table, ())
     for name, row in rows(table, ("task_id", "prompt")):
         prompt = text_of(table, name, row, ("prompt",))
         # Helper functions come first, so the last docstring is that of the function to write.
         docstrings = _DOCSTRING.findall(prompt)
-        yield Item(id=row["task_id"] or name, texts=wordings(prompt, docstrings[-1][1] if docstrings else None))
+        yield EvaluationItem(
+            id=row["task_id"] or name, texts=wordings(prompt, docstrings[-1][1] if docstrings else None)
+        )

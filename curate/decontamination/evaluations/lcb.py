@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation import Item
+from curate.decontamination.evaluation_set import EvaluationItem
 from curate.decontamination.item_texts import rows, text_of, wordings
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
@@ -13,12 +13,12 @@ SOURCES = ("livecodebench",)
 _COLUMNS = ("question_content", "problem", "question_id", "question_title", "platform", "contest_date")
 
 
-def read(table: Table) -> Iterator[Item]:
+def read(table: Table) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
     known_options(table, ())
     for name, row in rows(table, _COLUMNS):
         number, title = optional_text(row["question_id"]), optional_text(row["question_title"])
-        yield Item(
+        yield EvaluationItem(
             id=number or name,
             texts=wordings(text_of(table, name, row, ("question_content", "problem"))),
             keys=keys(platform=optional_text(row["platform"]), names=(number, title)),

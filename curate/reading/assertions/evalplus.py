@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from curate.reading.assertions.needs import source
+from curate.reading.assertions.dependencies import source
 
 NAME = "assertion"
 _DIGEST = "b16f1887bdc9e6ccfbf73bdd9a532219e4b9958328e8a17c84344b7598f49e6e"  # of the function and the one it calls

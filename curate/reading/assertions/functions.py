@@ -8,10 +8,10 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from curate.reading.assertions.dependencies import source
 from curate.reading.assertions.literals import NotLiteral, evaluate, text
-from curate.reading.assertions.needs import source
 from curate.reading.assertions.statements import cases
-from curate.reading.values import Unparsable, short
+from curate.reading.values import ParseError, shorten
 from sandbox import Case
 
 _SKIPPED = {"skip", "skipif", "xfail", "skipIf", "skipUnless", "expectedFailure"}
@@ -39,7 +39,7 @@ def cases_of(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) 
         for method in _methods(node):
             yield from _method_cases(node, method, names, values)
     else:
-        raise Unparsable("a test is a coroutine")
+        raise ParseError("a test is a coroutine")
 
 
 def definition(node: ast.stmt) -> ast.stmt | None:
@@ -98,10 +98,10 @@ def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[di
             case ast.Attribute(ast.Attribute(attr="mark")) | ast.Call(ast.Attribute(ast.Attribute(attr="mark"))):
                 pass
             case _:
-                raise Unparsable(f"a test is decorated: {short(ast.unparse(decorator))}")
+                raise ParseError(f"a test is decorated: {shorten(ast.unparse(decorator))}")
     expected = {argument.arg for argument in node.args.args} - {"self"}
     if missing := expected - sets[0].keys() if sets else ():
-        raise Unparsable(f"a test needs the fixture {', '.join(sorted(missing))}")
+        raise ParseError(f"a test needs the fixture {', '.join(sorted(missing))}")
     return sets
 
 
@@ -112,7 +112,7 @@ def _rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[di
         names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
         return [dict(zip(names, [row] if len(names) == 1 else row, strict=True)) for row in values_of_rows]
     except (NotLiteral, ValueError, TypeError) as error:
-        raise Unparsable(f"the parameters of a test are not literals: {short(error)}") from None
+        raise ParseError(f"the parameters of a test are not literals: {shorten(error)}") from None
 
 
 def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:

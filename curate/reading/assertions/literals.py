@@ -12,8 +12,8 @@ from typing import Any
 
 from curate.reading.values import long_integers
 
-MOST_BITS = 100_000  # of an integer that is computed; tests have few expressions of such size
-MOST_ITEMS = 100_000  # of a text or a list that is computed
+MAX_BITS = 100_000  # of an integer that is computed; tests have few expressions of such size
+MAX_ITEMS = 100_000  # of a text or a list that is computed
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
@@ -80,13 +80,13 @@ def _computed(sign: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(sign, ast.Mod) and isinstance(left, str | bytes):
         raise NotLiteral("text is formatted")
     bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
-    if isinstance(sign, ast.Pow) and isinstance(right, int) and (bits[0] * abs(right) if bits[1:] else 0) > MOST_BITS:
+    if isinstance(sign, ast.Pow) and isinstance(right, int) and (bits[0] * abs(right) if bits[1:] else 0) > MAX_BITS:
         raise NotLiteral("a large power")
     if isinstance(sign, ast.Mult):
-        if len(bits) == 2 and sum(bits) > MOST_BITS:
+        if len(bits) == 2 and sum(bits) > MAX_BITS:
             raise NotLiteral("a large product")
         for repeated, times in ((left, right), (right, left)):
-            if hasattr(repeated, "__len__") and isinstance(times, int) and len(repeated) * times > MOST_ITEMS:
+            if hasattr(repeated, "__len__") and isinstance(times, int) and len(repeated) * times > MAX_ITEMS:
                 raise NotLiteral("a long repetition")
     return _BINARY[type(sign)](left, right)
 

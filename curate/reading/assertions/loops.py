@@ -9,7 +9,7 @@ from curate.reading.assertions.literals import NotLiteral, evaluate, text
 MOST = 20_000  # turns of a loop
 
 
-def turns(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the values that each turn of a loop gives to its variables; None if they are not known."""
     if node.orelse or any(isinstance(inner, ast.Break | ast.Continue) for inner in ast.walk(node)):
         return None

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Sequence
 
-from curate.reading.assertions.needs import bound, parsed, used
-from curate.reading.values import Unparsable
+from curate.reading.assertions.dependencies import bound, parse, used
+from curate.reading.values import ParseError
 
 _NAMES = frozenset({"raises", "approx", "fail", "mark"})
 
@@ -20,6 +20,6 @@ def with_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[as
             case ast.ImportFrom("pytest", aliases):
                 names |= {alias.name for alias in aliases}
     if unknown := sorted(names - _NAMES):
-        raise Unparsable(f"the tests use pytest.{unknown[0]}")
+        raise ParseError(f"the tests use pytest.{unknown[0]}")
     is_used = any("pytest" in used(node) for node in (*nodes, *tests))
-    return [*(parsed("import pytest", "pytest") if is_used and "pytest" not in bound(nodes) else ()), *nodes]
+    return [*(parse("import pytest", "pytest") if is_used and "pytest" not in bound(nodes) else ()), *nodes]

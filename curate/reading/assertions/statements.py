@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.reading.assertions import evalplus
+from curate.reading.assertions.dependencies import BINDING, bound, needed, source, used
 from curate.reading.assertions.examples import Helpers, call_text, example, never
 from curate.reading.assertions.literals import NotLiteral, evaluate
-from curate.reading.assertions.loops import over, turns
-from curate.reading.assertions.needs import BINDING, bound, needed, source, used
+from curate.reading.assertions.loops import iterations, over
 from sandbox import Case
 
 _RAISING = {"raises", "warns", "fail"}  # of pytest, beside everything whose name begins with "assert"
@@ -34,7 +34,7 @@ def cases(
     reaching = set(names)  # what the submission defines, and what comes from it
     independent = True  # no statement before has called the submission for an effect that a later test may see
     for node in body:
-        if is_nothing(node):
+        if is_no_op(node):
             continue
         is_test = contains_assertion(node, checking)
         if is_test:
@@ -77,13 +77,13 @@ def _taken_out(
     """
     if (case := example(node, names, known, calls, helpers)) is not None:
         return [case], []
-    if not isinstance(node, ast.For) or (items := turns(node, known)) is None:
+    if not isinstance(node, ast.For) or (items := iterations(node, known)) is None:
         return [], [node]
     examples: list[Case] = []
     other_turns = []
     for item in items:
         at_turn = {**known, **item}
-        in_turn = [example(inner, names, at_turn, {}, helpers) for inner in node.body if not is_nothing(inner)]
+        in_turn = [example(inner, names, at_turn, {}, helpers) for inner in node.body if not is_no_op(inner)]
         if None in in_turn:
             other_turns.append(item)
         else:
@@ -95,7 +95,7 @@ def _taken_out(
     return examples, [over(node, other_turns)] if other_turns else []
 
 
-def is_nothing(node: ast.stmt) -> bool:
+def is_no_op(node: ast.stmt) -> bool:
     """Say whether this is a statement without effect: a docstring, a bare name, `pass` or `assert True`."""
     match node:
         case ast.Pass() | ast.Expr(ast.Constant() | ast.Name()) | ast.Assert(ast.Constant(True)):

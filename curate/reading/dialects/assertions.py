@@ -13,14 +13,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from curate.reading.assertions.dependencies import BINDING, bound, parse, source, undefined, used
 from curate.reading.assertions.functions import cases_of, definition, is_test
 from curate.reading.assertions.literals import NotLiteral, evaluate
-from curate.reading.assertions.needs import BINDING, bound, parsed, source, undefined, used
 from curate.reading.assertions.pytest_names import with_import
 from curate.reading.assertions.solution_imports import without_solution
 from curate.reading.assertions.statements import asserting_functions, cases
-from curate.reading.dialects.parsed import Parsed
-from curate.reading.values import Unparsable
+from curate.reading.dialects.parsed_tests import ParsedTests
+from curate.reading.values import ParseError
 from sandbox import Assertions
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -35,7 +35,7 @@ def read(
     setup: str = "",
     defined: Collection[str] = (),
     classes: Collection[str] | None = None,
-) -> Parsed:
+) -> ParsedTests:
     """Read tests.
 
     tests        a text or a list of texts
@@ -49,9 +49,9 @@ def read(
 
     Raises Unparsable if the tests are none of the forms above, or assert nothing.
     """
-    before = parsed(given, "the given code")
-    prepared = parsed(setup, "the setup of the tests")
-    nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parsed(text, "a test")]
+    before = parse(given, "the given code")
+    prepared = parse(setup, "the setup of the tests")
+    nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parse(text, "a test")]
     imported, nodes = without_solution([*prepared, *nodes])
     code = _sorted_out(nodes, entry_point)
     shared = with_import(code.shared, [*code.body, *code.tests])
@@ -62,7 +62,7 @@ def read(
     modules = [name for name in unknown if name in sys.stdlib_module_names and name not in [*called, *imported]]
     names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
     if not names:
-        raise Unparsable("the tests use nothing that a submission could define")
+        raise ParseError("the tests use nothing that a submission could define")
     tested = tuple(name for name in names if (name[:1].isupper() if classes is None else name in classes))
     values = _constants([*before, *shared])
     suite_cases = list(cases(code.body, names, values, asserting_functions([*before, *shared])))
@@ -72,16 +72,16 @@ def read(
         modules.append("unittest")
         shared += [node for node in map(definition, code.tests) if node is not None]
     if not suite_cases:
-        raise Unparsable("the tests assert nothing")
+        raise ParseError("the tests assert nothing")
     if all(case.expected for case in suite_cases):  # nothing runs but calls, so there is nothing to prepare
-        return Parsed(tuple(suite_cases), checker="python", assertions=Assertions(names, given, classes=tested))
-    imports = parsed("\n".join(f"import {name}" for name in modules if name not in bound(shared)), "imports")
+        return ParsedTests(tuple(suite_cases), checker="python", assertions=Assertions(names, given, classes=tested))
+    imports = parse("\n".join(f"import {name}" for name in modules if name not in bound(shared)), "imports")
     shared_code = source([*imports, *shared])
-    return Parsed(tuple(suite_cases), checker="python", assertions=Assertions(names, given, shared_code, tested))
+    return ParsedTests(tuple(suite_cases), checker="python", assertions=Assertions(names, given, shared_code, tested))
 
 
 @dataclass(frozen=True, slots=True)
-class _TestCode:
+class _TestSections:
     """The parts of test code.
 
     shared       statements that run before each test
@@ -96,7 +96,7 @@ class _TestCode:
     entry_point: str | None
 
 
-def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestCode:
+def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSections:
     """Divide test code into its parts. Raises Unparsable for a check of an unknown function."""
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     tests = [node for node in nodes if is_test(node)]
@@ -104,12 +104,12 @@ def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestCode
     if check is not None:
         entry_point = entry_point or _called_with(nodes)
         if entry_point is None:
-            raise Unparsable("the function that check is for is not named")
-        return _TestCode(others, _body_for(check, entry_point), tests, entry_point)
+            raise ParseError("the function that check is for is not named")
+        return _TestSections(others, _body_for(check, entry_point), tests, entry_point)
     if tests:
-        return _TestCode(others, [], tests, entry_point)
+        return _TestSections(others, [], tests, entry_point)
     shared = _definitions(others)
-    return _TestCode(shared, [node for node in others if node not in shared], [], entry_point)
+    return _TestSections(shared, [node for node in others if node not in shared], [], entry_point)
 
 
 def _is_check(function: ast.FunctionDef) -> bool:
@@ -142,10 +142,10 @@ def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
     """Return the statements of a check, with the entry point in place of its parameter. Raises Unparsable."""
     candidate = check.args.args[0].arg
     if candidate in bound(check.body) or any(isinstance(node, ast.Return) for node in _own_nodes(check)):
-        raise Unparsable("the check assigns its parameter, or returns something")
-    target = parsed(entry_point, "the name of the function")[0]
+        raise ParseError("the check assigns its parameter, or returns something")
+    target = parse(entry_point, "the name of the function")[0]
     if not isinstance(target, ast.Expr):
-        raise Unparsable(f"{entry_point} is not a function")
+        raise ParseError(f"{entry_point} is not a function")
     function = target.value
 
     class Named(ast.NodeTransformer):

@@ -8,13 +8,13 @@ import ast
 import warnings
 
 from curate.reading.dialects.named_arguments import in_order
-from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.signature import parameters
-from curate.reading.values import Unparsable, json_text, long_integers, short
+from curate.reading.values import ParseError, json_text, long_integers, shorten
 from sandbox import Case
 
 
-def read(code: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
+def read(code: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
     """Read the assertions.
 
     entry_point  name of the function; None: the argument of the call at the end of the text, `check(Solution().f)`
@@ -22,23 +22,23 @@ def read(code: object, entry_point: str | None = None, starter_code: str = "") -
     Raises Unparsable.
     """
     if not isinstance(code, str):
-        raise Unparsable(f"the check is {type(code).__name__}, not text")
+        raise ParseError(f"the check is {type(code).__name__}, not text")
     try:
         with long_integers(), warnings.catch_warnings(action="ignore"):
             tree = ast.parse(code)
             check = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
             if check is None or len(check.args.args) != 1:
-                raise Unparsable("there is no function check(candidate)")
+                raise ParseError("there is no function check(candidate)")
             function = entry_point or _called_with(tree)
             if function is None:
-                raise Unparsable("the function that check is for is not named")
+                raise ParseError("the function that check is for is not named")
             order = parameters(starter_code, function)
             cases = [_case(node, check.args.args[0].arg, order) for node in check.body if not _nothing(node)]
-    except Unparsable:
+    except ParseError:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise Unparsable(f"the check cannot be read: {short(error)}") from None
-    return Parsed(tuple(cases), function, "exact")
+        raise ParseError(f"the check cannot be read: {shorten(error)}") from None
+    return ParsedTests(tuple(cases), function, "exact")
 
 
 def _called_with(tree: ast.Module) -> str | None:
@@ -66,4 +66,4 @@ def _case(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
             named = [(keyword.arg, ast.literal_eval(keyword.value)) for keyword in keywords]
             arguments = in_order(values, named, order)
             return Case(json_text(arguments, "an input"), json_text(ast.literal_eval(expected), "an output"))
-    raise Unparsable(f"an assertion that is not an example: {short(ast.unparse(node))}")
+    raise ParseError(f"an assertion that is not an example: {shorten(ast.unparse(node))}")

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from curate.reading.dialects import named_arguments
-from curate.reading.dialects.parsed import Parsed, function_name
+from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.signature import misfit, only_function
-from curate.reading.values import Unparsable, json_text, json_value, lines, short
+from curate.reading.values import ParseError, json_text, json_value, lines, shorten
 from sandbox import Case
 
 _STDIN, _ARGUMENTS, _LINES = "standard input", "a list of arguments", "one argument per line"
@@ -22,7 +22,7 @@ _NAMED = "named arguments"
 _KINDS = {"stdin": _STDIN, "stdin_stdout": _STDIN, "function_call": _ARGUMENTS, "functional": _LINES}
 
 
-def read(encoded: object, entry_point: str | None = None, starter_code: str = "") -> Parsed:
+def read(encoded: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
     """Read tests, which must all be of one kind and for one function; if they are not, some were added by mistake.
 
     entry_point   the function that the problem names outside of its tests
@@ -31,19 +31,19 @@ def read(encoded: object, entry_point: str | None = None, starter_code: str = ""
     Raises Unparsable.
     """
     if not isinstance(encoded, list):
-        raise Unparsable("tests are not a list")
+        raise ParseError("tests are not a list")
     encoded = [_with_usual_names(test) for test in encoded]
     kinds = {_kind(test, entry_point, starter_code) for test in encoded}
     if len(kinds) > 1:
-        raise Unparsable("tests of several kinds or for several functions: some belong to another problem")
+        raise ParseError("tests of several kinds or for several functions: some belong to another problem")
     kind, function = kinds.pop() if kinds else (_STDIN, None)
     if kind == _STDIN:
-        return Parsed(tuple(Case(lines(t["input"], "an input"), lines(t["output"], "an output")) for t in encoded))
+        return ParsedTests(tuple(Case(lines(t["input"], "an input"), lines(t["output"], "an output")) for t in encoded))
     if function is None:
-        raise Unparsable("tests of a function whose name is not given")
+        raise ParseError("tests of a function whose name is not given")
     case = {_ARGUMENTS: _arguments, _LINES: _lines, _NAMED: _named}[kind]
     cases = tuple(case(test, function, starter_code) for test in encoded)
-    return Parsed(cases, function, "lcb" if kind == _LINES else "exact")
+    return ParsedTests(cases, function, "lcb" if kind == _LINES else "exact")
 
 
 def _with_usual_names(test: Any) -> Any:
@@ -54,7 +54,7 @@ def _with_usual_names(test: Any) -> Any:
 
 def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
     if not isinstance(test, Mapping) or not {"input", "output"} <= test.keys():
-        raise Unparsable("a test has no input and output")
+        raise ParseError("a test has no input and output")
     word = test.get("type") or test.get("testtype")
     if word is None and not entry_point:
         entry_point = _function_with_names(test["input"], starter_code)
@@ -63,10 +63,10 @@ def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, s
     else:
         kind = _STDIN if word is None else _KINDS.get(word) if isinstance(word, str) else None
     if kind is None:
-        raise Unparsable(f"a test of type {short(word)}")
+        raise ParseError(f"a test of type {shorten(word)}")
     if kind == _STDIN:
         if entry_point:
-            raise Unparsable(f"a test for standard input in a problem that asks for {entry_point}")
+            raise ParseError(f"a test for standard input in a problem that asks for {entry_point}")
         return kind, None
     if named_arguments.is_named(test["input"]):
         kind = _NAMED
@@ -83,7 +83,7 @@ def _function_with_names(written: object, starter_code: str) -> str | None:
         return None
     try:
         named_arguments.arguments(written, function, starter_code)
-    except Unparsable:
+    except ParseError:
         return None
     return function
 
@@ -93,7 +93,7 @@ def _arguments(test: Mapping[str, Any], function: str, starter_code: str) -> Cas
     if isinstance(arguments, str):  # open-r1 writes both sides as JSON text
         arguments, expected = json_value(arguments, "an input"), json_value(expected, "an output")
     if not isinstance(arguments, list | tuple):
-        raise Unparsable("the input of a call is not a list of arguments")
+        raise ParseError("the input of a call is not a list of arguments")
     _fits(starter_code, function, list(arguments))
     return Case(json_text(arguments, "an input"), json_text(expected, "an output"))
 
@@ -102,7 +102,7 @@ def _lines(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
     """Return the lines as text, so that long integers and decimals stay as they are."""
     written, expected = test["input"], test["output"]
     if not isinstance(written, str) or not isinstance(expected, str):
-        raise Unparsable("a test has no input and output text")
+        raise ParseError("a test has no input and output text")
     arguments = written.strip().split("\n") if written.strip() else []
     _fits(starter_code, function, [json_value(argument, "an argument") for argument in arguments])
     json_value(expected, "an expected value")  # some are error messages: "Error: list index out of range"
@@ -118,4 +118,4 @@ def _named(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
 
 def _fits(starter_code: str, function: str, arguments: list[object]) -> None:
     if wrong := misfit(starter_code, function, arguments):
-        raise Unparsable(f"a test of another problem: {wrong}")
+        raise ParseError(f"a test of another problem: {wrong}")

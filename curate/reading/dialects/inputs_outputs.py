@@ -1,26 +1,26 @@
 """Tests of TACO, APPS and trainers that follow them: an object with `inputs`, `outputs` and, for calls, `fn_name`."""
 
 from curate.problem import Wrapping
-from curate.reading.dialects.parsed import Parsed, function_name
-from curate.reading.values import Unparsable, json_text, json_value, lines
+from curate.reading.dialects.parsed_tests import ParsedTests, function_name
+from curate.reading.values import ParseError, json_text, json_value, lines
 from sandbox import Case
 
 
-def read(encoded: object, name: str = "input_output") -> Parsed:
+def read(encoded: object, name: str = "input_output") -> ParsedTests:
     """Read the object or its JSON text, which error messages call `name`. Raises Unparsable."""
     content = encoded if isinstance(encoded, dict) else json_value(encoded, name)
     if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
-        raise Unparsable(f"{name} has no inputs and outputs")
+        raise ParseError(f"{name} has no inputs and outputs")
     inputs, outputs = content["inputs"], content["outputs"]
     entry_point = function_name(content.get("fn_name"), "fn_name")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        raise Unparsable("inputs and outputs are not lists of one length")  # padding one would invent tests
+        raise ParseError("inputs and outputs are not lists of one length")  # padding one would invent tests
     pairs = zip(inputs, outputs, strict=True)
     if entry_point is None:
-        return Parsed(tuple(Case(lines(i, "an input"), lines(o, "an output")) for i, o in pairs))
+        return ParsedTests(tuple(Case(lines(i, "an input"), lines(o, "an output")) for i, o in pairs))
     if not all(isinstance(arguments, list) for arguments in inputs):
-        raise Unparsable("the input of a call is not a list of arguments")
+        raise ParseError("the input of a call is not a list of arguments")
     cases = tuple(Case(json_text(i, "an input"), json_text(o, "an output")) for i, o in pairs)
     # Rows from codewars wrap each expected value in a list, and rows from leetcode do not; they look alike otherwise.
     wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
-    return Parsed(cases, entry_point, "exact", Wrapping.UNDECIDED if wrapped else Wrapping.NONE)
+    return ParsedTests(cases, entry_point, "exact", Wrapping.UNDECIDED if wrapped else Wrapping.NONE)

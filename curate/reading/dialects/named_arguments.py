@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curate.reading.signature import parameters
-from curate.reading.values import Unparsable, long_integers, python_value, short
+from curate.reading.values import ParseError, long_integers, python_value, shorten
 
 _BEGINNING = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
 
-class AnotherProblem(Unparsable):
+class AnotherProblem(ParseError):
     """A test that is about a function with other parameters."""
 
 
@@ -37,11 +37,11 @@ def arguments(written: str, function: str, starter_code: str) -> list[Any]:
                 case ast.Call(ast.Name("f"), [], keywords):
                     named = [(keyword.arg, _literal(keyword.value)) for keyword in keywords]
                     return in_order([], named, parameters(starter_code, function))
-    except Unparsable:
+    except ParseError:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise Unparsable(f"an input is not a list of named values: {short(error)}") from None
-    raise Unparsable(f"an input is not a list of named values: {short(written)}")
+        raise ParseError(f"an input is not a list of named values: {shorten(error)}") from None
+    raise ParseError(f"an input is not a list of named values: {shorten(written)}")
 
 
 def in_order(

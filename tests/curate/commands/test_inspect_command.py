@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from source_rows import SUM, SUM_TESTS, words, write_jsonl
 
 from cli import main
-from curate.decontamination.copy_without import clean
+from curate.decontamination.clean_copy import write_clean_copy
 
 
 def invoke(*words):
@@ -132,7 +132,7 @@ def test_a_folder_that_is_not_a_dataset_is_explained(showcase_build, tmp_path, c
 def test_foreign_rows_are_not_problems(tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(n)} for n in range(4)])
     against = write_jsonl(tmp_path / "eval.jsonl", [{"prompt": words(1)}])
-    clean(str(raw), [f"mine={against}"], tmp_path / "out")
+    write_clean_copy(str(raw), [f"mine={against}"], tmp_path / "out")
     result = invoke(tmp_path / "out")
     assert result.exit_code == 1
     assert "Give the folder of `curate build-dataset`" in result.stderr

@@ -12,10 +12,10 @@ from exported import problem, problems, write
 from source_rows import write_jsonl
 
 from cli import main
-from curate.dataset import workspace
+from curate.dataset import output_folder
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.integrity import check
-from curate.decontamination.copy_without import clean
+from curate.decontamination.clean_copy import write_clean_copy
 from sandbox import Case, Suite
 
 
@@ -24,7 +24,7 @@ def written(tmp_path_factory):
     """Return a dataset as a build leaves it: with digests, and with the hashes of its files in the manifest."""
     folder = write(tmp_path_factory.mktemp("written") / "out", problems())
     manifest = json.loads((folder / "manifest.json").read_text())
-    files = workspace.recorded_files(folder)
+    files = output_folder.recorded_files(folder)
     manifest["files"] = [{"name": file.name, "bytes": file.bytes, "sha256": file.sha256} for file in files]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
@@ -36,7 +36,7 @@ def dataset(written, tmp_path):
 
 
 def faults(folder, **options):
-    return list(map(str, check(DatasetFolder.opened(folder), **options).faults))
+    return list(map(str, check(DatasetFolder.open(folder), **options).faults))
 
 
 def rewrite(folder, change, table="data"):
@@ -75,9 +75,9 @@ def cut(folder):
 
 def test_a_dataset_as_it_was_written_has_no_faults(dataset):
     assert faults(dataset) == faults(dataset, read_rows=True) == []
-    found = check(DatasetFolder.opened(dataset), read_rows=True)
+    found = check(DatasetFolder.open(dataset), read_rows=True)
     assert found.n_rows == {"data": 8, "rejected": 0}
-    assert found.content_hash == DatasetFolder.opened(dataset).manifest.content_hash
+    assert found.content_hash == DatasetFolder.open(dataset).manifest.content_hash
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_without_digests_the_content_hash_still_tells(dataset):
 
 def test_files_that_another_program_wrote_with_the_same_rows_are_no_fault(dataset):
     rewrite(dataset, lambda rows: rows)
-    found = check(DatasetFolder.opened(dataset))
+    found = check(DatasetFolder.open(dataset))
     assert (found.faults, found.rewritten) == ((), ("data/train-00000-of-00001.parquet",))
 
 
@@ -141,7 +141,9 @@ def test_other_tables_and_further_files_are_compared_too(dataset):
 
 def test_a_dataset_that_curate_only_decontaminated_is_checked_by_its_files(tmp_path):
     mine = write_jsonl(tmp_path / "mine.jsonl", [{"id": n, "question": f"Count to {n}."} for n in range(3)])
-    clean(str(mine), [f"held={write_jsonl(tmp_path / 'e.jsonl', [{'question': 'Something else.'}])}"], tmp_path / "out")
+    write_clean_copy(
+        str(mine), [f"held={write_jsonl(tmp_path / 'e.jsonl', [{'question': 'Something else.'}])}"], tmp_path / "out"
+    )
     assert faults(tmp_path / "out") == []
     (path,) = (tmp_path / "out" / "data").iterdir()
     path.write_text(path.read_text().replace("Count", "Cuont"))

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from source_rows import write_jsonl
 
 from cli import main
-from curate.dataset import workspace
+from curate.dataset import output_folder
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.integrity import check
@@ -165,7 +165,7 @@ def test_a_dataset_that_was_tampered_with_does_not_pass(dataset, name):
     assert result.exit_code == 1, result.output
     assert not result.exception or isinstance(result.exception, SystemExit)
     if (dataset / "data").is_dir():
-        assert check(DatasetFolder.opened(dataset)).faults  # as commands check that read the files afterward
+        assert check(DatasetFolder.open(dataset)).faults  # as commands check that read the files afterward
 
 
 def sign(folder: Path) -> None:
@@ -185,7 +185,7 @@ def sign(folder: Path) -> None:
         content_hash=hasher.content_hash,
         reward_hash=hasher.reward_hash,
         counts=counts,
-        files=workspace.recorded_files(folder),
+        files=output_folder.recorded_files(folder),
     )
     content = to_json(manifest)
     (folder / "manifest.json").write_text(json.dumps(content | {"manifest_hash": hash_of(content)}))
@@ -193,10 +193,10 @@ def sign(folder: Path) -> None:
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_change_that_was_signed_again_has_other_hashes_than_the_published_ones(dataset, column):
-    published = DatasetFolder.opened(dataset).manifest
+    published = DatasetFolder.open(dataset).manifest
     edit_table(dataset / ROWS, edit_column(column))
     sign(dataset)
-    now = check(DatasetFolder.opened(dataset), read_rows=True)
+    now = check(DatasetFolder.open(dataset), read_rows=True)
     assert (now.content_hash != published.content_hash) == (column not in MEASURED)
     assert (now.reward_hash != published.reward_hash) == (column in REWARD)
     assert now.manifest_hash != published.manifest_hash
@@ -207,7 +207,7 @@ def test_the_reward_hash_covers_each_column_that_training_reads_besides_the_prom
 
 
 def test_published_hashes_are_compared_with_those_of_the_dataset(showcase_build, dataset):
-    published = DatasetFolder.opened(dataset).manifest
+    published = DatasetFolder.open(dataset).manifest
     hashes = {f"--{name}-hash": getattr(published, f"{name}_hash") for name in ("content", "reward", "manifest")}
     assert invoke("verify", dataset, *(word for pair in hashes.items() for word in pair)).exit_code == 0
     edit_table(dataset / ROWS, edit_column("strongest_tests"))
@@ -265,7 +265,7 @@ def test_datasets_made_from_others_have_hashes_of_their_own_and_pass(reported, t
         assert result.exit_code == 0, (name, result.output)
         assert "as in the manifest" in result.stdout.splitlines()[-1]
         assert "not checked" not in result.stderr
-        hashes[name] = DatasetFolder.opened(tmp_path / name).manifest.reward_hash
+        hashes[name] = DatasetFolder.open(tmp_path / name).manifest.reward_hash
     assert hashes.pop("foreign") == ""  # its rows are not problems
     assert hashes.pop("merged") == hashes[reported]  # the parts together have the same rows
     assert len(set(hashes.values())) == len(hashes)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from source_rows import FILES
 
-from curate.dataset.workspace import finished, opened, publish
+from curate.dataset.output_folder import finished_manifest, open_work_folder, publish
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Manifest, Plan
@@ -18,7 +18,7 @@ def manifest(plan):
 
 
 def complete(out, plan=PLAN):
-    with opened(out, plan, overwrite=False) as work:
+    with open_work_folder(out, plan, overwrite=False) as work:
         for name in ("data", "evidence", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(to_json(plan)))
@@ -29,9 +29,9 @@ def complete(out, plan=PLAN):
 
 def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
     out = tmp_path / "out"
-    assert finished(out, PLAN, overwrite=False) is None
+    assert finished_manifest(out, PLAN, overwrite=False) is None
     published = complete(out)
-    assert finished(out, PLAN, overwrite=False) == published
+    assert finished_manifest(out, PLAN, overwrite=False) == published
     assert [file.name for file in published.files] == [
         "data/train.parquet",
         "rejected/train.parquet",
@@ -44,8 +44,8 @@ def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):
 def test_another_plan_is_refused_and_the_difference_named(tmp_path):
     complete(tmp_path)
     with pytest.raises(CurateError, match=r"min_tests was 5, now 6.*--overwrite"):
-        finished(tmp_path, OTHER, overwrite=False)
-    assert finished(tmp_path, OTHER, overwrite=True) is None
+        finished_manifest(tmp_path, OTHER, overwrite=False)
+    assert finished_manifest(tmp_path, OTHER, overwrite=True) is None
 
 
 def test_overwriting_replaces_every_file(tmp_path):
@@ -53,16 +53,16 @@ def test_overwriting_replaces_every_file(tmp_path):
     (tmp_path / "data" / "second.parquet").write_text("")
     published = complete(tmp_path, OTHER)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["train.parquet"]
-    assert finished(tmp_path, OTHER, overwrite=False) == published
+    assert finished_manifest(tmp_path, OTHER, overwrite=False) == published
 
 
 def test_a_dataset_stays_whole_until_its_replacement_is_complete(tmp_path):
     published = complete(tmp_path)
-    with opened(tmp_path, OTHER, overwrite=True) as work:
+    with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
         (work / "findings.jsonl").write_text("work")
-    assert finished(tmp_path, PLAN, overwrite=False) == published
+    assert finished_manifest(tmp_path, PLAN, overwrite=False) == published
     assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == to_json(PLAN)
-    with opened(tmp_path, OTHER, overwrite=True) as work:
+    with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
         assert (work / "findings.jsonl").read_text() == "work"
 
 
@@ -88,47 +88,47 @@ def test_foreign_files_are_never_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for overwrite in (False, True):
         with pytest.raises(CurateError, match="--out"):
-            finished(tmp_path, PLAN, overwrite=overwrite)
+            finished_manifest(tmp_path, PLAN, overwrite=overwrite)
     for text in ("{}", '{"plan": {}}', '{"plan": {"configuration": []}}', "[]", "{"):
         (tmp_path / "manifest.json").write_text(text)
         with pytest.raises(CurateError, match="--out"):
-            finished(tmp_path, PLAN, overwrite=True)
+            finished_manifest(tmp_path, PLAN, overwrite=True)
 
 
 def test_an_unfinished_build_is_continued_only_by_its_own_plan(tmp_path):
-    with opened(tmp_path, PLAN, overwrite=False) as work:
+    with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
         (work / "findings.jsonl").write_text("work")
-    assert finished(tmp_path, PLAN, overwrite=False) is None
-    with opened(tmp_path, PLAN, overwrite=False) as work:
+    assert finished_manifest(tmp_path, PLAN, overwrite=False) is None
+    with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
         assert (work / "findings.jsonl").read_text() == "work"
-    with pytest.raises(CurateError, match="min_tests"), opened(tmp_path, OTHER, overwrite=False):
+    with pytest.raises(CurateError, match="min_tests"), open_work_folder(tmp_path, OTHER, overwrite=False):
         pass
-    with opened(tmp_path, OTHER, overwrite=True) as work:
+    with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
         assert not (work / "findings.jsonl").exists()
 
 
 def test_an_unfinished_plan_that_executed_nothing_may_be_replaced(tmp_path):
-    with opened(tmp_path, PLAN, overwrite=False) as work:
+    with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
         (work / "findings.jsonl").write_text("")
         (work / "problems").write_text("read again each time")
-    with opened(tmp_path, OTHER, overwrite=False):
+    with open_work_folder(tmp_path, OTHER, overwrite=False):
         pass
 
 
 @pytest.mark.parametrize("text", ["{", "[3]", "\0"])
 def test_a_work_folder_without_a_readable_plan_is_not_continued(tmp_path, text):
-    with opened(tmp_path, PLAN, overwrite=False) as work:
+    with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
         (work / "findings.jsonl").write_text("work")
         (work / "plan.json").write_text(text)
-    with pytest.raises(CurateError, match="--overwrite"), opened(tmp_path, PLAN, overwrite=False):
+    with pytest.raises(CurateError, match="--overwrite"), open_work_folder(tmp_path, PLAN, overwrite=False):
         pass
 
 
 def test_two_builds_do_not_write_to_one_folder(tmp_path):
     with (
-        opened(tmp_path, PLAN, overwrite=False),
+        open_work_folder(tmp_path, PLAN, overwrite=False),
         pytest.raises(CurateError, match="another build"),
-        opened(tmp_path, PLAN, overwrite=False),
+        open_work_folder(tmp_path, PLAN, overwrite=False),
     ):
         pass
 
@@ -137,10 +137,10 @@ def test_a_folder_that_cannot_be_created_is_named(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     for out in (tmp_path / "loop", tmp_path / "loop" / "out", Path("/proc/nowhere")):
         with pytest.raises(CurateError, match="cannot be written to .* Choose another --out"):
-            opened(out, PLAN, overwrite=False).__enter__()
+            open_work_folder(out, PLAN, overwrite=False).__enter__()
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "out").write_text("")
     with pytest.raises(CurateError, match="is a file"):
-        finished(tmp_path / "out", PLAN, overwrite=False)
+        finished_manifest(tmp_path / "out", PLAN, overwrite=False)

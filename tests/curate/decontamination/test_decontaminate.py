@@ -5,10 +5,10 @@ from importlib import import_module
 import pytest
 from source_rows import DATA, words
 
-from curate.decontamination.decontaminate import SPAN_CHARACTERS, decontaminate
-from curate.decontamination.evaluation import Evaluation, Item, Window
+from curate.decontamination.contamination_search import SPAN_CHARACTERS, decontaminate
+from curate.decontamination.evaluation_set import DateWindow, EvaluationItem, EvaluationSet
 from curate.decontamination.evaluation_sets import evaluation
-from curate.decontamination.rows import Row, row_of, rows_of
+from curate.decontamination.training_rows import TrainingRow, row_of, rows_of
 from curate.decontamination.training_set import training_set
 from curate.problem import Problem
 from curate.reading.tables import locate
@@ -16,15 +16,17 @@ from sandbox import Suite
 
 
 def item(id, *texts, **changes):
-    return Item(id, texts, **changes)
+    return EvaluationItem(id, texts, **changes)
 
 
 def against(*items, name="eval", window=None):
-    return Evaluation(name, items, window)
+    return EvaluationSet(name, items, window)
 
 
 def findings(rows, *evaluations):
-    rows = [row if isinstance(row, Row) else Row(f"taco/{n}", "taco", row) for n, row in enumerate(rows)]
+    rows = [
+        row if isinstance(row, TrainingRow) else TrainingRow(f"taco/{n}", "taco", row) for n, row in enumerate(rows)
+    ]
 
     def some(wanted):
         return ((n, row) for n, row in enumerate(rows) if wanted is None or n in wanted)
@@ -66,7 +68,7 @@ def test_either_wording_of_an_item_is_enough():
 
 
 def test_the_same_key_means_the_same_problem_whatever_the_wording():
-    row = Row("taco/0", "taco", words(0), keys=frozenset({"codeforces:1016/d"}))
+    row = TrainingRow("taco/0", "taco", words(0), keys=frozenset({"codeforces:1016/d"}))
     found = findings([row], against(item("1016D", words(1), keys=frozenset({"codeforces:1016/d"}))))
     assert [(hit.rule, hit.score, hit.span) for hit in found.hits] == [("same_key", 1.0, "codeforces:1016/d")]
 
@@ -90,8 +92,10 @@ def test_the_same_short_text_is_the_same_problem_and_a_short_one_is_found_inside
     ],
 )
 def test_a_window_removes_its_contests_from_the_sources_that_publish_them(source, date, removed):
-    window = Window("2024-08-01", "2025-02-01", ("livecodebench",))
-    found = findings([Row("x/0", source, words(0), contests=frozenset({(source, date)}))], against(window=window))
+    window = DateWindow("2024-08-01", "2025-02-01", ("livecodebench",))
+    found = findings(
+        [TrainingRow("x/0", source, words(0), contests=frozenset({(source, date)}))], against(window=window)
+    )
     assert [(hit.rule, hit.item, hit.span) for hit in found.hits] == (
         [("in_window", "2024-08-01..2025-02-01", date)] if removed else []
     )
@@ -108,7 +112,7 @@ def test_a_row_with_several_items_has_a_hit_for_each_and_one_rejection():
 
 
 def test_rows_with_the_same_id_are_distinguished_by_their_place():
-    rows = [Row("same", "x", words(n)) for n in range(3)]
+    rows = [TrainingRow("same", "x", words(n)) for n in range(3)]
     found = findings(rows, against(item("i", words(1))))
     assert list(found.rejections) == [1]
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.decontamination.copy_without import clean
+from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build, dry_run
 
@@ -81,7 +81,7 @@ def test_rows_that_contain_an_item_are_rejected_and_every_hit_is_stored(built):
 def test_the_dataset_equals_a_plain_build_that_is_decontaminated_later(built, sources, evaluation_set, tmp_path):
     out, manifest = built
     build(sources, tmp_path / "all", CHEAP)
-    later = clean(str(tmp_path / "all"), [f"humaneval={evaluation_set}"], tmp_path / "clean")
+    later = write_clean_copy(str(tmp_path / "all"), [f"humaneval={evaluation_set}"], tmp_path / "clean")
     for name in ("plan", "content_hash", "counts", "decontamination"):
         assert getattr(later, name) == getattr(manifest, name)
     assert table(tmp_path / "clean" / "contamination") == table(out / "contamination")

@@ -86,8 +86,8 @@ def test_a_window_alone_has_no_items():
     (found,) = evaluations_of(["lcb:2024-08-01..2025-02-01"])
     assert found.items == ()
     assert found.window is not None
-    assert found.window.holds("2024-08-01T00:00:00")
-    assert not found.window.holds("")
+    assert found.window.contains("2024-08-01T00:00:00")
+    assert not found.window.contains("")
 
 
 @pytest.mark.parametrize(

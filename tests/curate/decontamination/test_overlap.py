@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from source_rows import words
 
-from curate.decontamination.overlap import COMMON_TEXTS, Passage, Passages
+from curate.decontamination.overlap import COMMON_TEXTS, Passage, PassageIndex
 
 
 def overlaps(passages, texts, least=0.2):
     """Return (text, passage, rule, share) of all overlaps but those that are not in one piece as their rule demands."""
-    index = Passages([Passage(text, item, 0) for item, text in enumerate(passages)])
-    index.see(texts)
-    matches = [o for o in index.overlaps(least) if index.stretch(o, texts[o.text]) is not None]
+    index = PassageIndex([Passage(text, item, 0) for item, text in enumerate(passages)])
+    index.scan(texts)
+    matches = [o for o in index.overlaps(least) if index.max_match(o, texts[o.text]) is not None]
     return {(o.text, o.passage, o.rule, round(o.share, 3)) for o in matches}
 
 
@@ -85,18 +85,18 @@ def test_a_passage_that_is_all_boilerplate_is_still_found_whole():
 
 def test_the_two_wordings_of_an_item_do_not_make_it_boilerplate():
     text = words(0, 60)
-    index = Passages([Passage(text, 0, 0), Passage(text[: len(text) // 2], 0, 0), Passage(text, 1, 0)])
-    index.see([f"{words(1)} {text}"])
+    index = PassageIndex([Passage(text, 0, 0), Passage(text[: len(text) // 2], 0, 0), Passage(text, 1, 0)])
+    index.scan([f"{words(1)} {text}"])
     assert {overlap.passage for overlap in index.overlaps(0.5)} == {0, 1, 2}
 
 
 def test_the_longest_stretch_in_common_is_shown():
     passage = words(0, 50).split()
     text = " ".join([*passage[:12], "x", *passage[12:40], "y", *passage[40:]])
-    index = Passages([Passage(" ".join(passage), 0, 0)])
-    index.see([text])
+    index = PassageIndex([Passage(" ".join(passage), 0, 0)])
+    index.scan([text])
     (overlap,) = index.overlaps(0.2)
-    first, last = index.stretch(overlap, text)
+    first, last = index.max_match(overlap, text)
     assert text.split()[first : last + 1] == passage[12:40]
 
 

@@ -7,7 +7,7 @@ from datasketch import MinHash, MinHashLSH
 from source_rows import words
 
 from curate.dedup import lsh
-from curate.dedup.lsh import BANDS, ROWS, Bands, keys
+from curate.dedup.lsh import BANDS, ROWS, LshIndex, keys
 from curate.dedup.minhash import PERMUTATIONS, signatures
 from curate.dedup.shingles import jaccard, shingles
 
@@ -33,7 +33,7 @@ def pairs(bands, n):
     met = set()
     for row in range(n):
         met |= {(other, row) for other in bands.candidates(row)}
-        bands.keep(row)
+        bands.add_kept(row)
     return met
 
 
@@ -45,36 +45,36 @@ def test_candidates_are_those_of_datasketch_with_the_same_bands():
         minhash = MinHash(hashvalues=signature, scheme="affine32")
         theirs |= {(other, row) for other in index.query(minhash)}
         index.insert(row, minhash)
-    assert pairs(Bands([keys(signed_rows)]), len(signed_rows)) == theirs
+    assert pairs(LshIndex([keys(signed_rows)]), len(signed_rows)) == theirs
     assert len(theirs) > 50
 
 
 def test_blocks_of_rows_are_one_batch():
     signed_rows = signed(variants())
     whole, parts = (
-        Bands([keys(signed_rows)]),
-        Bands([keys(signed_rows[:7]), keys(signed_rows[7:8]), keys(signed_rows[8:])]),
+        LshIndex([keys(signed_rows)]),
+        LshIndex([keys(signed_rows[:7]), keys(signed_rows[7:8]), keys(signed_rows[8:])]),
     )
     assert pairs(whole, len(signed_rows)) == pairs(parts, len(signed_rows))
 
 
 def test_rows_that_are_not_kept_are_never_candidates():
-    bands = Bands([keys(signed(["a b c"] * 3))])
+    bands = LshIndex([keys(signed(["a b c"] * 3))])
     assert bands.candidates(0) == set()
-    bands.keep(0)
+    bands.add_kept(0)
     assert bands.candidates(1) == {0}
     assert bands.candidates(2) == {0}
 
 
 def test_no_rows_make_no_buckets():
-    assert pairs(Bands([]), 0) == set()
+    assert pairs(LshIndex([]), 0) == set()
 
 
 def test_a_bucket_has_a_largest_size_and_is_remembered(monkeypatch):
     monkeypatch.setattr(lsh, "MOST_KEPT", 3)
     rows = np.zeros((5, PERMUTATIONS), dtype=np.uint32)
     rows[:, ROWS:] = np.arange(5, dtype=np.uint32)[:, None]  # boilerplate: one band is equal, the others are not
-    bands = Bands([keys(rows)])
+    bands = LshIndex([keys(rows)])
     assert pairs(bands, 5) == {*combinations(range(4), 2), (0, 4), (1, 4), (2, 4)}
     assert len(bands.overfull) == 1
 
@@ -84,7 +84,7 @@ def test_bands_for_a_threshold_find_the_pairs_that_reach_it(threshold):
     texts = variants()
     sets = shingles(texts)
     members = [sets.values[begin:end] for begin, end in pairwise(sets.offsets.tolist())]
-    met = pairs(Bands([keys(signed(texts), lsh.shape_for(threshold))]), len(texts))
+    met = pairs(LshIndex([keys(signed(texts), lsh.choose_shape(threshold))]), len(texts))
     alike = {
         (first, second)
         for first, second in combinations(range(len(texts)), 2)
@@ -95,4 +95,4 @@ def test_bands_for_a_threshold_find_the_pairs_that_reach_it(threshold):
 
 
 def test_bands_are_no_finer_than_a_threshold_needs():
-    assert [lsh.shape_for(threshold) for threshold in (1.0, 0.7, 0.5, 0.3)] == [(25, 5), (25, 5), (42, 3), (64, 2)]
+    assert [lsh.choose_shape(threshold) for threshold in (1.0, 0.7, 0.5, 0.3)] == [(25, 5), (25, 5), (42, 3), (64, 2)]

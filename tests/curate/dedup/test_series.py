@@ -1,6 +1,6 @@
 import pytest
 
-from curate.dedup.series import difference
+from curate.dedup.series import find_difference
 from curate.problem import Problem
 from sandbox import Assertions, Case, Suite
 
@@ -19,7 +19,7 @@ def problem(title="", tests=(), entry_point=None, statement=""):
     ],
 )
 def test_parts_of_a_series_are_different_problems(one, other):
-    assert difference(problem(one), problem(other))
+    assert find_difference(problem(one), problem(other))
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_parts_of_a_series_are_different_problems(one, other):
     ],
 )
 def test_titles_that_name_no_part_prove_nothing(one, other):
-    assert difference(problem(one), problem(other)) is None
+    assert find_difference(problem(one), problem(other)) is None
 
 
 def test_functions_with_different_names_are_different_problems():
-    assert difference(problem(entry_point="mergesort"), problem(entry_point="quicksort"))
-    assert difference(problem(entry_point="sort"), problem(entry_point="sort")) is None
-    assert difference(problem(entry_point="sort"), problem()) is None
+    assert find_difference(problem(entry_point="mergesort"), problem(entry_point="quicksort"))
+    assert find_difference(problem(entry_point="sort"), problem(entry_point="sort")) is None
+    assert find_difference(problem(entry_point="sort"), problem()) is None
 
 
 def test_functions_called_with_more_arguments_are_different_problems():
@@ -47,10 +47,10 @@ def test_functions_called_with_more_arguments_are_different_problems():
         problem(tests=[("[[1], 2, 3]", "4")], entry_point="f"),
     )
     either = problem(tests=[("[[5], 2]", "3"), ("[[5], 2, 3]", "4")], entry_point="f")
-    assert difference(two, three)
-    assert difference(two, either) is None
-    assert difference(two, problem(entry_point="f")) is None
-    assert difference(two, problem(tests=[("not JSON", "3")], entry_point="f")) is None
+    assert find_difference(two, three)
+    assert find_difference(two, either) is None
+    assert find_difference(two, problem(entry_point="f")) is None
+    assert find_difference(two, problem(tests=[("not JSON", "3")], entry_point="f")) is None
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_functions_called_with_more_arguments_are_different_problems():
 )
 def test_problems_that_call_themselves_another_version_are_different(one, other, differ):
     statements = [f"This is {text}. The versions differ in n only." for text in (one, other)]
-    assert bool(difference(*(problem(statement=statement) for statement in statements))) is differ
+    assert bool(find_difference(*(problem(statement=statement) for statement in statements))) is differ
 
 
 def test_another_answer_to_the_same_input_is_a_different_problem():
-    assert difference(problem(tests=[("1 2\n", "3\n")]), problem(tests=[("1 2", "2")]))
-    assert difference(
+    assert find_difference(problem(tests=[("1 2\n", "3\n")]), problem(tests=[("1 2", "2")]))
+    assert find_difference(
         problem(tests=[("[1, 2]", "3")], entry_point="f"), problem(tests=[("[1,2]", "2")], entry_point="f")
     )
 
@@ -85,11 +85,11 @@ def test_another_answer_to_the_same_input_is_a_different_problem():
     ],
 )
 def test_tests_without_a_contradiction_prove_nothing(tests):
-    assert difference(problem(tests=[("1 2\n", "0.5\n")]), problem(tests=tests)) is None
+    assert find_difference(problem(tests=[("1 2\n", "0.5\n")]), problem(tests=tests)) is None
 
 
 def test_the_case_of_an_answer_proves_nothing():
-    assert difference(problem(tests=[("1", "YES")]), problem(tests=[("1", "Yes\n")])) is None
+    assert find_difference(problem(tests=[("1", "YES")]), problem(tests=[("1", "Yes\n")])) is None
 
 
 def test_tests_that_are_python_code_are_compared_with_such_tests():
@@ -97,7 +97,7 @@ def test_tests_that_are_python_code_are_compared_with_such_tests():
         suite = Suite([Case(*case) for case in cases], checker="python", assertions=Assertions(names))
         return Problem("mbpp/0", "mbpp", "", suite, solutions=None, licence="")
 
-    assert "functions" in difference(asked(("f",)), asked(("g",)))
-    assert difference(asked(("f",), ("f(1)", "2")), asked(("f",), ("f(1)", "2"), ("assert f(1)", ""))) is None
-    assert "answers" in difference(asked(("f",), ("f(1)", "2")), asked(("f",), ("f(1)", "3")))
-    assert difference(asked(("f",), ("f(1)", "2")), problem(tests=[("f(1)", "3")])) is None
+    assert "functions" in find_difference(asked(("f",)), asked(("g",)))
+    assert find_difference(asked(("f",), ("f(1)", "2")), asked(("f",), ("f(1)", "2"), ("assert f(1)", ""))) is None
+    assert "answers" in find_difference(asked(("f",), ("f(1)", "2")), asked(("f",), ("f(1)", "3")))
+    assert find_difference(asked(("f",), ("f(1)", "2")), problem(tests=[("f(1)", "3")])) is None

@@ -1,29 +1,29 @@
 import pytest
 
-from curate.difficulty.band import Band
+from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
 
 
 def test_both_bounds_are_included():
-    band = Band.parse("0.125:0.5")
-    assert [band.misses(8, n) for n in range(9)] == ["too_hard", *[None] * 4, *["too_easy"] * 4]
+    band = SolveRateBand.parse("0.125:0.5")
+    assert [band.reason_outside(8, n) for n in range(9)] == ["too_hard", *[None] * 4, *["too_easy"] * 4]
 
 
 @pytest.mark.parametrize("n", [3, 7, 8, 10, 12, 16, 100])
 def test_a_bound_that_is_a_possible_rate_is_hit_exactly(n):
     for correct in range(n + 1):
-        assert Band.parse(f"{correct / n}:{correct / n}").misses(n, correct) is None
+        assert SolveRateBand.parse(f"{correct / n}:{correct / n}").reason_outside(n, correct) is None
 
 
 def test_a_bound_may_be_left_open():
-    assert Band.parse("0.125:").misses(8, 8) is None
-    assert Band.parse("0.125:").misses(8, 0) == "too_hard"
-    assert Band.parse(":0.5").misses(8, 0) is None
-    assert Band.parse(":0.5").misses(8, 5) == "too_easy"
+    assert SolveRateBand.parse("0.125:").reason_outside(8, 8) is None
+    assert SolveRateBand.parse("0.125:").reason_outside(8, 0) == "too_hard"
+    assert SolveRateBand.parse(":0.5").reason_outside(8, 0) is None
+    assert SolveRateBand.parse(":0.5").reason_outside(8, 5) == "too_easy"
 
 
 def test_a_problem_without_samples_has_no_solve_rate():
-    assert Band.parse("0:1").misses(0, 0) == "not_sampled"
+    assert SolveRateBand.parse("0:1").reason_outside(0, 0) == "not_sampled"
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_a_problem_without_samples_has_no_solve_rate():
 )
 def test_any_other_text_is_refused(text):
     with pytest.raises(CurateError, match="give LEAST:MOST"):
-        Band.parse(text)
+        SolveRateBand.parse(text)

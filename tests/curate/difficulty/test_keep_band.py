@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 from source_rows import livecodebench_row, words, write_jsonl
 
-from curate.decontamination.copy_without import clean
+from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table
-from curate.difficulty.band import Band
-from curate.difficulty.keep_band import refilter
+from curate.difficulty.band import SolveRateBand
+from curate.difficulty.band_filter import filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import from_json
 from curate.pipeline import BuildOptions, build
@@ -34,7 +34,7 @@ def known(dataset, model, counts, n=8):
         )
         for number, count in counts.items()
     ]
-    with table.work(dataset, model):
+    with table.lock_samples(dataset, model):
         table.write(dataset, model, rows)
 
 
@@ -64,7 +64,7 @@ def kept(folder):
 
 
 def test_intellect_2s_band_keeps_one_to_four_of_eight(dataset, tmp_path):
-    manifest = refilter(dataset, tmp_path / "out", Band(0.125, 0.5), ["m"])
+    manifest = filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.125, 0.5), ["m"])
     assert kept(tmp_path / "out") == [1, 2, 3, 4]
     assert rows(tmp_path / "out", "data") == [row for row in rows(dataset, "data") if row["id"][-1] in "1234"]
     assert {
@@ -86,27 +86,27 @@ def test_intellect_2s_band_keeps_one_to_four_of_eight(dataset, tmp_path):
 
 def test_every_model_must_agree(dataset, tmp_path):
     known(dataset, "n", dict.fromkeys(range(8), 4))
-    refilter(dataset, tmp_path / "out", Band(0.25, 0.75), ["m", "n"])
+    filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.25, 0.75), ["m", "n"])
     assert kept(tmp_path / "out") == [2, 3, 4, 5, 6]
     details = {row["id"][-1]: (row["reason"], row["detail"]) for row in rows(tmp_path / "out", "rejected")}
     assert details["1"] == ("too_hard", "m 1 of 8, n 4 of 8")
     assert details["8"] == ("not_sampled", "m 8 of 8, n 0 of 0")
-    refilter(dataset, tmp_path / "all", Band(0.25, 0.75), [])
+    filter_by_solve_rate(dataset, tmp_path / "all", SolveRateBand(0.25, 0.75), [])
     assert kept(tmp_path / "all") == [2, 3, 4, 5, 6]
-    refilter(dataset, tmp_path / "one", Band(0.25, 0.75), ["n"])
+    filter_by_solve_rate(dataset, tmp_path / "one", SolveRateBand(0.25, 0.75), ["n"])
     assert kept(tmp_path / "one") == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_problem_that_was_never_judged_is_neither_hard_nor_easy(dataset, tmp_path):
     known(dataset, "m", {3: None})
-    refilter(dataset, tmp_path / "out", Band(0, 1), ["m"])
+    filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0, 1), ["m"])
     assert kept(tmp_path / "out") == [0, 1, 2, 4, 5, 6, 7, 8]
     assert [row["reason"] for row in rows(tmp_path / "out", "rejected")] == ["not_sampled", "duplicate_exact"]
 
 
 def test_the_folder_opens_with_datasets_and_its_card_says_what_was_done(dataset, tmp_path):
     out = tmp_path / "out"
-    manifest = refilter(dataset, out, Band(0.125, 0.5), [])
+    manifest = filter_by_solve_rate(dataset, out, SolveRateBand(0.125, 0.5), [])
     for config, n_rows in (("default", 4), ("rejected", 6), ("difficulty", 9)):
         read = datasets.load_dataset(str(out), config, split="train", cache_dir=str(tmp_path / "cache"))
         assert len(read) == n_rows
@@ -121,38 +121,39 @@ def test_the_folder_opens_with_datasets_and_its_card_says_what_was_done(dataset,
 
 def test_a_band_with_few_problems_causes_a_warning(dataset, tmp_path):
     assert (
-        "only 4 of 9 problems are left" in refilter(dataset, tmp_path / "out", Band(0.125, 0.5), []).solve_rate.warning
+        "only 4 of 9 problems are left"
+        in filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.125, 0.5), []).solve_rate.warning
     )
 
 
 def test_the_same_command_again_changes_nothing_and_another_band_is_refused(dataset, tmp_path):
     out = tmp_path / "out"
-    first = refilter(dataset, out, Band(0.125, 0.5), [])
+    first = filter_by_solve_rate(dataset, out, SolveRateBand(0.125, 0.5), [])
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    assert refilter(dataset, out, Band(0.125, 0.5), []) == first
+    assert filter_by_solve_rate(dataset, out, SolveRateBand(0.125, 0.5), []) == first
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
     with pytest.raises(CurateError, match="made from another plan"):
-        refilter(dataset, out, Band(0, 0.5), [])
-    refilter(dataset, out, Band(0, 0.5), [], overwrite=True)
+        filter_by_solve_rate(dataset, out, SolveRateBand(0, 0.5), [])
+    filter_by_solve_rate(dataset, out, SolveRateBand(0, 0.5), [], overwrite=True)
     assert kept(out) == [0, 1, 2, 3, 4]
 
 
 def test_new_counts_make_another_plan(dataset, tmp_path):
-    refilter(dataset, tmp_path / "out", Band(0.125, 0.5), [])
+    filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.125, 0.5), [])
     known(dataset, "m", {1: 7})
     with pytest.raises(CurateError, match="made from another plan"):
-        refilter(dataset, tmp_path / "out", Band(0.125, 0.5), [])
+        filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.125, 0.5), [])
 
 
 def test_bands_and_decontamination_can_follow_each_other(dataset, tmp_path):
-    refilter(dataset, tmp_path / "one", Band(0.125, 1), [])
-    refilter(tmp_path / "one", tmp_path / "two", Band(0, 0.5), [])
+    filter_by_solve_rate(dataset, tmp_path / "one", SolveRateBand(0.125, 1), [])
+    filter_by_solve_rate(tmp_path / "one", tmp_path / "two", SolveRateBand(0, 0.5), [])
     assert kept(tmp_path / "two") == [1, 2, 3, 4]
     evaluation = write_jsonl(tmp_path / "eval.jsonl", [{"task_id": "E", "prompt": words(2)}])
-    clean(str(tmp_path / "two"), [f"humaneval={evaluation}"], tmp_path / "three")
+    write_clean_copy(str(tmp_path / "two"), [f"humaneval={evaluation}"], tmp_path / "three")
     assert kept(tmp_path / "three") == [1, 3, 4]
     known(tmp_path / "three", "m", {n: n for n in (1, 3, 4)})
-    refilter(tmp_path / "three", tmp_path / "four", Band(0.25, 1), [])
+    filter_by_solve_rate(tmp_path / "three", tmp_path / "four", SolveRateBand(0.25, 1), [])
     assert kept(tmp_path / "four") == [3, 4]
     assert [hit["id"] for hit in rows(tmp_path / "four", "contamination")] == ["livecodebench/2"]
     read = datasets.load_dataset(
@@ -163,12 +164,12 @@ def test_bands_and_decontamination_can_follow_each_other(dataset, tmp_path):
 
 def test_error_messages_say_what_to_type_next(dataset, built, tmp_path):
     with pytest.raises(CurateError, match="Type: curate difficulty .* --model MODEL"):
-        refilter(built, tmp_path / "out", Band(0, 1), [])
+        filter_by_solve_rate(built, tmp_path / "out", SolveRateBand(0, 1), [])
     with pytest.raises(CurateError, match="other was not sampled on it. Choose among m"):
-        refilter(dataset, tmp_path / "out", Band(0, 1), ["other"])
+        filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0, 1), ["other"])
     with pytest.raises(CurateError, match="not a dataset that curate built"):
-        refilter(tmp_path, tmp_path / "out", Band(0, 1), [])
+        filter_by_solve_rate(tmp_path, tmp_path / "out", SolveRateBand(0, 1), [])
     for out in (dataset, dataset / "data" / "x", tmp_path):
         with pytest.raises(CurateError, match="Choose another --out"):
-            refilter(dataset, out, Band(0, 1), [], overwrite=True)
+            filter_by_solve_rate(dataset, out, SolveRateBand(0, 1), [], overwrite=True)
     assert len(kept(dataset)) == 9

@@ -17,7 +17,7 @@ needed("verifiers")
 
 from curate.exports._export import export  # noqa: E402
 from curate.exports._options import ExportOptions  # noqa: E402
-from rewards import shared  # noqa: E402
+from rewards import process_singletons  # noqa: E402
 from sandbox import Sandbox  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
@@ -95,7 +95,7 @@ def test_a_failed_sandbox_is_an_error_and_not_a_zero(tasks, monkeypatch):
 
     box = Sandbox(workers=1)
     box.close()
-    monkeypatch.setattr(shared, "_parts", {(os.getpid(), "sandbox"): box})
+    monkeypatch.setattr(process_singletons, "_parts", {(os.getpid(), "sandbox"): box})
     with pytest.raises(vf.TaskError, match="UnknownReward"):
         scored(tasks["sum"], "```python\nprint(1)\n```")
 

@@ -11,7 +11,7 @@ needed("verl", "torch", "transformers", "orjson")
 
 from curate.exports._export import export  # noqa: E402
 from curate.exports._options import ExportOptions  # noqa: E402
-from rewards import shared  # noqa: E402
+from rewards import process_singletons  # noqa: E402
 from rewards.code import CodeReward  # noqa: E402
 from rewards.reward import Reward  # noqa: E402
 from sandbox import Sandbox, SandboxError, Suite  # noqa: E402
@@ -154,7 +154,7 @@ def scored_by(worker, rows, answers):
 
 def replace_shared_reward(monkeypatch, reward):
     """Use this reward in place of the shared one."""
-    monkeypatch.setattr(shared, "_parts", {(os.getpid(), "reward"): reward})
+    monkeypatch.setattr(process_singletons, "_parts", {(os.getpid(), "reward"): reward})
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_the_whole_batch_is_being_scored_before_the_first_reward_is_known(curate
             everybody.wait(60)  # until all forty are here
             return Reward(float(answer.n_tokens), "counted")
 
-    replace_shared_reward(monkeypatch, Meeting(shared.shared_sandbox()))
+    replace_shared_reward(monkeypatch, Meeting(process_singletons.shared_sandbox()))
     answers = ["x" * n for n in range(1, 41)]
     _, results = scored_by(worker_of(tokenizer_folder), [curated[0]] * 40, answers)
     assert [result["reward_score"] for result in results] == [float(n) for n in range(1, 41)]

@@ -29,7 +29,7 @@ def holds(text, counts=None, **changes):
     models = tuple(sorted({model for _, model in counts or {}}))
     condition = parse(text, models, counts)
     row = ROW | changes
-    return condition.holds({name: row[name] for name in condition.columns})
+    return condition.evaluate({name: row[name] for name in condition.columns})
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.dataset.workspace import manifest_of
-from curate.decontamination.copy_without import clean
+from curate.dataset.output_folder import manifest_of
+from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import from_json, to_json
@@ -115,7 +115,7 @@ def test_different_problems_under_one_id_are_refused(pair, tmp_path):
 
 def test_a_set_counts_only_if_all_datasets_were_compared_with_it(pair, tmp_path):
     def compared(folder, name, *against):
-        clean(str(folder), against, tmp_path / name)
+        write_clean_copy(str(folder), against, tmp_path / name)
         return tmp_path / name
 
     humaneval = write_jsonl(tmp_path / "he.jsonl", [{"task_id": f"E{n}", "prompt": words(n)} for n in (4, 5, 6)])

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from curate.reading.dialects import assertions, guess
-from curate.reading.values import Unparsable
+from curate.reading.dialects import assertions, detection
+from curate.reading.values import ParseError
 from sandbox import Case
 from sandbox.languages import _pytest
 
@@ -254,15 +254,15 @@ class TestMore:
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_reason(code, message):
-    with pytest.raises(Unparsable, match=message):
+    with pytest.raises(ParseError, match=message):
         assertions.read(code)
 
 
 def test_checks_of_examples_stay_calls_where_sources_had_them_as_calls():
     check = "def check(candidate):\n    assert candidate(1) == 2\n\n\ncheck(f)"
-    assert guess.read({"functional": check}).entry_point == "f"
-    assert guess.read(check).assertions is None
-    assert guess.read(check, given="import math").cases == (Case("f(1)", "2"),)
-    assert guess.read(CHECK, "f").assertions.names == ("f",)
-    assert guess.read(["assert f(1) == 2"]).assertions.names == ("f",)
-    assert guess.read(CHECK, "g", "class Solution:\n    def g(self, x):").cases[0] == Case("Solution().g(1)", "2")
+    assert detection.read({"functional": check}).entry_point == "f"
+    assert detection.read(check).assertions is None
+    assert detection.read(check, given="import math").cases == (Case("f(1)", "2"),)
+    assert detection.read(CHECK, "f").assertions.names == ("f",)
+    assert detection.read(["assert f(1) == 2"]).assertions.names == ("f",)
+    assert detection.read(CHECK, "g", "class Solution:\n    def g(self, x):").cases[0] == Case("Solution().g(1)", "2")

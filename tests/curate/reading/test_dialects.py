@@ -1,7 +1,7 @@
 import pytest
 
-from curate.reading.dialects import asserts, cases, guess, inputs_outputs
-from curate.reading.values import Unparsable
+from curate.reading.dialects import asserts, cases, detection, inputs_outputs
+from curate.reading.values import ParseError
 from sandbox import Case
 
 STARTER = "class Solution:\n    def f(self, nums: List[int], k: int) -> int:\n        "
@@ -47,20 +47,20 @@ def test_the_name_may_be_given_separately_and_arguments_need_no_names():
     ],
 )
 def test_checks_that_contain_more_than_examples_are_refused(code):
-    with pytest.raises(Unparsable):
+    with pytest.raises(ParseError):
         asserts.read(code)
 
 
 def test_assertions_about_another_function_are_noticed():
-    with pytest.raises(Unparsable, match="another problem: it passes parents"):
+    with pytest.raises(ParseError, match="another problem: it passes parents"):
         asserts.read("def check(candidate):\n    assert candidate(parents = [1]) == 1", "f", STARTER)
 
 
 def test_tests_of_several_kinds_are_refused():
     stdin = {"input": "1", "output": "1", "testtype": "stdin"}
-    with pytest.raises(Unparsable, match="several kinds"):
+    with pytest.raises(ParseError, match="several kinds"):
         cases.read([stdin, {"input": "1", "output": "1", "testtype": "functional"}])
-    with pytest.raises(Unparsable, match="asks for f"):
+    with pytest.raises(ParseError, match="asks for f"):
         cases.read([stdin], "f")
 
 
@@ -86,12 +86,12 @@ def test_a_problem_that_names_a_function_has_calls_without_saying_so():
     ],
 )
 def test_the_dialect_of_tests_is_recognised_by_their_shape(encoded):
-    assert guess.read(encoded).cases == (Case("1", "2"),)
+    assert detection.read(encoded).cases == (Case("1", "2"),)
 
 
 def test_code_is_distinguished_from_values():
-    assert guess.read(CHECK) == guess.read({"functional": CHECK}) == asserts.read(CHECK)
-    assert guess.read({"inputs": [[1]], "outputs": [2]}, "f").entry_point == "f"
+    assert detection.read(CHECK) == detection.read({"functional": CHECK}) == asserts.read(CHECK)
+    assert detection.read({"inputs": [[1]], "outputs": [2]}, "f").entry_point == "f"
 
 
 TWO_SUM = "nums = [1, 2], k = 3"
@@ -110,7 +110,7 @@ TWO_SUM = "nums = [1, 2], k = 3"
     ],
 )
 def test_arguments_that_have_names_are_put_in_the_order_of_the_parameters(encoded):
-    suite = guess.read(encoded, "Solution().f", STARTER)
+    suite = detection.read(encoded, "Solution().f", STARTER)
     assert (suite.entry_point, suite.checker) == ("f", "exact")
     assert suite.cases == (Case("[[1, 2], 3]", "[0, true]"),)
 
@@ -118,10 +118,10 @@ def test_arguments_that_have_names_are_put_in_the_order_of_the_parameters(encode
 def test_a_function_may_be_named_by_the_starter_code_if_its_parameters_are_those_of_the_tests():
     tests = [{"input": 'a = null, b = "x, y = 1"', "output": '"z"'}]
     starter_code = "def g(b, a):"
-    suite = guess.read(tests, starter_code=starter_code)
+    suite = detection.read(tests, starter_code=starter_code)
     assert (suite.entry_point, suite.cases) == ("g", (Case('["x, y = 1", null]', '"z"'),))
-    assert guess.read(tests, starter_code="def g(b, c):").entry_point is None  # text for standard input
-    assert guess.read(tests).cases == (Case('a = null, b = "x, y = 1"', '"z"'),)
+    assert detection.read(tests, starter_code="def g(b, c):").entry_point is None  # text for standard input
+    assert detection.read(tests).cases == (Case('a = null, b = "x, y = 1"', '"z"'),)
 
 
 @pytest.mark.parametrize(
@@ -139,22 +139,22 @@ def test_a_function_may_be_named_by_the_starter_code_if_its_parameters_are_those
     ],
 )
 def test_named_arguments_that_do_not_fit_are_refused(written, message):
-    with pytest.raises(Unparsable, match=message):
-        guess.read([{"input": written, "output": "1"}], "f", STARTER)
+    with pytest.raises(ParseError, match=message):
+        detection.read([{"input": written, "output": "1"}], "f", STARTER)
 
 
 def test_tests_may_be_keyed_by_the_names_of_the_streams():
-    assert guess.read([{"stdin": "1", "stdout": ["2", "3"]}]).cases == (Case("1", "2\n3"),)
-    with pytest.raises(Unparsable, match="asks for f"):
-        guess.read([{"stdin": "1", "stdout": "2"}], "f")
-    with pytest.raises(Unparsable, match="no input and output"):
-        guess.read([{"stdin": "1", "output": "2"}])
+    assert detection.read([{"stdin": "1", "stdout": ["2", "3"]}]).cases == (Case("1", "2\n3"),)
+    with pytest.raises(ParseError, match="asks for f"):
+        detection.read([{"stdin": "1", "stdout": "2"}], "f")
+    with pytest.raises(ParseError, match="no input and output"):
+        detection.read([{"stdin": "1", "output": "2"}])
 
 
 @pytest.mark.parametrize("encoded", [None, "", 7, "{", [7], {}, {"inputs": 1, "outputs": 2}, "print(1)"])
 def test_values_that_are_not_tests_are_refused(encoded):
-    with pytest.raises(Unparsable):
-        guess.read(encoded)
+    with pytest.raises(ParseError):
+        detection.read(encoded)
 
 
 def test_a_method_of_a_class_is_called_by_its_own_name():

@@ -1,11 +1,11 @@
 import pytest
 
-from curate.reading.values import Unparsable, json_text, json_value, lines, python_value, short
+from curate.reading.values import ParseError, json_text, json_value, lines, python_value, shorten
 
 
 def test_a_python_literal_is_read_without_executing_it():
     assert python_value("{'a': (1, None), 'b': True}", "info") == {"a": (1, None), "b": True}
-    with pytest.raises(Unparsable):
+    with pytest.raises(ParseError):
         python_value("__import__('os').getcwd()", "info")
 
 
@@ -31,7 +31,7 @@ def test_json_is_tried_before_python_literals():
     ],
 )
 def test_hostile_text_is_unparsable_and_nothing_worse(text):
-    with pytest.raises(Unparsable):
+    with pytest.raises(ParseError):
         python_value(text, "info")
 
 
@@ -50,18 +50,18 @@ def test_integers_beyond_4300_digits_are_read_and_written():
     ],
 )
 def test_a_value_that_json_would_change_has_no_json_form(value):
-    with pytest.raises(Unparsable):
+    with pytest.raises(ParseError):
         json_text(value, "input")
 
 
 def test_input_is_text_or_a_list_of_lines():
     assert lines("1\n2\n", "input") == "1\n2\n"
     assert lines(["1", "2", ""], "input") == "1\n2\n"
-    with pytest.raises(Unparsable):
+    with pytest.raises(ParseError):
         lines([["1"], ["2"]], "input")
 
 
 def test_an_error_is_quoted_on_one_bounded_line_that_can_be_stored():
-    assert short("a\n  b") == "a b"
-    assert len(short("x" * 10_000)) <= 120
-    short("\ud800").encode()
+    assert shorten("a\n  b") == "a b"
+    assert len(shorten("x" * 10_000)) <= 120
+    shorten("\ud800").encode()

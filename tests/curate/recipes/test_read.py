@@ -2,7 +2,7 @@ import pytest
 
 from curate.errors import CurateError
 from curate.recipe import AgainstConfig, from_table, to_table
-from curate.recipes.read import read_recipe, recipe_text, shipped
+from curate.recipes.reader import bundled_recipes, read_recipe, recipe_text
 
 SOURCE = '[[sources]]\nname = "taco"\nlocation = "raw/taco"\n'
 WHOLE = (
@@ -106,7 +106,7 @@ def test_an_evaluation_set_has_the_grammar_of_the_option():
         assert AgainstConfig.parse(argument).argument == argument
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", bundled_recipes())
 def test_a_shipped_recipe_can_be_read_and_says_where_its_numbers_come_from(name):
     recipe = read_recipe(name)
     assert from_table(to_table(recipe)) == recipe

@@ -11,13 +11,13 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.dataset.workspace import manifest_of
-from curate.decontamination.copy_without import clean
+from curate.dataset.output_folder import manifest_of
+from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
 from curate.recipe import from_table
-from curate.recipes.read import read_recipe
-from curate.recipes.run import run
+from curate.recipes.reader import read_recipe
+from curate.recipes.runner import run
 from curate.row_filter import write_filtered
 from curate.splitting.split import SplitOptions, split
 from sandbox import SandboxOptions
@@ -205,7 +205,7 @@ def test_the_recipe_of_a_build_with_options_gives_the_same_dataset(folder, tmp_p
 def test_datasets_made_by_commands_have_a_recipe_where_one_can_say_how(folder, tmp_path):
     build([("livecodebench", str(folder / "raw"))], tmp_path / "built", BuildOptions())
     against = f"humaneval={folder / 'eval.jsonl'}"
-    cleaned = clean(str(tmp_path / "built"), [against], tmp_path / "clean")
+    cleaned = write_clean_copy(str(tmp_path / "built"), [against], tmp_path / "clean")
     whole = build([("livecodebench", str(folder / "raw"))], tmp_path / "whole", BuildOptions(), against=[against])
     assert cleaned.recipe == whole.recipe
     assert cleaned.content_hash == whole.content_hash
@@ -243,7 +243,7 @@ def test_a_killed_recipe_is_continued_by_the_same_command(folder):
     (folder / "recipe.toml").write_text(short)
     command = [sys.executable, "-m", "cli", "build-dataset", str(folder / "recipe.toml"), "--out", str(folder / "out")]
     dying = (
-        "import os, sys, curate.recipes.run as run\n"
+        "import os, sys, curate.recipes.runner as run\n"
         "run.split = lambda *arguments, **options: os.kill(os.getpid(), 9)\n"
         f"sys.argv = {command[2:]!r}\n"
         "from cli import main\nmain()"

@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 
-from curate.recipes.text import toml, toml_value
+from curate.recipes.toml_writer import toml, toml_value
 
 TABLES = [
     {},

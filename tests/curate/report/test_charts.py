@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.report.charts import HEIGHT, between_edges, run_words, steps, whole_numbers
+from curate.report.charts import HEIGHT, histogram_chart, integer_chart, run_words, solve_rate_chart
 
 
 def test_the_height_of_bars_follows_their_counts_and_stays_below_the_highest_tick():
-    chart = whole_numbers({"edges": [5, 6, 8], "counts": [30, 60]}, "tests")
+    chart = integer_chart({"edges": [5, 6, 8], "counts": [30, 60]}, "tests")
     low, high = chart.bars
     assert high.height == pytest.approx(2 * low.height)
     assert low.y + low.height == high.y + high.height == HEIGHT
@@ -16,7 +16,7 @@ def test_the_height_of_bars_follows_their_counts_and_stays_below_the_highest_tic
 
 def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
     histogram = {"edges": [0, 1, 2, 3], "counts": [3, 1, 2]}
-    bars = sorted(between_edges([histogram, histogram], "s", legend=["a", "b"]).bars, key=lambda bar: bar.x)
+    bars = sorted(histogram_chart([histogram, histogram], "s", legend=["a", "b"]).bars, key=lambda bar: bar.x)
     assert len(bars) == 6
     for bar, following in zip(bars, bars[1:], strict=False):
         assert bar.x + bar.width <= following.x + 1e-9
@@ -26,19 +26,19 @@ def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
 
 def test_a_line_is_drawn_at_its_value_between_the_edges():
     histogram = {"edges": [0.7, 0.8, 1.0], "counts": [1, 1]}
-    assert between_edges([histogram], "similarity", line=0.75).line == pytest.approx(25)
-    assert between_edges([histogram], "similarity", line=0.9).line == pytest.approx(75)
-    assert between_edges([histogram], "similarity", line=0.2).line is None
+    assert histogram_chart([histogram], "similarity", line=0.75).line == pytest.approx(25)
+    assert histogram_chart([histogram], "similarity", line=0.9).line == pytest.approx(75)
+    assert histogram_chart([histogram], "similarity", line=0.2).line is None
 
 
 def test_a_single_problem_in_a_million_is_still_visible():
-    chart = whole_numbers({"edges": [5, 6, 8], "counts": [1, 1_000_000]}, "tests")
+    chart = integer_chart({"edges": [5, 6, 8], "counts": [1, 1_000_000]}, "tests")
     assert chart.bars[0].height >= 1
 
 
 @given(st.integers(0, 10**10))
 def test_ticks_are_few_whole_numbers_from_zero(most):
-    chart = whole_numbers({"edges": [1, 2], "counts": [most]}, "tests")
+    chart = integer_chart({"edges": [1, 2], "counts": [most]}, "tests")
     values = [int(tick.label.replace(",", "")) for tick in chart.up]
     assert values[0] == 0
     assert values[-1] >= most
@@ -48,8 +48,8 @@ def test_ticks_are_few_whole_numbers_from_zero(most):
 
 def test_a_band_without_any_bar_is_not_shaded():
     rates = {"steps": 2, "counts": [1, 1, 1], "band": [0.6, 0.9]}
-    assert steps(rates, "share").band is None
-    assert steps(rates | {"band": [0.5, 1.0]}, "share").band == pytest.approx((100 / 3, 100))
+    assert solve_rate_chart(rates, "share").band is None
+    assert solve_rate_chart(rates | {"band": [0.5, 1.0]}, "share").band == pytest.approx((100 / 3, 100))
 
 
 def test_ranges_of_whole_numbers_are_labelled_by_their_ends():

@@ -8,15 +8,15 @@ import pytest
 from source_rows import FILES, words, write_jsonl
 
 from curate.dataset.folder import DatasetFolder
-from curate.decontamination.copy_without import clean
-from curate.difficulty.band import Band
-from curate.difficulty.keep_band import refilter
+from curate.decontamination.clean_copy import write_clean_copy
+from curate.difficulty.band import SolveRateBand
+from curate.difficulty.band_filter import filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
-from curate.report.files import refresh_report, stored_duplicates
 from curate.report.funnel import funnel
 from curate.report.histogram import SHARES, WHOLE, histogram
-from curate.report.numbers import numbers
+from curate.report.report_data import compute
+from curate.report.report_files import refresh_report, stored_duplicates
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_solve_rates_are_counted_by_model_with_both_ends_of_the_band(report, rep
 
 
 def test_a_filter_by_solve_rate_is_a_stage_and_its_band_is_that_of_the_models_it_asked(reported, tmp_path):
-    refilter(reported, tmp_path / "out", Band(0.5, 0.75), ["b"])
+    filter_by_solve_rate(reported, tmp_path / "out", SolveRateBand(0.5, 0.75), ["b"])
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert [rates["band"] for rates in report["solve_rates"]] == [[0.5, 0.75], None]
     kept = {row["id"] for row in table(tmp_path / "out", "data")}
@@ -144,7 +144,7 @@ def test_an_unknown_stage_is_shown_nevertheless():
 def test_foreign_rows_have_a_report_without_the_missing_parts(tmp_path):
     raw = write_jsonl(tmp_path / "rows.jsonl", [{"text": words(n)} for n in range(4)])
     against = write_jsonl(tmp_path / "eval.jsonl", [{"prompt": words(1)}])
-    clean(str(raw), [f"mine={against}"], tmp_path / "out")
+    write_clean_copy(str(raw), [f"mine={against}"], tmp_path / "out")
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["funnel"]["sources"]["dataset"] == {"read": 4, "after": [3], "kept": 3, "verified": None}
     assert report["tests"] is report["reference_time"] is report["test_strength"] is None
@@ -177,4 +177,4 @@ def test_damaged_parquet_is_named(showcase_build, tmp_path):
     (path,) = (copy / "rejected").glob("*.parquet")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CurateError, match=r"rejected/train-00000-of-00001.parquet: .*damaged"):
-        numbers(DatasetFolder.opened(copy), None)
+        compute(DatasetFolder.open(copy), None)

@@ -11,7 +11,7 @@ from browser import opened, pixels
 from showcase import HOSTILE
 from source_rows import words, write_jsonl
 
-from curate.decontamination.copy_without import clean
+from curate.decontamination.clean_copy import write_clean_copy
 
 SECTIONS = ["funnel", "rejections", "evidence", "tests", "time", "solve-rate", "duplicates", "contamination", "making"]
 WIDTHS = (1280, 400)
@@ -40,7 +40,7 @@ def bare(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bare")
     raw = write_jsonl(folder / "rows.jsonl", [{"text": words(n)} for n in range(4)])
     against = write_jsonl(folder / "eval.jsonl", [{"prompt": words(1)}])
-    clean(str(raw), [f"mine={against}"], folder / "out")
+    write_clean_copy(str(raw), [f"mine={against}"], folder / "out")
     return folder / "out"
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.report.word_diff import marked
+from curate.report.word_diff import mark_differences
 
 
 def words(stretches):
@@ -20,18 +20,18 @@ def words(stretches):
     ],
 )
 def test_words_that_the_other_text_lacks_are_marked(one, other, gone, new):
-    first, second = marked(one, other)
+    first, second = mark_differences(one, other)
     assert (words(first), words(second)) == (gone, new)
 
 
 @given(st.text(), st.text())
 def test_no_part_of_a_text_is_lost(one, other):
-    first, second = marked(one, other)
+    first, second = mark_differences(one, other)
     assert "".join(text for text, _ in first) == one
     assert "".join(text for text, _ in second) == other
 
 
 @given(st.text())
 def test_a_text_does_not_differ_from_itself(text):
-    first, second = marked(text, text)
+    first, second = mark_differences(text, text)
     assert words(first) == words(second) == []

@@ -9,7 +9,7 @@ from source_rows import DATA, SUM_TESTS, livecodebench_row, pack, words, write_j
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.reading.tables import locate
-from curate.reading.values import Unparsable
+from curate.reading.values import ParseError
 from curate.sources.livecodebench import private_tests, read, select
 from sandbox import Case
 
@@ -69,7 +69,7 @@ class Boom:
     ],
 )
 def test_private_tests_that_cannot_be_unpacked_are_rejected_and_never_executed(tmp_path, capsys, encoded):
-    with pytest.raises(Unparsable):
+    with pytest.raises(ParseError):
         private_tests(encoded)
     assert isinstance(read_rows(tmp_path, livecodebench_row("7", "s", private_test_cases=encoded))[0], Rejection)
     assert capsys.readouterr().out == ""
@@ -77,7 +77,7 @@ def test_private_tests_that_cannot_be_unpacked_are_rejected_and_never_executed(t
 
 def test_a_decompression_bomb_is_not_unpacked(monkeypatch):
     monkeypatch.setattr("curate.sources.livecodebench.MOST_UNPACKED_BYTES", 1000)
-    with pytest.raises(Unparsable, match="more than"):
+    with pytest.raises(ParseError, match="more than"):
         private_tests(pack("x" * 2000))
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from curate.errors import CurateError
-from curate.splitting.parts import parts_of, size_of
+from curate.splitting.assignment import assign_parts, size_of
 
 IDS = [f"{source}/{n}" for source, size in (("taco", 60), ("apps", 30), ("rare", 10)) for n in range(size)]
 SOURCES = [id.partition("/")[0] for id in IDS]
@@ -15,7 +15,7 @@ def alone(ids):
 
 
 def test_each_source_gives_its_share():
-    parts = parts_of(IDS, SOURCES, alone(IDS), {"validation": 0.2, "test": 10}, seed=0)
+    parts = assign_parts(IDS, SOURCES, alone(IDS), {"validation": 0.2, "test": 10}, seed=0)
     assert Counter(zip(SOURCES, parts, strict=True)) == {
         ("taco", "train"): 42,
         ("taco", "validation"): 12,
@@ -31,19 +31,19 @@ def test_each_source_gives_its_share():
 
 def test_neither_the_order_of_the_rows_nor_that_of_the_clusters_matters():
     clusters = [row // 3 for row in range(len(IDS))]
-    expected = dict(zip(IDS, parts_of(IDS, SOURCES, clusters, {"validation": 0.3}, seed=1), strict=True))
+    expected = dict(zip(IDS, assign_parts(IDS, SOURCES, clusters, {"validation": 0.3}, seed=1), strict=True))
     rows = list(range(len(IDS)))
     for seed in range(5):
         random.Random(seed).shuffle(rows)
         ids = [IDS[row] for row in rows]
         numbers = [clusters[row] * 7 % 101 for row in rows]
-        parts = parts_of(ids, [SOURCES[row] for row in rows], numbers, {"validation": 0.3}, seed=1)
+        parts = assign_parts(ids, [SOURCES[row] for row in rows], numbers, {"validation": 0.3}, seed=1)
         assert dict(zip(ids, parts, strict=True)) == expected
 
 
 def test_a_seed_chooses_and_clusters_stay_whole():
     clusters = [row // 4 for row in range(len(IDS))]
-    by_seed = [parts_of(IDS, SOURCES, clusters, {"validation": 20}, seed=seed) for seed in (0, 0, 1)]
+    by_seed = [assign_parts(IDS, SOURCES, clusters, {"validation": 20}, seed=seed) for seed in (0, 0, 1)]
     assert by_seed[0] == by_seed[1] != by_seed[2]
     for parts in by_seed:
         assert parts.count("validation") == 20
@@ -54,15 +54,15 @@ def test_a_part_is_filled_up_from_other_sources_if_clusters_are_too_large():
     ids = [*(f"a/{n}" for n in range(10)), *(f"b/{n}" for n in range(10))]
     sources = [id[0] for id in ids]
     clusters = [0] * 10 + list(range(1, 11))  # the rows of a are all similar
-    parts = parts_of(ids, sources, clusters, {"validation": 4}, seed=0)
+    parts = assign_parts(ids, sources, clusters, {"validation": 4}, seed=0)
     assert [id[0] for id, part in zip(ids, parts, strict=True) if part == "validation"] == ["b"] * 4
 
 
 def test_parts_that_would_be_empty_are_refused():
     with pytest.raises(CurateError, match="the smallest has 3. Choose a larger part, or a higher --similarity"):
-        parts_of(IDS[:9], SOURCES[:9], [0] * 3 + [1] * 6, {"validation": 2}, seed=0)
+        assign_parts(IDS[:9], SOURCES[:9], [0] * 3 + [1] * 6, {"validation": 2}, seed=0)
     with pytest.raises(CurateError, match="nothing is left to train on"):
-        parts_of(IDS[:4], SOURCES[:4], alone(IDS[:4]), {"validation": 4}, seed=0)
+        assign_parts(IDS[:4], SOURCES[:4], alone(IDS[:4]), {"validation": 4}, seed=0)
 
 
 def test_a_size_is_a_share_or_a_number_of_rows():

@@ -11,7 +11,7 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, words, write_jsonl
 
 from cli import main
-from curate.dataset.workspace import manifest_of
+from curate.dataset.output_folder import manifest_of
 from curate.dedup.shingles import jaccard, shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError

@@ -10,7 +10,7 @@ from curate.json_records import from_json, to_json
 from curate.problem import Problem
 from curate.strength.measurement import fingerprint, measure
 from curate.strength.strength_record import StrengthRecord
-from rewards.selection import select
+from rewards.case_selection import select
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
 
 LARGEST = """

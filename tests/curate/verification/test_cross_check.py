@@ -17,7 +17,7 @@ from sandbox import Case, Limits, Sandbox, Suite, Verdict
 PYTHON = ("python",)
 # Any two numbers with this sum are right, but the tests accept only one pair.
 PAIRS = [(f"{total}\n", f"0 {total}\n") for total in range(8)]
-LEAST_FIRST = "n = int(input())\nprint(0, n)"
+MIN_FIRST = "n = int(input())\nprint(0, n)"
 ANOTHER = "n = int(input())\nprint(0, n) if n < 5 else print(1, n - 1)"
 
 
@@ -51,7 +51,7 @@ def test_no_more_solutions_are_run_than_requested(box):
 
 
 def test_solutions_with_other_answers_to_some_tests_dissent(box):
-    found = opinion(box, problem(LEAST_FIRST, ANOTHER, tests=PAIRS))
+    found = opinion(box, problem(MIN_FIRST, ANOTHER, tests=PAIRS))
     assert replace(found, failures=()) == CrossCheckRecord(n_dissenting=1, n_executed=1)
     assert found.failures == (CaseFailure(solution=1, test=5, verdict=Verdict.WRONG_ANSWER, detail="1 4\n"),)
 
@@ -59,7 +59,7 @@ def test_solutions_with_other_answers_to_some_tests_dissent(box):
 def test_the_test_at_which_most_solutions_dissent_shows_it(box):
     late = "n = int(input())\nprint(0, n) if n < 6 else print(2, n - 2)"
     later = "n = int(input())\nprint(0, n) if n < 6 else print(1, n - 1)  # "
-    found = opinion(box, problem(LEAST_FIRST, ANOTHER, late, later, tests=PAIRS))
+    found = opinion(box, problem(MIN_FIRST, ANOTHER, late, later, tests=PAIRS))
     assert found.n_dissenting == 3
     assert [(failure.test, failure.detail) for failure in found.failures] == [(6, "1 5\n"), (6, "2 4\n"), (6, "1 5\n")]
 
@@ -72,7 +72,7 @@ def test_the_test_at_which_most_solutions_dissent_shows_it(box):
     ],
 )
 def test_solutions_that_are_merely_wrong_do_not_dissent(box, other):
-    assert opinion(box, problem(LEAST_FIRST, other, tests=PAIRS)) == CrossCheckRecord(n_executed=1)
+    assert opinion(box, problem(MIN_FIRST, other, tests=PAIRS)) == CrossCheckRecord(n_executed=1)
 
 
 def test_tests_are_wrong_if_most_solutions_agree_on_another_answer(box):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rewards import program_in, submission_in
+from rewards import extract_program, extract_submission
 from rewards.extract import languages_for
 from sandbox import Case, Program, Suite
 
@@ -44,12 +44,12 @@ CODE = "print(1)\n"
     ],
 )
 def test_the_program_is_the_last_python_block_of_the_answer(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize("label", ["py", "python3.11", "Python3.12.1", "py3", "py3.11", "pypy", "pypy3", "cpython"])
 def test_a_label_may_name_an_implementation_and_a_version(label):
-    assert program_in(f"```{label}\n{CODE}```\nIt prints:\n```\nf(1)\n```") == CODE
+    assert extract_program(f"```{label}\n{CODE}```\nIt prints:\n```\nf(1)\n```") == CODE
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_a_label_may_name_an_implementation_and_a_version(label):
     ],
 )
 def test_a_token_that_ends_the_text_may_follow_the_closing_fence(end):
-    assert program_in(f"```python\n{CODE}```{end}") == CODE
-    assert program_in(f"~~~python\n{CODE}~~~{end}\n") == CODE
-    assert program_in(f"```python\nprint(1)```{end}") == CODE
+    assert extract_program(f"```python\n{CODE}```{end}") == CODE
+    assert extract_program(f"~~~python\n{CODE}~~~{end}\n") == CODE
+    assert extract_program(f"```python\nprint(1)```{end}") == CODE
     program = f"s = '''\n```{end}\n'''\n"
-    assert program_in(f"```python\n{program}{CODE}```{end}") == program + CODE
+    assert extract_program(f"```python\n{program}{CODE}```{end}") == program + CODE
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_token_that_ends_the_text_may_follow_the_closing_fence(end):
     ],
 )
 def test_text_may_stand_before_an_opening_fence(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -110,20 +110,20 @@ def test_text_may_stand_before_an_opening_fence(answer, program):
     ],
 )
 def test_a_label_may_stand_on_the_line_below_its_fence(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 def test_a_byte_order_mark_belongs_neither_to_the_fence_nor_to_the_program():
-    assert program_in(f"\ufeff```python\n{CODE}```") == CODE
-    assert program_in(f"\ufeff```\n{CODE}```") == CODE
-    assert program_in(f"```python\n\ufeff{CODE}```") == CODE
-    assert program_in("```python\nprint('\ufeff')\n```") == "print('\ufeff')\n"
+    assert extract_program(f"\ufeff```python\n{CODE}```") == CODE
+    assert extract_program(f"\ufeff```\n{CODE}```") == CODE
+    assert extract_program(f"```python\n\ufeff{CODE}```") == CODE
+    assert extract_program("```python\nprint('\ufeff')\n```") == "print('\ufeff')\n"
 
 
 def test_a_line_ends_where_python_ends_it():
     code = "print('a\u2028b\x0cc\x85d\x1ce')\n"
-    assert program_in(f"```python\n{code}```") == code
-    assert program_in("```python\rprint(1)\r```") == CODE
+    assert extract_program(f"```python\n{code}```") == code
+    assert extract_program("```python\rprint(1)\r```") == CODE
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_line_ends_where_python_ends_it():
     ],
 )
 def test_a_thought_tag_within_or_after_a_program_does_not_hide_it(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_thought_tag_within_or_after_a_program_does_not_hide_it(answer, progra
     ],
 )
 def test_a_program_in_a_thought_does_not_count(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_program_in_a_thought_does_not_count(answer, program):
     ],
 )
 def test_a_fence_in_a_string_or_comment_is_text_of_the_program(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_fence_in_a_string_or_comment_is_text_of_the_program(answer, program):
     ],
 )
 def test_fences_are_those_of_commonmark(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_fences_are_those_of_commonmark(answer, program):
     ],
 )
 def test_a_program_may_stand_in_a_list_or_a_quote(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_a_program_may_stand_in_a_list_or_a_quote(answer, program):
     ],
 )
 def test_an_example_below_a_program_does_not_hide_it(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_an_example_below_a_program_does_not_hide_it(answer, program):
     ],
 )
 def test_of_several_programs_the_last_counts_even_if_it_is_broken(answer, program):
-    assert program_in(answer) == program
+    assert extract_program(answer) == program
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_of_several_programs_the_last_counts_even_if_it_is_broken(answer, progra
     ],
 )
 def test_a_second_program_that_is_incomplete_is_not_judged(text):
-    assert program_in(text) == "A()\n"
+    assert extract_program(text) == "A()\n"
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_a_second_program_that_is_incomplete_is_not_judged(text):
 def test_a_megabyte_of_fences_tags_and_quotes_takes_linear_time(text):
     def seconds(part):
         begun = time.process_time()
-        program_in(part)
+        extract_program(part)
         return time.process_time() - begun
 
     few = min(seconds(text[: len(text) // 8]) for _ in range(3))
@@ -369,7 +369,7 @@ def test_a_megabyte_of_fences_tags_and_quotes_takes_linear_time(text):
     ],
 )
 def test_megabytes_of_hostile_text_contain_no_program_and_take_linear_time(text):
-    assert program_in(text) is None
+    assert extract_program(text) is None
 
 
 CPP = "int main() { return 0; }\n"
@@ -394,15 +394,15 @@ BOTH = ("cpp", "python")
     ],
 )
 def test_the_fence_says_the_language_where_several_are_allowed(answer, program):
-    assert submission_in(answer, BOTH) == program
+    assert extract_submission(answer, BOTH) == program
 
 
 def test_an_answer_in_cpp_is_not_a_program_unless_cpp_is_allowed():
     answer = f"```python\n{CODE}```\n```cpp\n{CPP}```"
-    assert program_in(answer) == CODE
-    assert submission_in(answer) == Program(CODE)
-    assert submission_in(answer, ("cpp",)) == Program(CPP, "cpp")
-    assert submission_in(f"```\n{CODE}```", ("cpp",)) is None
+    assert extract_program(answer) == CODE
+    assert extract_submission(answer) == Program(CODE)
+    assert extract_submission(answer, ("cpp",)) == Program(CPP, "cpp")
+    assert extract_submission(f"```\n{CODE}```", ("cpp",)) is None
 
 
 def test_tests_that_call_functions_take_only_python():

@@ -10,13 +10,13 @@ from math_answers import boxed, needs_math_verify
 
 from rewards.async_rewards import AsyncRewards
 from rewards.mathematics.notation import agree, read_notation
-from rewards.mathematics.reward import MathAnswer, final_answer
+from rewards.mathematics.reward import MathReward, extract_final_answer
 from rewards.reward import Task
 
 
 @pytest.fixture(scope="module")
-def reward() -> Iterator[MathAnswer]:
-    with MathAnswer(2) as reward:
+def reward() -> Iterator[MathReward]:
+    with MathReward(2) as reward:
         yield reward
 
 
@@ -54,12 +54,12 @@ def reward() -> Iterator[MathAnswer]:
     ],
 )
 def test_the_final_answer_is_the_last_box_after_the_thought(text, answer):
-    assert final_answer(text) == answer
+    assert extract_final_answer(text) == answer
 
 
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", r"\{", r"\}", "\\", "x", "$", " "]), max_size=30).map("".join))
 def test_the_content_of_a_box_has_balanced_braces(text):
-    answer = final_answer(text)
+    answer = extract_final_answer(text)
     if answer is not None:
         bare = answer.replace("\\\\", "").replace(r"\{", "").replace(r"\}", "")
         assert bare.count("{") == bare.count("}")
@@ -68,8 +68,8 @@ def test_the_content_of_a_box_has_balanced_braces(text):
 
 def test_megabytes_of_hostile_text_contain_no_answer():
     for text in (r"\boxed{" * 100_000, r"\boxed " * 100_000, "{" * 1_000_000, "}" * 1_000_000, "\\" * 1_000_000):
-        assert final_answer(text) is None
-    assert final_answer(r"\boxed{" * 100_000 + "2" + "}" * 100_000) is not None
+        assert extract_final_answer(text) is None
+    assert extract_final_answer(r"\boxed{" * 100_000 + "2" + "}" * 100_000) is not None
 
 
 @needs_math_verify

@@ -8,14 +8,14 @@ import sys
 
 from math_answers import children, comparing_process, needs_math_verify
 
-from rewards.mathematics.reward import MathAnswer
+from rewards.mathematics.reward import MathReward
 
 
 @needs_math_verify
 def test_the_comparing_process_has_no_environment_no_files_of_its_parent_and_no_capabilities(monkeypatch, tmp_path):
     monkeypatch.setenv("SECRET", "of the caller")
     before = children()
-    with MathAnswer(1) as reward, (tmp_path / "held").open("w") as held:
+    with MathReward(1) as reward, (tmp_path / "held").open("w") as held:
         os.set_inheritable(held.fileno(), True)
         server = comparing_process(reward, before)
         assert b"SECRET" not in (server / "environ").read_bytes()

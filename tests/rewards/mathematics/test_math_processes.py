@@ -9,8 +9,8 @@ import pytest
 from answers import text_answer
 from math_answers import boxed, children, comparing_process, needs_math_verify
 
-from rewards.mathematics import processes
-from rewards.mathematics.reward import MathAnswer
+from rewards.mathematics import answer_comparer
+from rewards.mathematics.reward import MathReward
 from rewards.reward import Task
 
 
@@ -40,7 +40,7 @@ MORE_HOSTILE = [
 @pytest.mark.parametrize("hostile", [HOSTILE, pytest.param(MORE_HOSTILE, marks=pytest.mark.thorough)])
 def test_each_hostile_answer_costs_less_than_a_second_of_cpu_time(hostile):
     before = children()
-    with MathAnswer(1) as reward:
+    with MathReward(1) as reward:
         server = comparing_process(reward, before)
         for latex in hostile:
             so_far = spent_seconds(server)
@@ -55,7 +55,7 @@ def test_each_hostile_answer_costs_less_than_a_second_of_cpu_time(hostile):
 @needs_math_verify
 def test_an_expected_answer_that_takes_too_long_costs_its_time_only_once():
     before = children()
-    with MathAnswer(1) as reward:
+    with MathReward(1) as reward:
         server = comparing_process(reward, before)
         slow = Task(expected="(10^{9})!")
         assert reward(text_answer(boxed("1")), slow).verdict == "tests_failed"
@@ -67,7 +67,7 @@ def test_an_expected_answer_that_takes_too_long_costs_its_time_only_once():
 
 @needs_math_verify
 def test_processes_that_are_killed_make_no_answer_wrong():
-    with MathAnswer(1) as reward:
+    with MathReward(1) as reward:
         assert reward(text_answer(boxed("2")), Task(expected="2")).value == 1.0
         for pid in children():
             os.kill(pid, signal.SIGKILL)
@@ -81,8 +81,8 @@ def test_the_reward_is_unknown_if_the_process_dies_again_and_again(lines, tmp_pa
     child.write_text(
         "".join(f"print({line!r}, flush=True)\n" for line in lines) + "import os\nos.kill(os.getpid(), 9)\n"
     )
-    monkeypatch.setattr(processes, "_CHILD", child)
-    with MathAnswer(1) as reward:
+    monkeypatch.setattr(answer_comparer, "_CHILD", child)
+    with MathReward(1) as reward:
         scored = reward(text_answer(boxed("4")), Task(expected="4"))
     assert (scored.value, scored.verdict) == (None, "checker_failed")
     assert scored.detail
@@ -91,7 +91,7 @@ def test_the_reward_is_unknown_if_the_process_dies_again_and_again(lines, tmp_pa
 @needs_math_verify
 def test_its_processes_end_when_it_is_closed():
     before = children()
-    with MathAnswer(2) as reward:
+    with MathReward(2) as reward:
         reward(text_answer(boxed("2")), Task(expected="2"))
         assert len(children() - before) == 1
     end = time.monotonic() + 20

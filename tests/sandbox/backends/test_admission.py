@@ -16,10 +16,10 @@ import pytest
 from serving import ROOT, becomes, below
 
 from sandbox import (
-    Cancellation,
     Cancelled,
+    CancelToken,
     Case,
-    KilledFromOutside,
+    KilledExternally,
     Limits,
     Program,
     Sandbox,
@@ -28,10 +28,10 @@ from sandbox import (
     Verdict,
     machine,
 )
-from sandbox.backends._admission import Admission
+from sandbox.backends._admission import SlotAllocator
 from sandbox.backends._pool import Pool
+from sandbox.limit_bounds import PROCESSES
 from sandbox.machine import cgroup_limits, cpu_quotas, memory_mb
-from sandbox.maxima import PROCESSES
 from sandbox.request import Request, RunRequest
 
 ECHO = Program("print(input())")
@@ -49,7 +49,7 @@ def test_cancelling_frees_the_worker(program: Program) -> None:
     with Sandbox(workers=1) as box, ThreadPoolExecutor(2) as threads:
         box.run(ECHO, "1\n")
         idle = len(below(os.getpid()))
-        cancellation = Cancellation()
+        cancellation = CancelToken()
         run = threads.submit(box.run, program, "", LONG, cancellation=cancellation)
         judged = threads.submit(box.judge, program, Suite([Case("", "")], limits=LONG), cancellation=cancellation)
         assert becomes(lambda: len(below(os.getpid())) > idle)  # one runs, the other waits
@@ -62,18 +62,18 @@ def test_cancelling_frees_the_worker(program: Program) -> None:
 
 
 def test_a_request_cancelled_in_advance_is_not_run(box: Sandbox) -> None:
-    cancellation = Cancellation()
+    cancellation = CancelToken()
     cancellation.cancel()
     with pytest.raises(Cancelled):
         box.judge(ECHO, ONE, cancellation=cancellation)
-    assert box.judge(ECHO, ONE, cancellation=Cancellation()).accepted
+    assert box.judge(ECHO, ONE, cancellation=CancelToken()).accepted
 
 
 @pytest.mark.parametrize("moments", [(1, 8), pytest.param(range(12), marks=pytest.mark.thorough)], ids=["some", "all"])
 def test_cancelling_at_any_moment_harms_nobody_else(moments: Iterable[int]) -> None:
     with Sandbox(workers=2) as box, ThreadPoolExecutor(4) as threads:
         for number in moments:
-            cancellation = Cancellation()
+            cancellation = CancelToken()
             asked = [threads.submit(box.run, ECHO, f"{number}\n", cancellation=cancellation) for _ in range(2)]
             kept = [threads.submit(box.run, ECHO, f"{number}\n") for _ in range(2)]
             time.sleep(number / 2000)
@@ -89,7 +89,7 @@ def test_cancelling_at_any_moment_harms_nobody_else(moments: Iterable[int]) -> N
 def test_limits_above_the_maximum_are_lowered_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     most = Limits(wall_seconds=0.5, memory_mb=200, processes=50, output_kb=100, disk_mb=10)
     wants = Limits(wall_seconds=60, memory_mb=4000, processes=10**6, output_kb=10**5)
-    with Sandbox(workers=1, most=most) as box, caplog.at_level(logging.WARNING, "sandbox.maxima"):
+    with Sandbox(workers=1, most=most) as box, caplog.at_level(logging.WARNING, "sandbox.limit_bounds"):
         hungry = Program("x = bytearray(b'x' * (400 << 20))\nprint(input())")
         assert box.judge(hungry, Suite([Case("1\n", "1\n")], limits=wants)).verdict is Verdict.MEMORY_LIMIT
         assert [each.verdict for _, each in box.judge_many([(BUSY, Suite([Case("", "")], limits=wants))] * 2)] == [
@@ -171,14 +171,14 @@ def test_there_are_no_more_workers_than_the_cpu_quota_can_keep_busy() -> None:
 
 
 def test_memory_is_not_promised_twice_and_nobody_waits_for_ever() -> None:
-    admission = Admission(["a", "b", "c"], 100)
-    first = admission.enter(60)
+    admission = SlotAllocator(["a", "b", "c"], 100)
+    first = admission.acquire(60)
     order: list[str] = []
 
     def ask(name: str, needed_mb: int) -> None:
-        slot = admission.enter(needed_mb)
+        slot = admission.acquire(needed_mb)
         order.append(name)
-        admission.leave(slot, needed_mb)
+        admission.release(slot, needed_mb)
 
     large = threading.Thread(target=ask, args=("large", 90))
     large.start()
@@ -187,21 +187,21 @@ def test_memory_is_not_promised_twice_and_nobody_waits_for_ever() -> None:
     small.start()
     assert becomes(lambda: len(admission._waiting) == 2)
     assert order == []
-    admission.leave(first, 60)
+    admission.release(first, 60)
     large.join(10)
     small.join(10)
     assert order == ["large", "small"]
-    assert admission.enter(10**6)  # more than there is: alone
+    assert admission.acquire(10**6)  # more than there is: alone
 
 
 def test_a_request_that_leaves_the_queue_blocks_nobody() -> None:
-    admission = Admission(["a", "b"], 100)
-    admission.enter(60)
-    cancellation = Cancellation()
+    admission = SlotAllocator(["a", "b"], 100)
+    admission.acquire(60)
+    cancellation = CancelToken()
     with ThreadPoolExecutor(2) as threads:
-        large = threads.submit(admission.enter, 90, cancellation)
+        large = threads.submit(admission.acquire, 90, cancellation)
         assert becomes(lambda: len(admission._waiting) == 1)
-        small = threads.submit(admission.enter, 10)
+        small = threads.submit(admission.acquire, 10)
         assert becomes(lambda: len(admission._waiting) == 2)
         cancellation.cancel()
         assert isinstance(large.exception(10), Cancelled)
@@ -228,15 +228,15 @@ class Scripted:
     ended: list["Scripted"]
     layers: dict[str, str] = field(default_factory=lambda: {"processes": "all"})
 
-    def ask(self, request: Request[Any]) -> Any:
+    def execute(self, request: Request[Any]) -> Any:
         return self.answers.pop(0)
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return ""
 
-    def hang_up(self) -> None: ...
+    def abort(self) -> None: ...
 
-    def end(self) -> None:
+    def join(self) -> None:
         self.ended.append(self)
 
 
@@ -245,7 +245,7 @@ def asked_of(answers: list[Any]) -> tuple[Any, int]:
     ended: list[Scripted] = []
     pool = Pool(lambda *_: Scripted(answers, ended), workers=1, isolation="full", memory_mb=1000)
     try:
-        answer = pool.ask(RunRequest(ECHO))
+        answer = pool.execute(RunRequest(ECHO))
     except SandboxError as error:
         answer = error
     number = len(ended)
@@ -254,7 +254,7 @@ def asked_of(answers: list[Any]) -> tuple[Any, int]:
 
 
 def test_a_run_killed_from_outside_is_repeated_once_on_another_worker() -> None:
-    killed = KilledFromOutside("killed")
+    killed = KilledExternally("killed")
     assert asked_of([killed, "answer"]) == ("answer", 1)
     assert asked_of([killed, killed, "too late"]) == (killed, 2)
     assert asked_of(["answer"]) == ("answer", 0)

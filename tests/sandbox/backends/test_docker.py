@@ -29,7 +29,7 @@ from test_conformance_sample import KIT, needs_kit
 from sandbox import BackendUnavailable, Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
 from sandbox.backends import docker as backend
 from sandbox.conformance import CHECKS, run
-from sandbox.jail import leftovers
+from sandbox.jail import stale_resources
 
 ROOT = Path(__file__).parents[3]
 ECHO = Program("print(input())")
@@ -92,7 +92,7 @@ def engine(box: Sandbox) -> Iterator[docker.APIClient]:
 def containers(engine: docker.APIClient, pid: int) -> set[str]:
     """Return the containers that belong to a Sandbox of this process."""
     everybody = engine.containers(all=True, filters={"label": backend.OWNER})
-    owner = f"{leftovers.PREFIX}{pid}-"
+    owner = f"{stale_resources.PREFIX}{pid}-"
     return {container["Id"] for container in everybody if container["Labels"][backend.OWNER].startswith(owner)}
 
 
@@ -294,9 +294,9 @@ def test_killing_the_caller_leaves_nothing(engine: docker.APIClient, ready: bool
 
 
 def test_containers_of_dead_processes_are_swept_and_those_of_living_ones_stay(engine: docker.APIClient) -> None:
-    name = "from sandbox.jail.leftovers import own_name; print(own_name())"
+    name = "from sandbox.jail.stale_resources import own_name; print(own_name())"
     dead = subprocess.run([sys.executable, "-c", name], capture_output=True, text=True, check=True, cwd=ROOT)
-    owners = {"of the dead": dead.stdout.strip(), "of the living": leftovers.own_name()}
+    owners = {"of the dead": dead.stdout.strip(), "of the living": stale_resources.owner_tag()}
     made = {
         who: engine.create_container(image.TAG, labels={backend.OWNER: owner, backend.MACHINE: BOOT})["Id"]
         for who, owner in owners.items()
@@ -349,7 +349,7 @@ def test_a_container_that_refuses_namespaces_isolates_by_landlock_and_says_why(
         refused = "unshare: Operation not permitted" if hidden == "namespaces" else "/proc: Operation not permitted"
         assert refused in other.layers["stronger levels"]
         assert {name for name, how in other.layers.items() if how.startswith("none")} <= {"numpy"}
-        assert not [finding for finding in run(other) if not finding.holds]
+        assert not [finding for finding in run(other) if not finding.passed]
 
 
 def test_a_missing_image_is_an_error_that_says_what_to_type(box: Sandbox) -> None:

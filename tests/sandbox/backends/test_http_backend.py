@@ -17,18 +17,18 @@ from batch import Answer as Answered
 from batch import judged, spread
 from serving import Service, becomes, prepared, serving
 
-from rewards import Answer, CodeReward, Task
+from rewards import CodeReward, Completion, Task
 from sandbox import (
     BackendUnavailable,
-    Cancellation,
     Cancelled,
+    CancelToken,
     Case,
     Convention,
     ExecutionLost,
     Limits,
     Program,
     Referee,
-    RefereeFailed,
+    RefereeError,
     RunResult,
     Sandbox,
     SandboxError,
@@ -165,9 +165,9 @@ def test_an_error_in_a_request_is_reported_as_such(far: Sandbox) -> None:
         (ECHO, Suite([Case("1", "1")], checker="program", referee=Referee(Program("1/0"), Convention.PRINTED))),
         (ECHO, ONE),
     ]
-    answers = dict(far.judge_each(pairs))
+    answers = dict(far.judge_many_with_errors(pairs))
     assert [type(answers[index]) for index in range(5)] == [ValueError] * 5
-    assert isinstance(answers[5], RefereeFailed)
+    assert isinstance(answers[5], RefereeError)
     assert isinstance(answers[6], Judgement)
     assert "klingon" in str(answers[0])
     assert "wall_seconds" in str(answers[3])
@@ -194,7 +194,7 @@ def test_a_service_that_stays_away_gives_no_verdict() -> None:
         service.end(signal.SIGKILL)
         with pytest.raises(ExecutionLost, match=service.url):
             far.judge(ECHO, ONE)
-        assert [type(answer) for _, answer in far.judge_each([(ECHO, ONE)] * 3)] == [ExecutionLost] * 3
+        assert [type(answer) for _, answer in far.judge_many_with_errors([(ECHO, ONE)] * 3)] == [ExecutionLost] * 3
 
 
 def test_an_outage_is_logged_once_and_at_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -212,7 +212,7 @@ def test_an_outage_is_logged_once_and_at_once_and_so_is_its_end(caplog: pytest.L
 
 
 def test_one_time_budget_holds_for_all_requests_and_all_attempts() -> None:
-    task, answer = Task(tests=ONE), Answer("```python\nprint(1)\n```", 3)
+    task, answer = Task(tests=ONE), Completion("```python\nprint(1)\n```", 3)
     with answering(HEALTHY, (502, "Bad Gateway")) as url, Sandbox(backend="http", url=url, retry_seconds=0.3) as far:
         with pytest.raises(ExecutionLost, match="asked [2-9] times"):
             far.judge(ECHO, ONE)
@@ -402,11 +402,11 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: 
 
 def test_cancelling_returns_at_once_and_ends_the_remote_program(service: Service, far: Sandbox) -> None:
     with ThreadPoolExecutor(1) as clients:
-        cancellation = Cancellation()
+        cancellation = CancelToken()
         asked = clients.submit(far.judge, SLEEP, LONG, cancellation=cancellation)
         assert becomes(lambda: service.metric("curate_in_flight") == 1)
         cancellation.cancel()
         with pytest.raises(Cancelled):
             asked.result(timeout=20)
         assert becomes(lambda: service.metric("curate_in_flight") == 0)
-        assert far.judge(ECHO, ONE, cancellation=Cancellation()).accepted
+        assert far.judge(ECHO, ONE, cancellation=CancelToken()).accepted

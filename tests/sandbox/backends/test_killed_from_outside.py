@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
-from sandbox.errors import KilledFromOutside
+from sandbox.errors import KilledExternally
 
 SLOW = "import time\ntime.sleep(0.5)\n{}\nprint(7)"
 SUITE = Suite([Case("", "7")], limits=Limits(wall_seconds=10))
@@ -102,7 +102,7 @@ def test_a_program_that_was_killed_once_gets_its_own_verdict(own: Sandbox, body:
 def test_a_program_that_is_killed_again_and_again_gets_no_verdict(own: Sandbox) -> None:
     with killer(100) as killed, pytest.raises(SandboxError) as caught:
         own.judge(Program(SLOW.format("")), SUITE)
-    assert isinstance(caught.value, KilledFromOutside)
+    assert isinstance(caught.value, KilledExternally)
     assert len(killed) >= 2
     assert own.judge(Program("print(7)"), SUITE).accepted
 

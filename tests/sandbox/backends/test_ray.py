@@ -23,8 +23,8 @@ from test_survival import ECHO, LONG, SLEEP, alive, becomes, below, echo, proces
 
 from sandbox import BackendUnavailable, Case, ExecutionLost, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 from sandbox.backends import _cluster
-from sandbox.backends._cluster import Dispatcher, Place
-from sandbox.backends._supervisor import Supervisor, fingerprint, pack, unpack
+from sandbox.backends._cluster import ClusterScheduler, NodeInfo
+from sandbox.backends._supervisor import NodeSupervisor, fingerprint, pack, unpack
 from sandbox.conformance import run
 from sandbox.request import JudgeRequest
 
@@ -98,7 +98,7 @@ def test_verdicts_match_those_of_this_machine(box: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_the_self_check_holds(box: Sandbox) -> None:
-    assert [finding for finding in run(box) if finding.holds is False] == []
+    assert [finding for finding in run(box) if finding.passed is False] == []
 
 
 @pytest.mark.thorough
@@ -145,7 +145,7 @@ def test_an_exception_in_the_pairs_reaches_the_caller(box: Sandbox) -> None:
 def test_an_error_in_one_request_concerns_that_request_alone(box: Sandbox) -> None:
     unsendable = Program(lambda: 0)  # type: ignore[arg-type]
     pairs = [(ECHO, echo(1)), (ECHO, Suite([])), (unsendable, echo(1)), (ECHO, echo(2))]
-    answers = dict(box.judge_each(pairs))
+    answers = dict(box.judge_many_with_errors(pairs))
     assert isinstance(answers[1], ValueError)
     assert isinstance(answers[2], AttributeError | pickle.PicklingError)
     assert answers[0].accepted  # type: ignore[union-attr]
@@ -237,7 +237,7 @@ def test_a_closed_sandbox_leaves_nothing_and_says_that_it_is_closed(cluster: Any
             judging.result()
     with pytest.raises(SandboxError, match="closed"):
         own.judge(ECHO, echo(1))
-    assert [str(error) for _, error in own.judge_each([(ECHO, echo(1))])] == ["this Sandbox is closed"]
+    assert [str(error) for _, error in own.judge_many_with_errors([(ECHO, echo(1))])] == ["this Sandbox is closed"]
     assert becomes(lambda: not alive(everything))
     assert not traces({pid for pid, _ in everything})
 
@@ -377,22 +377,22 @@ class Here:
 
     name = "a cluster in this process"
 
-    def __init__(self, names: str, make: Callable[[str], Supervisor]) -> None:
-        self._places = {name: Place(name, 1) for name in names}
+    def __init__(self, names: str, make: Callable[[str], NodeSupervisor]) -> None:
+        self._places = {name: NodeInfo(name, 1) for name in names}
         self._make = make
 
-    def nodes(self) -> dict[str, Place]:
+    def nodes(self) -> dict[str, NodeInfo]:
         return self._places
 
-    def begin(self, id: str, place: Place) -> "Near":
+    def start_supervisor(self, id: str, place: NodeInfo) -> "Near":
         return Near(self._make(id))
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         pass
 
 
 class Near:
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: NodeSupervisor) -> None:
         self._supervisor = supervisor
         self.ready = self._call(supervisor.start, fingerprint(), 1, "full", None, (), "", (), 1)
 
@@ -418,12 +418,12 @@ class Near:
         return future
 
 
-class Doomed(Supervisor):
+class Doomed(NodeSupervisor):
     def exchange(self, message: bytes, give_back: int = 0) -> bytes:
         raise ConnectionError("it went up in smoke")
 
 
-class Sick(Supervisor):
+class Sick(NodeSupervisor):
     def _work(self, box: Any) -> None:
         while True:
             number, _ = self._requests.get()
@@ -433,7 +433,7 @@ class Sick(Supervisor):
 
 
 def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:
-    dispatcher = Dispatcher(Here("ab", lambda name: Supervisor()))
+    dispatcher = ClusterScheduler(Here("ab", lambda name: NodeSupervisor()))
     dispatcher.wait_until_ready()
     long = dispatcher.submit(JudgeRequest(SLEEP, LONG))
     short = [dispatcher.submit(JudgeRequest(ECHO, echo(number))) for number in range(40)]
@@ -444,7 +444,7 @@ def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:
 
 @pytest.mark.thorough
 def test_a_request_that_kills_every_node_is_given_up() -> None:
-    dispatcher = Dispatcher(Here("abcd", lambda name: Doomed()))
+    dispatcher = ClusterScheduler(Here("abcd", lambda name: Doomed()))
     dispatcher.wait_until_ready()
     answer = dispatcher.submit(JudgeRequest(ECHO, echo(1)))
     with pytest.raises(ExecutionLost, match="3 nodes were lost with the same request.*smoke"):
@@ -454,7 +454,7 @@ def test_a_request_that_kills_every_node_is_given_up() -> None:
 
 @pytest.mark.thorough
 def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
-    dispatcher = Dispatcher(Here("ab", lambda name: Sick() if name == "a" else Supervisor()))
+    dispatcher = ClusterScheduler(Here("ab", lambda name: Sick() if name == "a" else NodeSupervisor()))
     dispatcher.wait_until_ready()
     answers = [dispatcher.submit(JudgeRequest(ECHO, echo(number))) for number in range(60)]
     assert {answer.result().verdict for answer in answers} == {Verdict.ACCEPTED}
@@ -463,12 +463,12 @@ def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
 
 @pytest.mark.thorough
 def test_differences_between_nodes_show_in_the_layers() -> None:
-    class Another(Supervisor):
+    class Another(NodeSupervisor):
         def start(self, *arguments: Any) -> Any:
             workers, layers = super().start(*arguments)
             return workers, layers | {"memory": "none: it has none"}
 
-    dispatcher = Dispatcher(Here("abc", lambda name: Another() if name == "b" else Supervisor()))
+    dispatcher = ClusterScheduler(Here("abc", lambda name: Another() if name == "b" else NodeSupervisor()))
     dispatcher.wait_until_ready()
     layers = dispatcher.layers()
     dispatcher.close()
@@ -479,11 +479,11 @@ def test_differences_between_nodes_show_in_the_layers() -> None:
 
 
 def test_an_error_of_all_nodes_is_reported() -> None:
-    class Refusing(Supervisor):
+    class Refusing(NodeSupervisor):
         def start(self, *arguments: Any) -> Any:
             raise BackendUnavailable("it is out of order")
 
-    dispatcher = Dispatcher(Here("ab", lambda name: Refusing()))
+    dispatcher = ClusterScheduler(Here("ab", lambda name: Refusing()))
     with pytest.raises(BackendUnavailable, match="node a: it is out of order; node b: it is out of order"):
         dispatcher.wait_until_ready()
     dispatcher.close()

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
-from sandbox.jail.spawn import Kind
-from sandbox.jail.warden import Warden
+from sandbox.jail.spawn import ZygoteKind
+from sandbox.jail.warden import WardenClient
 
 ECHO = Program("print(input())")
 SLEEP = Program("import time\ntime.sleep(60)")
@@ -126,7 +126,7 @@ def test_a_judge_without_its_warden_ends_and_does_not_answer_that_the_run_was_lo
     with ours:
         theirs.close()
         with pytest.raises(EOFError):  # upon which a judge ends, as upon the end of its caller
-            Warden(ours).start(Kind(), 0)
+            WardenClient(ours).start(ZygoteKind(), 0)
 
 
 def is_elsewhere(pid: int) -> bool:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import literals, returned
+from sandbox import literals, return_values
 from sandbox.checkers import python
-from sandbox.checkers._python_values import DictOf, Opaque, SetOf, shown
-from sandbox.languages.python import data
+from sandbox.checkers._python_values import DictOf, Opaque, SetOf, describe
+from sandbox.languages.python import to_literal_json
 
 finite = st.floats(allow_nan=False)
 atoms = (
@@ -34,7 +34,7 @@ values = st.recursive(
 
 
 def encoded(value: Any) -> bytes:
-    return json.dumps(data(value)).encode()
+    return json.dumps(to_literal_json(value)).encode()
 
 
 def rebuilt(value: Any) -> Any:
@@ -53,7 +53,7 @@ def rebuilt(value: Any) -> Any:
 
 @given(values)
 def test_a_value_arrives_as_it_was(value: Any) -> None:
-    decoded = returned.decode_literal(encoded(value))
+    decoded = return_values.decode_literal(encoded(value))
     assert rebuilt(decoded) == value
     assert python.same_value(decoded, value)
     assert python.same_value(value, decoded)
@@ -61,7 +61,7 @@ def test_a_value_arrives_as_it_was(value: Any) -> None:
 
 @given(values, values)
 def test_two_values_are_the_same_if_python_says_so(one: Any, other: Any) -> None:
-    assert python.same_value(returned.decode_literal(encoded(one)), other) == (one == other)
+    assert python.same_value(return_values.decode_literal(encoded(one)), other) == (one == other)
 
 
 @given(values)
@@ -72,12 +72,12 @@ def test_the_text_of_a_value_is_read_and_its_encoding_is_never_too_large(value: 
     except ValueError:
         assert "inf" in text  # inside a string, or in a complex number
         return
-    little = returned._SMALL_BYTES
+    little = return_values._SMALL_BYTES
     try:
-        returned._SMALL_BYTES = 0
-        assert expected != value or returned.may_equal_literal(encoded(value), text)
+        return_values._SMALL_BYTES = 0
+        assert expected != value or return_values.may_equal_literal(encoded(value), text)
     finally:
-        returned._SMALL_BYTES = little
+        return_values._SMALL_BYTES = little
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_text_of_a_value_is_read_and_its_encoding_is_never_too_large(value: 
     ],
 )
 def test_values_are_compared_as_python_compares_them(value: Any, expected: Any, same: bool) -> None:
-    assert python.same_value(returned.decode_literal(encoded(value)), expected) is same
+    assert python.same_value(return_values.decode_literal(encoded(value)), expected) is same
 
 
 def test_a_set_whose_members_all_have_the_same_hash_costs_no_more_than_another() -> None:
@@ -161,6 +161,6 @@ def test_other_expressions_are_not_calls(text: str) -> None:
 
 
 def test_what_is_shown_reads_as_python() -> None:
-    assert shown(SetOf((1,))) == "{1}"
-    assert shown(SetOf(())) == "set()"
-    assert shown(DictOf(((1, Opaque("Evil")),))) == "{1: <a value of type Evil>}"
+    assert describe(SetOf((1,))) == "{1}"
+    assert describe(SetOf(())) == "set()"
+    assert describe(DictOf(((1, Opaque("Evil")),))) == "{1: <a value of type Evil>}"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.commands.table import Column, Row, print_table, warn
+from sandbox.commands.table import TableColumn, TableRow, print_table, warn
 
 ROOT = Path(__file__).parents[3]
-COLUMNS = (Column("name", 8, is_text=True), Column("count", 7))
-ROWS = (Row(["a [b]", "12"], "two of them"), Row(["long enough to reach over", "3"]))
+COLUMNS = (TableColumn("name", 8, is_text=True), TableColumn("count", 7))
+ROWS = (TableRow(["a [b]", "12"], "two of them"), TableRow(["long enough to reach over", "3"]))
 SHOW = """
 import sys; sys.path.insert(0, sys.argv[1]); sys.path.insert(0, sys.argv[2])
 from test_table import COLUMNS, ROWS, print_table, warn

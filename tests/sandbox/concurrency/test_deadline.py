@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from sandbox.concurrency.deadline import call_with_timeout
+from sandbox.concurrency.timeouts import call_with_timeout
 
 
 def test_what_a_call_returns_or_raises_comes_back():

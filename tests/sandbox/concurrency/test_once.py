@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sandbox.concurrency.once import Once
+from sandbox.concurrency.single_flight import SingleFlightCache
 
 
 def test_results_are_computed_once_and_the_latest_are_remembered():
-    once, made = Once(2), []
+    once, made = SingleFlightCache(2), []
 
     def get(key):
         return once.get(key, lambda: made.append(key) or key, lambda result: True)
@@ -19,7 +19,7 @@ def test_results_are_computed_once_and_the_latest_are_remembered():
 
 
 def test_a_result_that_is_not_kept_reaches_its_waiters_and_is_computed_anew_later():
-    once, begun, go_on, made = Once(9), threading.Event(), threading.Event(), []
+    once, begun, go_on, made = SingleFlightCache(9), threading.Event(), threading.Event(), []
 
     def make():
         made.append(1)
@@ -42,7 +42,7 @@ def test_a_result_that_is_not_kept_reaches_its_waiters_and_is_computed_anew_late
 
 
 def test_an_exception_is_not_remembered():
-    once = Once(9)
+    once = SingleFlightCache(9)
     with pytest.raises(ZeroDivisionError):
         once.get("key", lambda: 1 / 0, lambda result: True)
     assert once.get("key", lambda: 3, lambda result: True) == 3

@@ -56,15 +56,15 @@ class Holder:
 
 def begins(cgroup: cgroups.Cgroup) -> bool:
     try:
-        cgroup.begin(64, 10)
-    except cgroups.NotIdle:
+        cgroup.begin_run(64, 10)
+    except cgroups.ChargeNotReleased:
         return False
     return True
 
 
 def test_a_run_does_not_begin_beside_what_an_earlier_one_has_left(cgroup: cgroups.Cgroup) -> None:
     zygote = Holder(cgroup, 20)
-    cgroup.settle()
+    cgroup.measure_baseline()
     assert begins(cgroup)
     left = Holder(cgroup, 40)
     started = time.monotonic()
@@ -81,8 +81,8 @@ def test_files_in_the_cache_neither_prevent_a_run_nor_give_it_more(cgroup: cgrou
     file = os.open(path, os.O_RDWR)
     os.fsync(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-    cgroup.make_room()
-    cgroup.settle()
+    cgroup.prepare_for_zygote()
+    cgroup.measure_baseline()
     assert begins(cgroup)
     limits = set(Path("/sys/fs/cgroup").rglob("curate-sandbox-*-test/memory.limit_in_bytes"))
     limits |= set(Path("/sys/fs/cgroup").rglob("curate-sandbox-*-test/memory.max"))

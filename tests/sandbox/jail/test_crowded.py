@@ -8,14 +8,14 @@ import pytest
 from busy import busy_processes
 
 from sandbox import Limits, Outcome, Program, Sandbox
-from sandbox.jail.child import Job
-from sandbox.jail.order import make_order
+from sandbox.jail.child import RunParams
+from sandbox.jail.run_spec import make_run_spec
 
 RUN = Program("")
 
 
-def job(wall_seconds: float, cpu_seconds: float | None = None) -> Job:
-    return make_order("run", RUN, Limits(wall_seconds=wall_seconds, cpu_seconds=cpu_seconds), seed=None).job
+def job(wall_seconds: float, cpu_seconds: float | None = None) -> RunParams:
+    return make_run_spec("run", RUN, Limits(wall_seconds=wall_seconds, cpu_seconds=cpu_seconds), seed=None).job
 
 
 def test_a_run_is_starved_only_by_less_than_a_twentieth_of_a_processor() -> None:
@@ -31,7 +31,7 @@ def test_a_run_has_five_times_its_limit_and_ten_seconds_at_least_before_it_can_b
 
 @pytest.mark.parametrize(("wall_seconds", "cpu_seconds"), [(0.1, None), (6, None), (1, 30), (30, 1)])
 def test_a_run_ends_within_its_longest_time_whatever_it_gets(wall_seconds: float, cpu_seconds: float | None) -> None:
-    longest = job(wall_seconds, cpu_seconds).longest_seconds
+    longest = job(wall_seconds, cpu_seconds).max_seconds
     for share in (0, 0.01, 0.04, 0.05, 0.1, 0.5):
         used_up = share * longest >= max(wall_seconds, cpu_seconds or 0)
         assert used_up or job(wall_seconds, cpu_seconds).is_starved(share * longest, longest * 1.001)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.jail import cgroups, delegation, directories, leftovers
+from sandbox.jail import cgroups, delegation, directories, stale_resources
 
 
 @pytest.fixture
 def dead() -> str:
     """Return the name of a leftover whose owner has ended."""
-    print_name = "from sandbox.jail.leftovers import own_name; print(own_name())"
+    print_name = "from sandbox.jail.stale_resources import own_name; print(own_name())"
     done = subprocess.run(
         [sys.executable, "-c", print_name], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
@@ -36,9 +36,9 @@ def filled(directory: Path) -> Path:
 
 
 def test_directories_of_dead_processes_are_removed_and_those_of_living_ones_stay(temporary: Path, dead: str) -> None:
-    left, kept = filled(temporary / f"{dead}-a"), filled(temporary / f"{leftovers.own_name()}-b")
+    left, kept = filled(temporary / f"{dead}-a"), filled(temporary / f"{stale_resources.owner_tag()}-b")
     others = [filled(temporary / name) for name in ("other", "curate-sandbox-", "curate-sandbox-x-1-2", f"a{dead}")]
-    leftovers.sweep_directories()
+    stale_resources.sweep_directories()
     assert not left.exists()
     assert all((directory / "folder" / "file").exists() for directory in [kept, *others])
 
@@ -52,7 +52,7 @@ def test_no_link_is_followed(temporary: Path, dead: str) -> None:
     (left / "folder" / "file-link").symlink_to(victim / "folder" / "file")
     (temporary / f"{dead}-file").write_text("no directory")
     victim.chmod(0o751)
-    leftovers.sweep_directories()
+    stale_resources.sweep_directories()
     assert not left.exists()
     assert (victim / "folder" / "file").read_text() == "x"
     assert victim.stat().st_mode & 0o777 == 0o751
@@ -62,7 +62,7 @@ def test_no_link_is_followed(temporary: Path, dead: str) -> None:
 def test_a_directory_of_another_user_stays(temporary: Path, dead: str) -> None:
     planted = filled(temporary / f"{dead}-planted")
     os.chown(planted, 12345, 12345)
-    leftovers.sweep_directories()
+    stale_resources.sweep_directories()
     assert (planted / "folder" / "file").exists()
 
 
@@ -71,15 +71,15 @@ def test_sweeps_at_the_same_time_do_not_disturb_each_other(temporary: Path, dead
         for number in range(10):
             filled(temporary / f"{dead}-{turn}-{number}")
         with ThreadPoolExecutor(4) as threads:
-            for sweeping in [threads.submit(leftovers.sweep_directories) for _ in range(4)]:
+            for sweeping in [threads.submit(stale_resources.sweep_directories) for _ in range(4)]:
                 sweeping.result()
-        leftovers.sweep_directories()
+        stale_resources.sweep_directories()
         assert list(temporary.iterdir()) == []
 
 
 def test_a_missing_temporary_directory_is_no_reason_to_fail(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "missing"))
-    leftovers.sweep_directories()
+    stale_resources.sweep_directories()
 
 
 def test_cgroups_of_dead_processes_are_removed_and_sweeping_never_fails(dead: str) -> None:
@@ -88,7 +88,7 @@ def test_cgroups_of_dead_processes_are_removed_and_sweeping_never_fails(dead: st
     except OSError as error:
         pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     try:
-        directories = [path for path in Path("/sys/fs/cgroup").rglob(f"{leftovers.own_name()}-test")]
+        directories = [path for path in Path("/sys/fs/cgroup").rglob(f"{stale_resources.owner_tag()}-test")]
         assert directories
         left = [directory.with_name(f"{dead}-1") for directory in directories]
         for directory in left:

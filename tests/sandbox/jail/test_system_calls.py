@@ -20,7 +20,7 @@ MACHINE = os.uname().machine
 pytestmark = pytest.mark.skipif(MACHINE not in system_calls.NUMBERS, reason="no filter for this machine")
 NUMBERS = system_calls.NUMBERS.get(MACHINE, {})
 PAST_ALL_FILTERS = {335, 336}  # uretprobe and uprobe on x86-64: the kernel makes them itself, and kills who else does
-OPEN = system_calls.ALLOWED | system_calls.IDLE | seccomp.CONDITIONAL
+OPEN = system_calls.ALLOWED | system_calls.NO_OP | seccomp.CONDITIONAL
 LIMITS = Limits(wall_seconds=20, memory_mb=512)
 
 # Every number.
@@ -55,7 +55,7 @@ def test_a_call_that_is_not_on_the_list_is_refused_whatever_its_number(box: Sand
         name = names.get(number)
         if name in system_calls.KILLED:
             return -signal.SIGSYS
-        if name in system_calls.REFUSED | system_calls.OURS:
+        if name in system_calls.DENIED | system_calls.ZYGOTE_ONLY:
             return errno.EPERM
         return errno.ENOTSUP if name in system_calls.NOT_SUPPORTED else errno.ENOSYS
 
@@ -84,9 +84,9 @@ def test_the_call_numbers_match_this_machine() -> None:
 def test_each_call_is_in_exactly_one_group() -> None:
     groups = [
         system_calls.ALLOWED,
-        system_calls.OURS,
-        system_calls.IDLE,
-        system_calls.REFUSED,
+        system_calls.ZYGOTE_ONLY,
+        system_calls.NO_OP,
+        system_calls.DENIED,
         system_calls.NOT_SUPPORTED,
         system_calls.KILLED,
         seccomp.CONDITIONAL,
@@ -267,7 +267,7 @@ def test_a_container_allows_all_that_programs_are_allowed_and_nothing_that_kills
     profile = json.loads(confinement)
     allowed = {name for rule in profile["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
-    assert allowed >= OPEN | system_calls.OURS
+    assert allowed >= OPEN | system_calls.ZYGOTE_ONLY
     assert not allowed & (system_calls.KILLED | {"io_setup", "shmget", "clone3"})
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import ExecutionLost, RefereeFailed, RunResult
-from sandbox.errors import KilledFromOutside
-from sandbox.jail.wire import Channel
+from sandbox import ExecutionLost, RefereeError, RunResult
+from sandbox.errors import KilledExternally
+from sandbox.jail.channel import Channel
 from sandbox.judge import CaseJudgement, Judgement, Verdict
 from sandbox.program import Outcome
 
@@ -17,8 +17,8 @@ JUDGEMENT = Judgement(Verdict.WRONG_ANSWER, (CaseJudgement(Verdict.WRONG_ANSWER,
 ANSWERS = [RESULT, JUDGEMENT]
 ERRORS = [
     ExecutionLost("gone"),
-    KilledFromOutside("killed"),
-    RefereeFailed("crashed"),
+    KilledExternally("killed"),
+    RefereeError("crashed"),
     ValueError("wrong"),
     KeyError("x"),
 ]
@@ -36,25 +36,25 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
 def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], answer: RunResult | Judgement) -> None:
     here, there = ends
-    there.answer(answer)
-    assert here.receive_answer(type(answer)) == answer
+    there.send_response(answer)
+    assert here.receive_response(type(answer)) == answer
 
 
 def test_what_isolates_runs_arrives_as_it_was(ends: tuple[Channel, Channel]) -> None:
     here, there = ends
-    there.answer_layers({"user": "none: no"})
+    there.send_layers({"user": "none: no"})
     assert here.receive_layers() == {"user": "none: no"}
 
 
 def test_an_answer_of_another_type_is_a_worker_that_is_lost(ends: tuple[Channel, Channel]) -> None:
     here, there = ends
-    there.answer(RESULT)
+    there.send_response(RESULT)
     with pytest.raises(ConnectionError, match="expected Judgement, not 'RunResult'"):
-        here.receive_answer(Judgement)
-    there.answer_layers({"user": "none: no"})
+        here.receive_response(Judgement)
+    there.send_layers({"user": "none: no"})
     with pytest.raises(ConnectionError, match="expected RunResult, not 'layers'"):
-        here.receive_answer(RunResult)
-    there.answer(JUDGEMENT)
+        here.receive_response(RunResult)
+    there.send_response(JUDGEMENT)
     with pytest.raises(ConnectionError, match="expected layers, not 'Judgement'"):
         here.receive_layers()
 
@@ -62,8 +62,8 @@ def test_an_answer_of_another_type_is_a_worker_that_is_lost(ends: tuple[Channel,
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_arrives_with_its_type_and_message(ends: tuple[Channel, Channel], error: Exception) -> None:
     here, there = ends
-    there.answer(error)
-    arrived = here.receive_answer(RunResult)
+    there.send_response(error)
+    arrived = here.receive_response(RunResult)
     assert type(arrived) is type(error)
     assert str(error) in str(arrived)
 
@@ -91,7 +91,7 @@ def test_any_other_answer_means_that_the_worker_is_lost(ends: tuple[Channel, Cha
     os.write(there._sink, len(sent).to_bytes(8, "little") + sent[:60_000])
     there.close()
     with pytest.raises((ConnectionError, EOFError)):
-        here.receive_answer(Judgement)
+        here.receive_response(Judgement)
     assert not os.path.exists("/tmp/what-a-pickle-can-do")
     there._source, there._sink = os.pipe()
 
@@ -101,5 +101,5 @@ def test_an_announced_length_takes_no_memory(ends: tuple[Channel, Channel]) -> N
     os.write(there._sink, (1 << 60).to_bytes(8, "little") + b"x")
     there.close()
     with pytest.raises(EOFError):
-        here.receive_answer(Judgement)
+        here.receive_response(Judgement)
     there._source, there._sink = os.pipe()

@@ -11,8 +11,8 @@ import pytest
 from batch import judged
 
 from sandbox import Case, Judgement, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
-from sandbox.jail import compiled
-from sandbox.jail.compiled import Compilations, Compiled, SharedFolder
+from sandbox.jail import compile_cache
+from sandbox.jail.compile_cache import CompileCache, CompiledProgram, SharedFolderStore
 
 SUM = Program('#include <cstdio>\nint main() { int a, b; scanf("%d %d", &a, &b); printf("%d\\n", a + b); }', "cpp")
 SUMS = Suite([Case("1 2\n", "3\n"), Case("20 22\n", "42\n")])
@@ -141,10 +141,10 @@ def compilation(cpu_seconds: float) -> RunResult:
 
 
 def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
-    one, other = Compilations(SharedFolder(str(tmp_path))), Compilations(SharedFolder(str(tmp_path)))
+    one, other = CompileCache(SharedFolderStore(str(tmp_path))), CompileCache(SharedFolderStore(str(tmp_path)))
     one.add(SUM, compilation(cpu_seconds=1), b"code")
     found = other.find(SUM)
-    assert isinstance(found, Compiled)
+    assert isinstance(found, CompiledProgram)
     assert os.pread(found.artifact, 10, 0) == b"code"
     assert other.find(Program(SUM.source, "python")) is None
 
@@ -152,18 +152,18 @@ def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
 @pytest.fixture
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds of compilations to an eighth."""
-    monkeypatch.setattr(compiled, "_IN_MEMORY_BYTES", 8 << 20)
-    monkeypatch.setattr(compiled, "_IN_DIRECTORY_BYTES", 64 << 20)
+    monkeypatch.setattr(compile_cache, "_IN_MEMORY_BYTES", 8 << 20)
+    monkeypatch.setattr(compile_cache, "_IN_DIRECTORY_BYTES", 64 << 20)
 
 
 @pytest.mark.usefixtures("small_bounds")
 def test_shared_compilations_are_bounded_in_bytes(tmp_path: Path) -> None:
-    one, large = Compilations(SharedFolder(str(tmp_path))), bytes(7 << 20)
+    one, large = CompileCache(SharedFolderStore(str(tmp_path))), bytes(7 << 20)
     for number in range(12):
         one.add(Program(f"large {number}", "cpp"), compilation(cpu_seconds=1), large)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 64 << 20
-    other = Compilations(SharedFolder(str(tmp_path)))
-    assert isinstance(other.find(Program("large 11", "cpp")), Compiled)
+    other = CompileCache(SharedFolderStore(str(tmp_path)))
+    assert isinstance(other.find(Program("large 11", "cpp")), CompiledProgram)
     assert other.find(Program("large 0", "cpp")) is None
     for number in range(30):
         one.add(Program(f"small {number}", "cpp"), compilation(cpu_seconds=1), b"code")
@@ -180,7 +180,7 @@ def test_compilations_in_memory_are_bounded_in_bytes_and_descriptors() -> None:
                 sizes.append(os.fstat(int(name)).st_size)
         return len(sizes), sum(sizes)
 
-    some = Compilations(None)
+    some = CompileCache(None)
     before = held()
     for number in range(9):
         some.add(Program("#" * (6 << 20) + str(number)), compilation(cpu_seconds=1), b"code")
@@ -197,12 +197,12 @@ def test_compilations_in_memory_are_bounded_in_bytes_and_descriptors() -> None:
 def test_workers_that_share_do_not_disturb_each_other(tmp_path: Path) -> None:
     def share(worker: int) -> None:
         for number in range(60):
-            SharedFolder(str(tmp_path)).store(f"{worker}.{number}", bytes(512 << 10))
+            SharedFolderStore(str(tmp_path)).store(f"{worker}.{number}", bytes(512 << 10))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(share, range(4)))
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 64 << 20
-    assert SharedFolder(str(tmp_path)).fetch("nothing") is None
+    assert SharedFolderStore(str(tmp_path)).fetch("nothing") is None
 
 
 MISSING = """

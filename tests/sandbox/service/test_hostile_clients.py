@@ -18,13 +18,13 @@ from serving import Service, becomes, prepared, serving
 
 from sandbox.program import Limits
 from sandbox.request import RunRequest
-from sandbox.service import translation
-from sandbox.service.admission import client_of
-from sandbox.service.bounds import Bounds
-from sandbox.service.held_bytes import HeldBytes
-from sandbox.service.helpers import Helpers
-from sandbox.service.hosts import Hosts
-from sandbox.service.refusals import Failed, Malformed, TooMany
+from sandbox.service import request_codec
+from sandbox.service.allowed_hosts import AllowedHosts
+from sandbox.service.byte_budget import ByteBudget
+from sandbox.service.fair_queue import client_of
+from sandbox.service.json_processes import JsonProcessPool
+from sandbox.service.request_bounds import RequestBounds
+from sandbox.service.service_errors import MalformedRequest, SandboxFailed, TooManyRequests
 
 ECHO = {"code": "print(input())", "language": "python", "stdin": "x\n"}
 SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
@@ -144,15 +144,15 @@ def test_deep_bodies_are_refused(service: Service, text: str) -> None:
 
 
 def test_a_body_that_only_looks_large_or_deep_is_parsed() -> None:
-    few = Bounds(Limits(wall_seconds=100), records=10, values=40, depth=4)
+    few = RequestBounds(Limits(wall_seconds=100), records=10, values=40, depth=4)
     code = 'x = "[[[[[{{{{{,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\\\\" # \\"'
-    request = translation.parse("/run_code", json.dumps({"code": code, "language": "python"}).encode(), few)
+    request = request_codec.parse("/run_code", json.dumps({"code": code, "language": "python"}).encode(), few)
     assert isinstance(request, RunRequest)
     assert request.program.source == code
-    with pytest.raises(Malformed, match="40 JSON values"):
-        translation.parse("/judge", json.dumps([[0] * 41]).encode(), few)
-    with pytest.raises(Malformed, match="nested"):
-        translation.parse("/judge", b"[[[[[0]]]]]", few)
+    with pytest.raises(MalformedRequest, match="40 JSON values"):
+        request_codec.parse("/judge", json.dumps([[0] * 41]).encode(), few)
+    with pytest.raises(MalformedRequest, match="nested"):
+        request_codec.parse("/judge", b"[[[[[0]]]]]", few)
 
 
 def test_large_requests_and_answers_are_treated_like_small_ones(service: Service) -> None:
@@ -190,17 +190,17 @@ def test_nobody_waits_while_a_hostile_body_is_parsed() -> None:
 
 
 def test_a_helper_that_dies_is_replaced_and_its_request_is_refused() -> None:
-    few = Bounds(Limits(wall_seconds=100))
+    few = RequestBounds(Limits(wall_seconds=100))
     body = json.dumps(ECHO).encode()
-    helpers = Helpers()
-    read = translation.unpack(helpers.ask("read", "/run_code", body, few))
-    assert read == translation.parse("/run_code", body, few)
+    helpers = JsonProcessPool()
+    read = request_codec.unpack(helpers.run_task("read", "/run_code", body, few))
+    assert read == request_codec.parse("/run_code", body, few)
     for child in psutil.Process().children(recursive=True):
-        if "sandbox.service.helpers" in " ".join(child.cmdline()):
+        if "sandbox.service.json_processes" in " ".join(child.cmdline()):
             child.kill()
-    with pytest.raises(Failed):
-        helpers.ask("read", "/run_code", body, few)
-    assert translation.unpack(helpers.ask("read", "/run_code", body, few)) == read
+    with pytest.raises(SandboxFailed):
+        helpers.run_task("read", "/run_code", body, few)
+    assert request_codec.unpack(helpers.run_task("read", "/run_code", body, few)) == read
     helpers.close()
 
 
@@ -269,16 +269,16 @@ def test_a_slow_reader_gets_the_whole_answer(impatient: Service) -> None:
 
 
 def test_held_bytes_are_bounded_and_one_client_gets_at_most_half() -> None:
-    held = HeldBytes(1_000_000, "answers")
-    held.take("a", 400_000, size=400_000)
-    with pytest.raises(TooMany):
-        held.take("a", 200_000, size=200_000)
-    held.take("b", 400_000, size=400_000)
-    with pytest.raises(TooMany):
-        held.take("c", 300_000, size=300_000)
-    held.take("c", 1000, size=1000)
-    held.give("a", 400_000)
-    held.take("c", 300_000, size=300_000)
+    held = ByteBudget(1_000_000, "answers")
+    held.acquire("a", 400_000, size=400_000)
+    with pytest.raises(TooManyRequests):
+        held.acquire("a", 200_000, size=200_000)
+    held.acquire("b", 400_000, size=400_000)
+    with pytest.raises(TooManyRequests):
+        held.acquire("c", 300_000, size=300_000)
+    held.acquire("c", 1000, size=1000)
+    held.release("a", 400_000)
+    held.acquire("c", 300_000, size=300_000)
 
 
 # Pages of other sites.
@@ -329,7 +329,7 @@ def test_a_host_in_the_request_line_replaces_the_header(service: Service) -> Non
 )
 def test_pages_of_other_sites_are_refused(service: Service, origin: str) -> None:
     status, answer, _ = service.ask("/run_code", ECHO, headers={"origin": origin})
-    assert (status, answer["error"]) == (403, "ForeignPage")
+    assert (status, answer["error"]) == (403, "CrossOriginRequest")
     own = {"origin": f"http://127.0.0.1:{service.port}"}
     assert service.ask("/run_code", ECHO, headers=own)[0] == 200
 
@@ -343,7 +343,7 @@ def test_with_a_token_any_name_is_accepted_but_no_foreign_page() -> None:
 
 
 def test_the_name_that_the_service_is_bound_to_is_accepted() -> None:
-    Hosts("judge.internal", token=False).check([(b"host", b"judge.internal:80")])
+    AllowedHosts("judge.internal", token=False).check([(b"host", b"judge.internal:80")])
 
 
 # Limits.

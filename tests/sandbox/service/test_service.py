@@ -17,7 +17,7 @@ import pytest
 from serving import CURATE, JSON, ROOT, Service, alive, becomes, below, prepared, serving
 
 from sandbox import Sandbox
-from sandbox.record import judge_lines
+from sandbox.judge_record import judge_lines
 
 ECHO = {"code": "print(input())", "language": "python"}
 NAP = {"code": "import time\ntime.sleep(0.5)\nprint(input())", "language": "python", "stdin": "rested\n"}

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-c", "from cli import main; main()", "difficulty"]
 INCLUDE = ["--include", "unverified"]  # LiveCodeBench publishes no references
 SERVED = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
-SAMPLING = [*INCLUDE, "--max-tokens", str(tiny_world.MOST_TOKENS), "--workers", "2"]
+SAMPLING = [*INCLUDE, "--max-tokens", str(tiny_world.MAX_TOKENS), "--workers", "2"]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from source_rows import livecodebench_row, write_jsonl
 
 from cli import main
 from sandbox import Sandbox
-from train.evaluation.results.read import read
+from train.evaluation.results.reader import read_result
 
 SUM = "print(sum(map(int, input().split())))"
 TESTS = tiny_world.stdin_tests(lambda a, b: a + b)
@@ -197,5 +197,5 @@ def test_what_a_form_cannot_say_is_refused(tmp_path, box):
     samples.write_text("".join(line + "\n" for line in samples.read_text().splitlines()[:1]))
     done = export(result, "evalplus", out)
     assert "have no answer, and evalplus cannot say that" in done.output
-    assert len(read(result).outcomes) == 2
+    assert len(read_result(result).outcomes) == 2
     assert not out.exists()

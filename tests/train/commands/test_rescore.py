@@ -10,7 +10,7 @@ from source_rows import livecodebench_row, write_jsonl
 
 from cli import main
 from sandbox import Sandbox
-from train.evaluation.results.read import read
+from train.evaluation.results.reader import read_result
 
 SUM = "print(sum(map(int, input().split())))"
 TWO_BLOCKS = f"First I try this:\n```python\nprint(0)\n```\nNo, rather this:\n```python\n{SUM}\n```\n"
@@ -85,7 +85,7 @@ def test_a_rescored_result_says_by_which_extraction(result, tmp_path):
     assert "0 of 6 verdicts changed" in done.stdout
     compared = CliRunner().invoke(main, ["compare", str(result), str(out)])  # the tests are the same
     assert compared.exit_code == 0, compared.output
-    assert len(read(out).outcomes) == 3
+    assert len(read_result(out).outcomes) == 3
 
 
 def test_problems_that_the_other_rows_lack_are_left_out_and_counted(result, tmp_path):
@@ -108,7 +108,7 @@ def test_what_the_result_knows_of_problems_is_kept_where_the_other_rows_do_not_t
     other = write_jsonl(tmp_path / "other.jsonl", [*silent, told])
     out = tmp_path / "out.json"
     assert rescore(result, "--suite", f"lcb={other}", "--out", out).exit_code == 0
-    assert [problem.facts.difficulty for problem in read(out).outcomes] == ["easy", "easy", "hard"]
+    assert [problem.facts.difficulty for problem in read_result(out).outcomes] == ["easy", "easy", "hard"]
 
 
 def test_a_result_without_its_answers_says_what_to_do(result):

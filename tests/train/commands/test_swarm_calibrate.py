@@ -5,8 +5,8 @@ from click.testing import CliRunner
 
 from cli import main
 from train.errors import ConfigError
-from train.swarm.settings import Bars
-from train.swarm.verification.bars_file import read_bars, write_bars
+from train.swarm.settings import Thresholds
+from train.swarm.verification.thresholds_file import read_thresholds, write_thresholds
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -17,12 +17,12 @@ def calibrate(*arguments):
 
 def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_path):
     out = tmp_path / "bars.toml"
-    write_bars(out, {"vllm/transformers": Bars(mismatches=7)})
+    write_thresholds(out, {"vllm/transformers": Thresholds(mismatches=7)})
     result = calibrate(small, "--out", out, "--groups", 10)
     assert result.exit_code == 0, result.output
     assert "transformers/transformers: 1," in result.output
-    bars = read_bars(out)
-    assert bars["vllm/transformers"] == Bars(mismatches=7)
+    bars = read_thresholds(out)
+    assert bars["vllm/transformers"] == Thresholds(mismatches=7)
     assert bars["transformers/transformers"].mismatches == 4  # the floor: it is the same model in the same library
     assert 0.998 < bars["transformers/transformers"].replayed_share < 1
 
@@ -48,4 +48,4 @@ def test_bars_that_would_let_anything_pass_are_refused(tmp_path, line):
     path = tmp_path / "bars.toml"
     path.write_text(f'["vllm/transformers"]\n{line}\n')
     with pytest.raises(ConfigError, match=line.split()[0]):
-        read_bars(path)
+        read_thresholds(path)

@@ -9,7 +9,7 @@ from source_rows import livecodebench_row, synthetic1_row, taco_row, words, writ
 
 from cli import main
 from curate.pipeline import build
-from curate.recipes.read import read_recipe
+from curate.recipes.reader import read_recipe
 from sandbox import SandboxOptions
 from train.run.folder import read
 

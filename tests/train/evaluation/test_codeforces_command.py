@@ -17,8 +17,8 @@ from cli import main
 from train.evaluation.codeforces.contest_file import default_path, read_contests
 from train.evaluation.codeforces.model_rating import rate_model
 from train.evaluation.codeforces.percentiles import deepcoder_2024
-from train.evaluation.results.read import read
-from train.evaluation.statistics.outcomes import Facts, Outcomes
+from train.evaluation.results.reader import read_result
+from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 
 K = 4
 RIGHT = {"sum": "print(sum(map(int, input().split())))", "digits": "print('1' * int(input()))"}
@@ -93,7 +93,8 @@ def test_canned_answers_have_the_rating_that_their_verdicts_are_worth(evaluated)
     folder, printed = evaluated
     right = {"1971/A": 2, "1972/A": 2, "1971/B": 1}
     outcomes = [
-        Outcomes(id, Facts(), (False,) * (K - n) + (True,) * n, (0,) * K, (False,) * K) for id, n in right.items()
+        ProblemOutcomes(id, ProblemMetadata(), (False,) * (K - n) + (True,) * n, (0,) * K, (False,) * K)
+        for id, n in right.items()
     ]
     expected = rate_model(outcomes, read_contests(folder / "contests.parquet"), deepcoder_2024())
     assert (
@@ -108,7 +109,7 @@ def test_canned_answers_have_the_rating_that_their_verdicts_are_worth(evaluated)
     assert [one["n_judged"] for one in by_contests["contests"]] == [2, 1]
     assert (by_difficulty["by"], by_difficulty["problems"]) == ("problem difficulty", 3)
     assert [problem["facts"]["difficulty"] for problem in result["problems"]] == [800, 1600, 800]
-    assert read(folder / "r.json").ratings[0].rating == pytest.approx(expected.rating)
+    assert read_result(folder / "r.json").ratings[0].rating == pytest.approx(expected.rating)
 
 
 def test_results_show_the_rating_in_every_form(evaluated):
@@ -141,7 +142,7 @@ def test_contests_tell_the_facts_that_rows_do_not(tmp_path):
     path = write_jsonl(tmp_path / "rows.jsonl", [codeelo_row(rating=None), codeelo_row("1972B", rating=900, title="B")])
     with answering() as url:
         evaluate(url, path, tmp_path / "r.json", "--contests", contests)
-    facts = [problem.facts for problem in read(tmp_path / "r.json").outcomes]
+    facts = [problem.facts for problem in read_result(tmp_path / "r.json").outcomes]
     assert [(one.difficulty, str(one.date)) for one in facts] == [(800, "2024-06-01"), (900, "2024-06-01")]
 
 

@@ -16,17 +16,17 @@ import tiny_world
 from source_rows import write_jsonl
 
 from curate.difficulty import table as solve_rates
-from curate.difficulty.band import Band
-from curate.difficulty.keep_band import refilter
+from curate.difficulty.band import SolveRateBand
+from curate.difficulty.band_filter import filter_by_solve_rate
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
 from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED, Trust
-from sandbox import ExecutionLost, RefereeFailed, Sandbox, SandboxOptions
+from sandbox import ExecutionLost, RefereeError, Sandbox, SandboxOptions
 from train.errors import SamplerError
-from train.evaluation.difficulty import _name, measure
-from train.evaluation.difficulty_settings import Settings
-from train.sampling.protocol import Completion
+from train.evaluation.difficulty import _name, measure_difficulty
+from train.evaluation.difficulty_settings import DifficultySettings
+from train.sampling.protocol import SampledCompletion
 
 NAMES = sorted(tiny_world.PROBLEMS)
 
@@ -57,7 +57,7 @@ class Model:
             texts = tiny_world.PROBLEMS[name][1]
             text = texts[seed % len(texts)]
             self.right[name] += text is texts[0] and name in ("sum", "double", "product")
-            yield index, Completion(text, "length" if name == "larger" else "stop", 10)
+            yield index, SampledCompletion(text, "length" if name == "larger" else "stop", 10)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def never(*_):
 def run(dataset, model, name="m", machine=machine, **options):
     asked = {"k": 4, **options.pop("asked", {})}
     options = {"trust": Trust(unverified=True), **options}  # LiveCodeBench publishes no references
-    return measure(dataset, name, asked, model, machine, **options)
+    return measure_difficulty(dataset, name, asked, model, machine, **options)
 
 
 def table(dataset, model="m"):
@@ -187,7 +187,7 @@ class Flaky(Sandbox):
 
 
 class FlakyReferee(Flaky):
-    error = RefereeFailed("the referee failed")
+    error = RefereeError("the referee failed")
 
 
 def test_a_program_whose_run_is_lost_is_judged_again(dataset, built, tmp_path):
@@ -292,7 +292,11 @@ def test_settings_are_fixed_by_the_first_sample(dataset):
 def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing samples continue."""
     problem = {"id": "a", "statement": "s", "starter_code": "", "tests": "t"}
-    ways = [Settings("m"), Settings("m", prompt=PromptFormat("s")), Settings("m", engine={"dtype": "half"})]
+    ways = [
+        DifficultySettings("m"),
+        DifficultySettings("m", prompt=PromptFormat("s")),
+        DifficultySettings("m", engine={"dtype": "half"}),
+    ]
     names = [_name(problem, settings, ()) for settings in ways]
     assert names[0] == "9e0566a444da0f62feb12c7a51b33a89"
     assert len(set(names)) == 3
@@ -308,7 +312,7 @@ def test_the_prompt_is_one_of_the_settings(dataset, tmp_path):
         with pytest.raises(CurateError, match=r"have (prompt|engine) .*--resample"):
             run(dataset, never, asked=asked)
     assert run(dataset, never, machine=never).settings.prompt == PromptFormat(**prompt)
-    refilter(dataset, tmp_path / "out", Band(0.1, 1.0), ["m"])
+    filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0.1, 1.0), ["m"])
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     settings = manifest["plan"]["solve_rate"][0]["models"]["m"]
     assert (settings["prompt"], settings["engine"]) == (prompt, {"dtype": "bfloat16"})
@@ -381,7 +385,7 @@ def test_too_few_samples_for_k_are_refused(dataset):
 
 def test_two_processes_do_not_sample_the_same_model(dataset):
     with (
-        solve_rates.work(dataset, "m"),
+        solve_rates.lock_samples(dataset, "m"),
         pytest.raises(CurateError, match="being sampled .* by another process"),
     ):
         run(dataset, never)

@@ -8,7 +8,7 @@ import pytest
 from source_rows import DATA
 
 from sandbox import Limits, Program, Sandbox
-from train.evaluation.exercises import exercises
+from train.evaluation.exercises import read_exercises
 
 EVALUATION = DATA / "evaluation"
 N_ANSWERS = 40
@@ -38,7 +38,9 @@ def test_published_answers_get_the_published_verdicts(box, published, tmp_path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     files = {"humaneval+": "HumanEvalPlus.jsonl.gz", "mbpp+": "MbppPlus.jsonl.gz"}
     judges = {
-        one.id: one.judge for suite, name in files.items() for one in exercises(str(EVALUATION / name), suite=suite)
+        one.id: one.judge
+        for suite, name in files.items()
+        for one in read_exercises(str(EVALUATION / name), suite=suite)
     }
     ours, references = [], []
     for row in published:
@@ -56,7 +58,7 @@ def test_answers_to_humaneval_get_the_verdicts_of_openais_harness(box, published
     path = DATA / "eval" / "HumanEval.jsonl.gz"
     with gzip.open(path, "rt") as file:
         rows = {row["task_id"]: row for row in map(json.loads, file)}
-    suites = {one.id: one.judge.suite for one in exercises(str(path))}
+    suites = {one.id: one.judge.suite for one in read_exercises(str(path))}
     answers = [row for row in published if row["task_id"] in rows]
     ours, theirs = [], []
     for answer in answers:

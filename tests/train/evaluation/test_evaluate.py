@@ -14,18 +14,18 @@ from source_rows import write_jsonl
 from cli import main
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from sandbox import Case, RefereeFailed, Sandbox, SandboxError, Suite
+from sandbox import Case, RefereeError, Sandbox, SandboxError, Suite
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import exercises
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.kept_samples import KeptSamples
-from train.evaluation.result_file import dependencies
-from train.evaluation.sample_names import earlier_name
+from train.evaluation.exercises import read_exercises
+from train.evaluation.fingerprints import legacy_fingerprint
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.result_file import sample_dependencies
+from train.evaluation.sample_store import SampleStore
 from train.sampling.open_sampler import open_sampler
-from train.sampling.protocol import Completion, Sampling
+from train.sampling.protocol import SampledCompletion, SamplingParams
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
@@ -39,7 +39,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def asked(path):
-    return exercises(str(path))
+    return read_exercises(str(path))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def sample(tiny_model):
         for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
             patch.setenv(name, value)
         sampler = open_sampler(str(tiny_model))
-        yield partial(sampler.sample, sampling=Sampling(max_tokens=tiny_world.MOST_TOKENS))
+        yield partial(sampler.sample, sampling=SamplingParams(max_tokens=tiny_world.MAX_TOKENS))
         sampler.close()
 
 
@@ -75,7 +75,7 @@ def test_the_model_solves_the_problems_that_it_was_taught(found):
     assert found.high - found.low > 0.3  # it has seen six problems
     assert found.n_truncated >= K - 1  # larger
     assert found.n_no_code >= K - 1  # smaller
-    assert 5 < found.mean_tokens <= tiny_world.MOST_TOKENS
+    assert 5 < found.mean_tokens <= tiny_world.MAX_TOKENS
 
 
 def test_its_metrics_are_shares(found):
@@ -106,12 +106,12 @@ def test_an_interrupted_evaluation_samples_nothing_twice(asked, sample, box, fou
             yield answer
 
     counts = []
-    with KeptSamples(tmp_path / "samples.jsonl") as kept, pytest.raises(Interrupted):
+    with SampleStore(tmp_path / "samples.jsonl") as kept, pytest.raises(Interrupted):
         evaluate(asked, some, box, k=K, samples=kept, progress=lambda stage, done, total: counts.append(done))
-    with KeptSamples(tmp_path / "samples.jsonl") as kept:
+    with SampleStore(tmp_path / "samples.jsonl") as kept:
         assert evaluate(asked, counted, box, k=K, samples=kept) == found
     assert 0 < len(sampled) <= 6 * K - counts[-1]
-    with KeptSamples(tmp_path / "samples.jsonl") as kept:  # further samples of each join those that are there
+    with SampleStore(tmp_path / "samples.jsonl") as kept:  # further samples of each join those that are there
         sampled.clear()
         evaluate(asked, counted, box, k=K + 1, samples=kept)
         assert len(sampled) == 6
@@ -120,7 +120,7 @@ def test_an_interrupted_evaluation_samples_nothing_twice(asked, sample, box, fou
 
 
 def answering(text, finish_reason="stop"):
-    return lambda prompts: ((index, Completion(text, finish_reason, 5)) for index, _ in enumerate(prompts))
+    return lambda prompts: ((index, SampledCompletion(text, finish_reason, 5)) for index, _ in enumerate(prompts))
 
 
 def test_a_cut_off_answer_is_judged_by_the_program_in_it(asked, box):
@@ -137,7 +137,7 @@ class Lost(Sandbox):
 
 class WithoutReferee(Sandbox):
     def judge(self, program, suite, *, run_all=False):
-        raise RefereeFailed("the referee failed")
+        raise RefereeError("the referee failed")
 
 
 def test_a_sample_without_a_verdict_is_not_a_zero(asked):
@@ -178,11 +178,11 @@ def test_a_sampler_that_hangs_ends_the_evaluation(asked, box, monkeypatch):
 def test_the_command_writes_what_it_prints(path, tiny_model, model_server, tmp_path):
     out = tmp_path / "results" / "tiny.json"
     words = ["evaluate", "--model", tiny_model, "--base-url", model_server, "--data", path, "--k", 4]
-    words += ["--max-tokens", tiny_world.MOST_TOKENS, "--workers", 2, "--out", out]
+    words += ["--max-tokens", tiny_world.MAX_TOKENS, "--workers", 2, "--out", out]
     done = CliRunner().invoke(main, list(map(str, words)))
     assert done.exit_code == 0, done.output
     heading, head, numbers, *_ = done.stdout.splitlines()
-    assert heading == f"tiny: {path.name}, 6 problems x 4, T 0.6, {tiny_world.MOST_TOKENS} tokens"
+    assert heading == f"tiny: {path.name}, 6 problems x 4, T 0.6, {tiny_world.MAX_TOKENS} tokens"
     assert head.split()[:3] == ["problems", "pass@1", "95%"]
     written = json.loads(out.read_text())
     assert written["schema"] == 2
@@ -204,7 +204,7 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
     out, template = tmp_path / "tiny.json", tmp_path / "form.jinja"
     template.write_text("Solve this:\n{{ statement }}\n")
     words = ["evaluate", "--model", tiny_model, "--base-url", model_server, "--data", path, "--k", 1, "--out", out]
-    words += ["--max-tokens", tiny_world.MOST_TOKENS, "--workers", 2, "--engine", "concurrency=4"]
+    words += ["--max-tokens", tiny_world.MAX_TOKENS, "--workers", 2, "--engine", "concurrency=4"]
     forms = [[], ["--system", "Be brief.", "--template", template], ["--template-arg", "enable_thinking=false"]]
     for form in forms:
         done = CliRunner().invoke(main, list(map(str, [*words, *form])))
@@ -218,9 +218,9 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
 
 def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing journals continue."""
-    exercise = Exercise("a", PromptFormat().chat("s", "", Suite([])), ByTests(Suite([Case("1", "2")])))
-    settings = dependencies("m", Sampling(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2}))
-    assert earlier_name(exercise, settings, [], 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
+    exercise = Exercise("a", PromptFormat().chat("s", "", Suite([])), SuiteJudge(Suite([Case("1", "2")])))
+    settings = sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2}))
+    assert legacy_fingerprint(exercise, settings, [], 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
 
 
 @pytest.mark.parametrize(

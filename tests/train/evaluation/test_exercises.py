@@ -14,8 +14,8 @@ from curate.trust import Trust
 from rewards.reward import ACCEPTED, NO_CODE
 from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
 from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import exercises
-from train.evaluation.judges.by_tests import ByTests
+from train.evaluation.exercises import read_exercises
+from train.evaluation.judges.by_tests import SuiteJudge
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
 LIVECODEBENCH = DATA / "livecodebench"
@@ -40,7 +40,7 @@ def read_humaneval(folder):
     path = folder / "HumanEval.jsonl.gz"
     with gzip.open(path, "wt") as file:
         file.write(json.dumps(ROW) + "\n")
-    (exercise,) = exercises(str(path))
+    (exercise,) = read_exercises(str(path))
     return exercise
 
 
@@ -88,7 +88,7 @@ def test_answers_to_humaneval_are_judged_by_its_assertions(verdicts, name):
 
 
 def test_humaneval_prompts_ask_to_complete_code(humaneval):
-    (message,) = humaneval.asked
+    (message,) = humaneval.prompt
     assert ROW["prompt"].strip() in message["content"]
     assert "`halves` is called" in message["content"]
     assert "assert" not in message["content"]
@@ -97,7 +97,7 @@ def test_humaneval_prompts_ask_to_complete_code(humaneval):
 @pytest.mark.thorough
 @pytest.mark.skipif(not HUMANEVAL.is_file(), reason="the real data are not beside this checkout")
 def test_every_solution_of_humaneval_itself_passes_and_no_empty_body_does(box):
-    problems = exercises(str(HUMANEVAL))
+    problems = read_exercises(str(HUMANEVAL))
     assert len(problems) == 164
     with gzip.open(HUMANEVAL, "rt") as file:
         rows = {row["task_id"]: row for row in map(json.loads, file)}
@@ -116,9 +116,9 @@ def livecodebench(tmp_path):
 
 
 def test_a_window_includes_its_first_and_last_day(livecodebench):
-    found = exercises(str(livecodebench), "2024-08-01..2025-02-01")
+    found = read_exercises(str(livecodebench), "2024-08-01..2025-02-01")
     assert [one.id for one in found] == ["livecodebench/b", "livecodebench/c"]
-    assert len(exercises(str(livecodebench.parent))) == 4
+    assert len(read_exercises(str(livecodebench.parent))) == 4
 
 
 def test_a_dataset_has_the_same_exercises_as_the_rows_it_was_built_from(livecodebench, tmp_path):
@@ -126,8 +126,8 @@ def test_a_dataset_has_the_same_exercises_as_the_rows_it_was_built_from(livecode
     build([("livecodebench", str(livecodebench))], out, BuildOptions(), sandbox=SandboxOptions(workers=2))
     window = "2024-08-01..2025-02-01"
     everything = Trust(unverified=True)  # LiveCodeBench publishes no references
-    assert {one.name for one in exercises(str(out), window, trust=everything)} == {
-        one.name for one in exercises(str(livecodebench), window)
+    assert {one.fingerprint for one in read_exercises(str(out), window, trust=everything)} == {
+        one.fingerprint for one in read_exercises(str(livecodebench), window)
     }
 
 
@@ -135,11 +135,11 @@ def test_unverified_rows_of_a_dataset_are_left_out_and_counted(livecodebench, tm
     verified = write_jsonl(tmp_path / "apps.jsonl", [apps_row(1, words("e"))])
     both = [("livecodebench", str(livecodebench)), ("apps", str(verified))]
     build(both, tmp_path / "out", BuildOptions(mutants=0, cross_checks=0), sandbox=SandboxOptions(workers=2))
-    assert [one.id for one in exercises(str(tmp_path / "out"))] == ["apps/1"]
+    assert [one.id for one in read_exercises(str(tmp_path / "out"))] == ["apps/1"]
     assert "left out: unverified 4 (no reference has passed the tests; --include unverified" in caplog.text
     build(both[:1], tmp_path / "none", BuildOptions(), sandbox=SandboxOptions(workers=2))
     with pytest.raises(CurateError, match="has no problem .left out: unverified 4 .*--include unverified takes"):
-        exercises(str(tmp_path / "none"))
+        read_exercises(str(tmp_path / "none"))
 
 
 def test_a_damaged_dataset_is_named(tmp_path):
@@ -149,15 +149,15 @@ def test_a_damaged_dataset_is_named(tmp_path):
     (tmp_path / "data").mkdir()
     pq.write_table(pa.table({"id": ["a"], "statement": ["Add."]}), tmp_path / "data" / "train-0.parquet")
     with pytest.raises(CurateError, match="there is no manifest.json .* --include altered takes"):
-        exercises(str(tmp_path))
+        read_exercises(str(tmp_path))
     with pytest.raises(CurateError, match="not a dataset of this version of curate, or damaged"):
-        exercises(str(tmp_path), trust=Trust(altered=True))
+        read_exercises(str(tmp_path), trust=Trust(altered=True))
 
 
 def test_a_part_of_a_set_is_always_the_same_and_keeps_its_order(livecodebench):
-    every = [one.id for one in exercises(str(livecodebench))]
-    two = [one.id for one in exercises(str(livecodebench), most=2)]
-    three = [one.id for one in exercises(str(livecodebench), most=3)]
+    every = [one.id for one in read_exercises(str(livecodebench))]
+    two = [one.id for one in read_exercises(str(livecodebench), most=2)]
+    three = [one.id for one in read_exercises(str(livecodebench), most=3)]
     assert len(two) == 2
     assert set(two) < set(three) < set(every)
     assert three == [id for id in every if id in three]
@@ -168,7 +168,7 @@ def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
         "bad", "Add.", [("1 2", "Error: out of range")] * 2, func_name="add", starter_code="class S"
     )
     path = write_jsonl(tmp_path / "test.jsonl", [*tiny_world.rows(), bad])
-    assert len(exercises(str(path))) == 6
+    assert len(read_exercises(str(path))) == 6
     assert "livecodebench/bad is left out, it cannot be read" in caplog.text
 
 
@@ -185,12 +185,12 @@ def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
 )
 def test_the_error_explains_why_a_set_cannot_be_used(tmp_path, rows, window, said):
     with pytest.raises(CurateError, match=said):
-        exercises(str(write_jsonl(tmp_path / "set.jsonl", rows)), window)
+        read_exercises(str(write_jsonl(tmp_path / "set.jsonl", rows)), window)
 
 
 @pytest.mark.skipif(not LIVECODEBENCH.is_dir(), reason="the real data are not beside this checkout")
 def test_the_window_of_deepcoder_in_real_files_of_livecodebench():
-    found = exercises(str(LIVECODEBENCH), "2024-08-01..2025-02-01")
+    found = read_exercises(str(LIVECODEBENCH), "2024-08-01..2025-02-01")
     assert 0 < len(found) < 121
     assert all(one.judge.suite.cases for one in found)
 
@@ -198,11 +198,11 @@ def test_the_window_of_deepcoder_in_real_files_of_livecodebench():
 def test_an_answer_in_cpp_is_judged_where_it_is_allowed_and_the_tests_read_input(box):
     chat, suite = [{"role": "user", "content": "Add."}], Suite([Case("1 2", "3")])
     answer = "```cpp\n#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }\n```"
-    either = ByTests(suite, languages=("cpp", "python"))
-    assert either.rule(answer, box).verdict == ACCEPTED
-    assert ByTests(suite).rule(answer, box).verdict == NO_CODE
+    either = SuiteJudge(suite, languages=("cpp", "python"))
+    assert either.judge(answer, box).verdict == ACCEPTED
+    assert SuiteJudge(suite).judge(answer, box).verdict == NO_CODE
     called = Suite([Case("[1]", "1")], entry_point="f")
     asserted = Suite([Case("f(1)", "1")], checker="python", assertions=Assertions(("f",)))
-    assert replace(either, suite=called).rule(answer, box).verdict == NO_CODE
-    assert replace(either, suite=asserted).rule(answer, box).verdict == NO_CODE
-    assert Exercise("sum", chat, either).name != Exercise("sum", chat, ByTests(suite)).name
+    assert replace(either, suite=called).judge(answer, box).verdict == NO_CODE
+    assert replace(either, suite=asserted).judge(answer, box).verdict == NO_CODE
+    assert Exercise("sum", chat, either).fingerprint != Exercise("sum", chat, SuiteJudge(suite)).fingerprint

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 import tiny_world
 
-from curate.dataset.journal import Journal
-from sandbox import Case, RefereeFailed, Sandbox, Suite
+from curate.dataset.journal import ResultJournal
+from sandbox import Case, RefereeError, Sandbox, Suite
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.kept_samples import KeptSamples, read_samples, unjudged_path
-from train.evaluation.sample_names import earlier_name, sample_key, sample_name
-from train.sampling.protocol import Completion
+from train.evaluation.fingerprints import legacy_fingerprint, sample_fingerprint, sample_key
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.sample_store import SampleStore, pending_path, read_samples
+from train.sampling.protocol import SampledCompletion
 
 SUMS = tiny_world.fenced("print(sum(map(int, input().split())))")
 DOUBLES = tiny_world.fenced("print(2 * int(input().split()[0]))")
@@ -21,7 +21,7 @@ DOUBLES = tiny_world.fenced("print(2 * int(input().split()[0]))")
 
 def exercise(expected):
     suite = Suite([Case("3 4\n", f"{expected}\n")])
-    return Exercise("a", [{"role": "user", "content": "Which one?"}], ByTests(suite))
+    return Exercise("a", [{"role": "user", "content": "Which one?"}], SuiteJudge(suite))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def path(tmp_path):
 
 def model(prompts):
     for index, (_, seed) in enumerate(prompts):
-        yield index, Completion(SUMS if seed % 2 else DOUBLES, "stop", 5)
+        yield index, SampledCompletion(SUMS if seed % 2 else DOUBLES, "stop", 5)
 
 
 def silent_model(prompts):
@@ -49,7 +49,7 @@ def bits(found):
 
 
 def evaluated(path, expected, box, sample, **options):
-    with KeptSamples(path) as kept:
+    with SampleStore(path) as kept:
         return evaluate([exercise(expected)], sample, box, k=6, samples=kept, **options)
 
 
@@ -73,15 +73,15 @@ def test_other_packages_judge_the_kept_answers_again(path, box):
 
 class WithoutReferee(Sandbox):
     def judge(self, program, suite, *, run_all=False):
-        raise RefereeFailed("the referee failed")
+        raise RefereeError("the referee failed")
 
 
 def test_answers_without_a_verdict_are_kept_and_judged_later(path, box):
     with WithoutReferee(workers=1) as broken:
         assert evaluated(path, 7, broken, model).n_unscored == 6
-    assert len(unjudged_path(path).read_text().splitlines()) == 6
+    assert len(pending_path(path).read_text().splitlines()) == 6
     assert evaluated(path, 7, box, silent_model) == evaluate([exercise(7)], model, box, k=6)
-    assert not unjudged_path(path).exists()
+    assert not pending_path(path).exists()
 
 
 @pytest.mark.parametrize("lost_bytes", [1, 40, 400])
@@ -97,10 +97,10 @@ def test_lines_of_earlier_versions_count(path, box):
     """Their keys name the judge, too, and their records do not."""
     found = evaluated(path, 7, box, model)
     one = exercise(7)
-    names = sample_name(one, [], 0), earlier_name(one, [], [], 0)
+    names = sample_fingerprint(one, [], 0), legacy_fingerprint(one, [], [], 0)
     records = read_samples(path, {sample_key(names[0], number) for number in range(6)})
     path.unlink()
-    with Journal(path) as journal:
+    with ResultJournal(path) as journal:
         for number in range(6):
             record = records[sample_key(names[0], number)]
             earlier = {"id": "a", "number": number, "text": record.text, "n_tokens": 5, "truncated": False}
@@ -116,6 +116,6 @@ def test_a_record_says_all_that_is_known(path, box):
     read = read_samples(path, [key])[key]
     assert (read.id, read.n_tokens, read.truncated) == ("a", 5, False)
     thinking = replace(read, reasoning="Let me see", n_prompt_tokens=12)
-    with KeptSamples(path) as kept:
+    with SampleStore(path) as kept:
         kept.add("another", thinking)
         assert kept.get("another") == thinking

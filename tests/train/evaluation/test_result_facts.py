@@ -11,11 +11,11 @@ from source_rows import livecodebench_row, write_jsonl
 
 from sandbox import Sandbox
 from train.evaluation.evaluate import evaluate
-from train.evaluation.exercises import exercises
-from train.evaluation.model_facts import model_facts, weights_digest
-from train.evaluation.result_file import findings
+from train.evaluation.exercises import read_exercises
+from train.evaluation.model_metadata import model_metadata, quick_weights_digest
+from train.evaluation.result_file import sample_results_json
 from train.evaluation.results.cost import Prices
-from train.sampling.protocol import Completion
+from train.sampling.protocol import SampledCompletion
 
 MIB = 1 << 20
 
@@ -32,14 +32,16 @@ def weights(folder, size=9 * MIB, **bytes_at):
 
 
 def test_weights_are_told_apart_without_reading_all_of_them(tmp_path):
-    digest = weights_digest(weights(tmp_path / "a"))
-    assert digest == weights_digest(weights(tmp_path / "b"))
+    digest = quick_weights_digest(weights(tmp_path / "a"))
+    assert digest == quick_weights_digest(weights(tmp_path / "b"))
     for place in (0, 9 * MIB - 1, 1 * MIB, 8 * MIB - 1):  # both ends, and the first and the last piece in between
-        assert weights_digest(weights(tmp_path / "b", at=place)) != digest
-    assert weights_digest(weights(tmp_path / "b", size=9 * MIB + 1)) != digest
-    assert weights_digest(weights(tmp_path / "small", size=3)) != weights_digest(weights(tmp_path / "small", size=4))
-    assert weights_digest(tmp_path) is None
-    facts = model_facts(str(tmp_path / "a"), None)
+        assert quick_weights_digest(weights(tmp_path / "b", at=place)) != digest
+    assert quick_weights_digest(weights(tmp_path / "b", size=9 * MIB + 1)) != digest
+    assert quick_weights_digest(weights(tmp_path / "small", size=3)) != quick_weights_digest(
+        weights(tmp_path / "small", size=4)
+    )
+    assert quick_weights_digest(tmp_path) is None
+    facts = model_metadata(str(tmp_path / "a"), None)
     assert facts["weights_sha256"] == digest
     assert facts.get("engine", "vllm") == "vllm"
 
@@ -69,7 +71,7 @@ def serving(answers):
 )
 def test_a_server_says_which_engine_it_is(answers, known):
     with serving(answers) as url:
-        assert model_facts("m", url) == {"name": "m", "base_url": url, **known}
+        assert model_metadata("m", url) == {"name": "m", "base_url": url, **known}
 
 
 def test_a_result_names_rows_tests_verdicts_and_tokens(tmp_path):
@@ -78,17 +80,17 @@ def test_a_result_names_rows_tests_verdicts_and_tokens(tmp_path):
     right = tiny_world.fenced("print(sum(map(int, input().split())))")
 
     def of_unknown_prompts(prompts):
-        return ((index, Completion(right, "stop", 10)) for index, _ in enumerate(prompts))
+        return ((index, SampledCompletion(right, "stop", 10)) for index, _ in enumerate(prompts))
 
     with Sandbox(workers=2) as box:
         content = evaluated(tmp_path / "r.json", box, "lcb", location, lambda id, n: right if n else "No.", k=2)
-        found = exercises(str(location))
+        found = read_exercises(str(location))
         counted = evaluate(found, of_unknown_prompts, box, k=1)
     assert content["suite"]["file_sha256"] == hashlib.sha256(location.read_bytes()).hexdigest()
     assert content["suite"]["tests"] == "official"
     assert [problem["verdicts"] for problem in content["problems"]] == [{"accepted": 1, "no_code": 1}] * 2
     assert content["numbers"]["tokens"] == {"prompt": 4 * 7, "answer": 4 * 10}
-    numbers = findings(counted, prices=Prices(2, 0.5))["numbers"]
+    numbers = sample_results_json(counted, prices=Prices(2, 0.5))["numbers"]
     assert numbers["tokens"] == {"prompt": None, "answer": 20}  # the server does not tell how long prompts are
     assert numbers["cost"] is None
-    assert findings(counted, prices=Prices(0, 0.5))["numbers"]["cost"] == pytest.approx(1e-5)
+    assert sample_results_json(counted, prices=Prices(0, 0.5))["numbers"]["cost"] == pytest.approx(1e-5)

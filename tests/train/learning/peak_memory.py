@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from train.config import Model, Objective, Optimizer
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
 
@@ -25,9 +25,9 @@ def sequence(draw: torch.Generator) -> TrainingSequence:
     return TrainingSequence(prompt, answer, (-1.0,) * len(answer), (1.0,) * len(answer), truncated=False, reward=1.0)
 
 
-def train(model: Model, sequences: list[TrainingSequence]) -> None:
-    optimizer = Optimizer(row_tokens=ROW_TOKENS)
-    learner = Learner(model, Objective(kl=0.1), optimizer, temperature=1.0, total_updates=2, seed=0)
+def train(model: ModelConfig, sequences: list[TrainingSequence]) -> None:
+    optimizer = OptimizerConfig(row_tokens=ROW_TOKENS)
+    learner = Learner(model, ObjectiveConfig(kl=0.1), optimizer, temperature=1.0, total_updates=2, seed=0)
     for _ in range(2):
         learner.begin_batch(sequences)
         learner.update(sequences)
@@ -44,12 +44,14 @@ def main() -> None:
     options: dict[str, Any] = {name: json.loads(value) for name, _, value in (each.partition("=") for each in values)}
     draw = torch.Generator().manual_seed(0)
     sequences = [sequence(draw) for _ in range(SEQUENCES)]
-    train(Model(f"{folder}-tiny", **options), sequences[:1])  # so that all libraries have what they need for themselves
+    train(
+        ModelConfig(f"{folder}-tiny", **options), sequences[:1]
+    )  # so that all libraries have what they need for themselves
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
     before = resident("VmRSS")
-    train(Model(folder, **options), sequences)
+    train(ModelConfig(folder, **options), sequences)
     print(resident("VmHWM") - before)
 
 

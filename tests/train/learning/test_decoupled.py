@@ -9,11 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.config import Objective  # noqa: E402
+from train.config import ObjectiveConfig  # noqa: E402
 from train.learning.loss import loss, minibatch, minibatch_metrics  # noqa: E402
 from train.learning.sequences import TrainingSequence  # noqa: E402
 
-DECOUPLED = Objective(old="learner", truncation=2.0, clip_low=0.2, clip_high=0.28, overlong="none")
+DECOUPLED = ObjectiveConfig(old="learner", truncation=2.0, clip_low=0.2, clip_high=0.28, overlong="none")
 LENGTHS = (1, 4, 7, 3, 12, 5)
 N_TOKENS = sum(LENGTHS)
 

@@ -7,7 +7,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.config import Config, Data, Model, Objective, Optimizer  # noqa: E402
+from train.config import Config, DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
 from train.learning.flops import flops_per_token, forward_flops, training_flops  # noqa: E402
 
 
@@ -42,9 +42,14 @@ def test_the_prompt_of_a_group_is_computed_once_and_the_objective_needs_passes_o
     size = flops_per_token(random_models.folder(tmp_path))
     alone, together = (forward_flops(size, groups) for groups in ([(50, [9]), (50, [9])], [(50, [9, 9])]))
     assert 0.5 * alone < together < 0.7 * alone
-    plain = Config(Model("m"), Data("d"))
+    plain = Config(ModelConfig("m"), DataConfig("d"))
     assert training_flops(size, [(50, [9, 9])], plain) == 3 * together
-    decoupled = Config(Model("m"), Data("d"), objective=Objective(old="learner", kl=0.1), optimizer=Optimizer(epochs=2))
+    decoupled = Config(
+        ModelConfig("m"),
+        DataConfig("d"),
+        objective=ObjectiveConfig(old="learner", kl=0.1),
+        optimizer=OptimizerConfig(epochs=2),
+    )
     assert training_flops(size, [(50, [9, 9])], decoupled) == (2 * 3 + 2) * together
-    lora = Config(Model("m", lora_rank=4), Data("d"))
+    lora = Config(ModelConfig("m", lora_rank=4), DataConfig("d"))
     assert training_flops(size, [(50, [9, 9])], lora) == 2 * together

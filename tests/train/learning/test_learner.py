@@ -11,7 +11,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 from learner_states import load_into, state_of  # noqa: E402
 
-from train.config import Model, Objective, Optimizer  # noqa: E402
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
 from train.learning.learner import Learner, LearnerError  # noqa: E402
 
 
@@ -22,9 +22,9 @@ def path(tmp_path_factory):
 
 def learner(path, objective=None, optimizer=None, *, temperature=1.0, total_updates=10, **model):
     return Learner(
-        Model(path, **model),
-        objective or Objective(),
-        optimizer or Optimizer(row_tokens=64),
+        ModelConfig(path, **model),
+        objective or ObjectiveConfig(),
+        optimizer or OptimizerConfig(row_tokens=64),
         temperature=temperature,
         total_updates=total_updates,
         seed=0,
@@ -42,7 +42,7 @@ def distance(first, second):
 def test_an_update_does_not_depend_on_the_length_of_rows(path):
     results = []
     for row_tokens in (8, 40, 1000):  # the first is shorter than most sequences
-        one = learner(path, optimizer=Optimizer(row_tokens=row_tokens))
+        one = learner(path, optimizer=OptimizerConfig(row_tokens=row_tokens))
         figures = one.update(random_models.sequences())
         results.append((figures, weights(one)))
     for figures, after in results[1:]:
@@ -65,7 +65,7 @@ def test_an_update_with_several_threads_is_the_same_each_time(path):
     try:
         moments = []
         for _ in range(4):
-            one = learner(path, optimizer=Optimizer(row_tokens=8192))
+            one = learner(path, optimizer=OptimizerConfig(row_tokens=8192))
             one.update(given)
             moments.append(state_of(one)["moments"])
     finally:
@@ -105,12 +105,12 @@ def test_updates_make_good_completions_more_likely(path):
     assert (torch.cat(one.logprobs(given)) - before).mean() > 0
 
 
-FULL = Objective(kl=0.1, entropy=0.01, old="learner", truncation=2.0, mismatch_low=0.1, mismatch_high=10.0)
+FULL = ObjectiveConfig(kl=0.1, entropy=0.01, old="learner", truncation=2.0, mismatch_low=0.1, mismatch_high=10.0)
 
 
 @pytest.mark.parametrize(("lora_rank", "offload"), [(0, False), (2, False), (0, True)])
 def test_a_restored_learner_continues_bit_for_bit(path, tmp_path, lora_rank, offload):
-    settings = Optimizer(row_tokens=64, schedule="cosine", warmup_steps=2)
+    settings = OptimizerConfig(row_tokens=64, schedule="cosine", warmup_steps=2)
     batches = [random_models.sequences(6, seed=seed) for seed in range(5)]
 
     def run(one, some):
@@ -173,7 +173,7 @@ def test_an_update_that_is_not_finite_ends_the_run_before_a_weight_changes(path,
 
 
 def test_a_gradient_with_too_large_a_norm_is_clipped(path):
-    one = learner(path, optimizer=Optimizer(row_tokens=64, betas=(0.0, 0.99), clip_norm=1e-3))
+    one = learner(path, optimizer=OptimizerConfig(row_tokens=64, betas=(0.0, 0.99), clip_norm=1e-3))
     assert one.update(random_models.sequences())["grad_norm"] > 2e-3
     moments = state_of(one)["moments"]
     cut = torch.cat([value.flatten() for name, value in moments.items() if name.endswith("/exp_avg")])
@@ -209,7 +209,7 @@ def test_metrics_have_the_names_that_trl_uses(path):
 
 
 def test_a_refreshed_reference_equals_the_policy(path):
-    one = learner(path, Objective(kl=0.1), Optimizer(row_tokens=64, learning_rate=0.01))
+    one = learner(path, ObjectiveConfig(kl=0.1), OptimizerConfig(row_tokens=64, learning_rate=0.01))
     given = random_models.sequences()
     kl = []
     for number in range(4):
@@ -224,7 +224,9 @@ def test_a_refreshed_reference_equals_the_policy(path):
 
 
 def test_old_log_probabilities_are_those_at_the_beginning_of_the_batch(path):
-    one = learner(path, Objective(old="learner", overlong="none"), Optimizer(row_tokens=64, learning_rate=0.05))
+    one = learner(
+        path, ObjectiveConfig(old="learner", overlong="none"), OptimizerConfig(row_tokens=64, learning_rate=0.05)
+    )
     given = random_models.sequences()
     one.begin_batch(given)
     assert one.update(given[:6])["clip_ratio/region_mean"] == 0
@@ -234,7 +236,7 @@ def test_old_log_probabilities_are_those_at_the_beginning_of_the_batch(path):
 
 
 def test_completions_not_given_to_begin_batch_are_refused(path):
-    one = learner(path, Objective(old="learner"))
+    one = learner(path, ObjectiveConfig(old="learner"))
     one.begin_batch(random_models.sequences(seed=1))
     with pytest.raises(LearnerError, match="were not given to begin_batch"):
         one.update(random_models.sequences(seed=2))
@@ -242,9 +244,9 @@ def test_completions_not_given_to_begin_batch_are_refused(path):
 
 def test_contradictory_settings_are_refused(path):
     with pytest.raises(LearnerError, match="objective.old"):
-        learner(path, Objective(truncation=2.0))
+        learner(path, ObjectiveConfig(truncation=2.0))
     with pytest.raises(LearnerError, match="max_tokens"):
-        learner(path, Objective(aggregation="constant_length")).update(random_models.sequences())
+        learner(path, ObjectiveConfig(aggregation="constant_length")).update(random_models.sequences())
 
 
 def test_activation_checkpointing_changes_no_gradient(path):
@@ -266,7 +268,9 @@ def test_half_precision_is_used_to_compute_but_not_for_the_weights(path):
 
 
 def test_lora_trains_its_layers_and_gives_whole_weights(path):
-    one = learner(path, Objective(kl=0.1), Optimizer(row_tokens=64, learning_rate=0.05), lora_rank=2, lora_alpha=4)
+    one = learner(
+        path, ObjectiveConfig(kl=0.1), OptimizerConfig(row_tokens=64, learning_rate=0.05), lora_rank=2, lora_alpha=4
+    )
     full = learner(path)
     given = random_models.sequences()
     assert weights(one).keys() == weights(full).keys()
@@ -301,7 +305,7 @@ def test_the_saved_adapter_is_one_that_peft_reads(path, tmp_path):
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
-    one = learner(path, optimizer=Optimizer(row_tokens=64, learning_rate=0.05), lora_rank=2)
+    one = learner(path, optimizer=OptimizerConfig(row_tokens=64, learning_rate=0.05), lora_rank=2)
     for _ in range(2):
         one.update(random_models.sequences())
     one.save_pretrained(tmp_path / "model")
@@ -316,7 +320,7 @@ def test_the_saved_adapter_is_one_that_peft_reads(path, tmp_path):
 def test_the_saved_model_is_the_trained_one(path, tmp_path, lora_rank):
     from transformers import AutoModelForCausalLM
 
-    one = learner(path, optimizer=Optimizer(row_tokens=64, learning_rate=0.05), lora_rank=lora_rank)
+    one = learner(path, optimizer=OptimizerConfig(row_tokens=64, learning_rate=0.05), lora_rank=lora_rank)
     one.update(random_models.sequences())
     one.save_pretrained(tmp_path / "saved")
     saved = dict(AutoModelForCausalLM.from_pretrained(tmp_path / "saved", dtype=torch.float32).named_parameters())

@@ -11,22 +11,26 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 from learner_states import state_of  # noqa: E402
 
-from train.config import Model, Objective, Optimizer  # noqa: E402
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
 
-TEMPERATURE, MOST_TOKENS = 0.8, 20
+TEMPERATURE, MAX_TOKENS = 0.8, 20
 OBJECTIVES = {
-    "grpo": Objective(by_std=True, clip_high=0.2, kl=0.04, aggregation="sequence_mean", overlong="none", old="learner"),
-    "grpo-plus": Objective(overlong="mask"),
-    "grpo-plus-old-of-learner": Objective(overlong="mask", old="learner"),
-    "deepcoder-code": Objective(overlong="zero_advantage"),
-    "dr-grpo": Objective(clip_high=0.2, aggregation="constant_length", overlong="none"),
-    "two-sided": Objective(clip_high=0.2, delta=4.0, kl=0.001, overlong="none", old="learner"),
-    "two-sided-sampler": Objective(clip_high=0.2, delta=4.0, overlong="none"),
-    "truncated-weights": Objective(old="learner", truncation=2.0, overlong="none"),
-    "of-another-model": Objective(old="learner", mismatch_low=0.3, mismatch_high=3.0, aggregation="sequence_mean"),
-    "entropy": Objective(entropy=0.05, aggregation="sequence_mean"),
-    "all": Objective(
+    "grpo": ObjectiveConfig(
+        by_std=True, clip_high=0.2, kl=0.04, aggregation="sequence_mean", overlong="none", old="learner"
+    ),
+    "grpo-plus": ObjectiveConfig(overlong="mask"),
+    "grpo-plus-old-of-learner": ObjectiveConfig(overlong="mask", old="learner"),
+    "deepcoder-code": ObjectiveConfig(overlong="zero_advantage"),
+    "dr-grpo": ObjectiveConfig(clip_high=0.2, aggregation="constant_length", overlong="none"),
+    "two-sided": ObjectiveConfig(clip_high=0.2, delta=4.0, kl=0.001, overlong="none", old="learner"),
+    "two-sided-sampler": ObjectiveConfig(clip_high=0.2, delta=4.0, overlong="none"),
+    "truncated-weights": ObjectiveConfig(old="learner", truncation=2.0, overlong="none"),
+    "of-another-model": ObjectiveConfig(
+        old="learner", mismatch_low=0.3, mismatch_high=3.0, aggregation="sequence_mean"
+    ),
+    "entropy": ObjectiveConfig(entropy=0.05, aggregation="sequence_mean"),
+    "all": ObjectiveConfig(
         delta=4.0, kl=0.1, entropy=0.02, old="learner", truncation=1.5, mismatch_low=0.2, mismatch_high=5.0
     ),
 }
@@ -91,7 +95,7 @@ def naive(now, began, sequences, objective):
         return sum(per_sequence) / sum(counts)
     if objective.aggregation == "sequence_mean":
         return sum(total / max(count, 1) for total, count in zip(per_sequence, counts, strict=True)) / alive
-    return sum(per_sequence) / (alive * MOST_TOKENS)
+    return sum(per_sequence) / (alive * MAX_TOKENS)
 
 
 @pytest.fixture(scope="module")
@@ -117,13 +121,13 @@ def test_loss_and_gradient_equal_those_of_the_naive_version(path, name, turns):
     if turns == 2:
         given = list(map(of_two_turns, given))
     # Without memory in the first moment it is the gradient, and no norm is clipped here.
-    optimizer = Optimizer(learning_rate=0.02, betas=(0.0, 0.99), clip_norm=1e9, row_tokens=48)
-    learner = Learner(Model(path), objective, optimizer, temperature=TEMPERATURE, total_updates=9, seed=0)
+    optimizer = OptimizerConfig(learning_rate=0.02, betas=(0.0, 0.99), clip_norm=1e9, row_tokens=48)
+    learner = Learner(ModelConfig(path), objective, optimizer, temperature=TEMPERATURE, total_updates=9, seed=0)
     learner.begin_batch(given)
-    learner.update(given[:8], max_tokens=MOST_TOKENS)  # now policy, old and reference are three
+    learner.update(given[:8], max_tokens=MAX_TOKENS)  # now policy, old and reference are three
     now, began = (AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32) for _ in range(2))
-    now.load_state_dict(dict(learner.weights()), strict=False)
-    figures = learner.update(given[8:], max_tokens=MOST_TOKENS)
+    now.load_state_dict(dict(learner.wait_for_weights()), strict=False)
+    figures = learner.update(given[8:], max_tokens=MAX_TOKENS)
     expected = naive(now, began, given[8:], objective)
     expected.backward()
     moments = state_of(learner)["moments"]
@@ -141,9 +145,14 @@ def test_every_objective_gives_a_different_loss(path):
     given, losses = random_models.sequences(16, seed=3), {}
     for name, objective in OBJECTIVES.items():
         learner = Learner(
-            Model(path), objective, Optimizer(learning_rate=0.02), temperature=TEMPERATURE, total_updates=9, seed=0
+            ModelConfig(path),
+            objective,
+            OptimizerConfig(learning_rate=0.02),
+            temperature=TEMPERATURE,
+            total_updates=9,
+            seed=0,
         )
         learner.begin_batch(given)
-        learner.update(given[:8], max_tokens=MOST_TOKENS)
-        losses[name] = round(learner.update(given[8:], max_tokens=MOST_TOKENS)["loss"], 6)
+        learner.update(given[:8], max_tokens=MAX_TOKENS)
+        losses[name] = round(learner.update(given[8:], max_tokens=MAX_TOKENS)["loss"], 6)
     assert len(set(losses.values())) == len(OBJECTIVES), losses

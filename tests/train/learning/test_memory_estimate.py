@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 from learner_states import state_of  # noqa: E402
 
-from train.config import Model, Objective, Optimizer  # noqa: E402
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
 from train.learning.memory_estimate import estimate  # noqa: E402
@@ -28,8 +28,8 @@ def path(tmp_path_factory):
 
 @pytest.mark.parametrize("lora_rank", [0, 2])
 def test_weights_moments_and_reference_are_exact(path, lora_rank):
-    model = Model(path, lora_rank=lora_rank)
-    learner = Learner(model, Objective(kl=0.1), Optimizer(), temperature=1.0, total_updates=1, seed=0)
+    model = ModelConfig(path, lora_rank=lora_rank)
+    learner = Learner(model, ObjectiveConfig(kl=0.1), OptimizerConfig(), temperature=1.0, total_updates=1, seed=0)
     given = random_models.sequences(2)
     learner.begin_batch(given)
     learner.update(given)
@@ -41,12 +41,12 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
     }
     assert found.moments == sizes["moments"]
     assert found.reference == found.gradients == sizes["weights"] == sizes["reference"] == found.trained * 4
-    assert found.weights == found.parameters * 4 == sum(each.nbytes for each in load(model).parameters())
+    assert found.wait_for_weights == found.parameters * 4 == sum(each.nbytes for each in load(model).parameters())
 
 
 @pytest.mark.parametrize("activation_checkpointing", [False, True])
 def test_estimated_activations_are_close_to_those_that_autograd_keeps(path, activation_checkpointing):
-    model = Model(path, activation_checkpointing=activation_checkpointing)
+    model = ModelConfig(path, activation_checkpointing=activation_checkpointing)
     policy = Policy(load(model), torch.float32, 1.0)
     (row,) = pack_into_rows(random_models.sequences(40), row_tokens=10_000)
     weights = {each.untyped_storage().data_ptr() for each in policy.parameters()}
@@ -60,7 +60,7 @@ def test_estimated_activations_are_close_to_those_that_autograd_keeps(path, acti
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         made = policy(row)
     kept, tokens = sum(held.values()), len(row.token_ids_L)
-    of_a_layer = estimate(Model(path), row_tokens=tokens, reference=False).activations / 2
+    of_a_layer = estimate(ModelConfig(path), row_tokens=tokens, reference=False).activations / 2
     again = of_a_layer if activation_checkpointing else 0  # made again, one layer at a time, in backward
     found = estimate(model, row_tokens=tokens, reference=False).activations
     assert found == pytest.approx(kept + again, rel=0.35)
@@ -68,7 +68,7 @@ def test_estimated_activations_are_close_to_those_that_autograd_keeps(path, acti
 
 
 def test_ranks_share_weights_and_their_states(path):
-    model = Model(path, dtype="bfloat16")
+    model = ModelConfig(path, dtype="bfloat16")
     one, eight = (estimate(model, row_tokens=1000, reference=True, ranks=ranks) for ranks in (1, 8))
     assert one.moments == pytest.approx(8 * eight.moments, abs=8)
     assert one.gradients == pytest.approx(8 * eight.gradients, abs=8)
@@ -76,15 +76,15 @@ def test_ranks_share_weights_and_their_states(path):
 
 
 def test_longer_rows_take_more_and_checkpointing_less(path):
-    short, long = (estimate(Model(path), row_tokens=tokens, reference=False) for tokens in (1000, 2000))
+    short, long = (estimate(ModelConfig(path), row_tokens=tokens, reference=False) for tokens in (1000, 2000))
     assert long.activations == pytest.approx(2 * short.activations, abs=2)
-    lean = estimate(Model(path, activation_checkpointing=True), row_tokens=1000, reference=False)
+    lean = estimate(ModelConfig(path, activation_checkpointing=True), row_tokens=1000, reference=False)
     assert lean.activations < short.activations
 
 
 def test_a_missing_model_is_reported(tmp_path):
     with pytest.raises(LearnerError, match="has no config.json"):
-        estimate(Model(str(tmp_path)), row_tokens=1, reference=False)
+        estimate(ModelConfig(str(tmp_path)), row_tokens=1, reference=False)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,6 @@ def test_the_measured_peak_is_below_the_estimate_by_a_quarter_at_most(options, t
         stdout=subprocess.PIPE,
         check=True,
     )
-    model = Model(str(tmp_path / "model"), **options)
+    model = ModelConfig(str(tmp_path / "model"), **options)
     found = estimate(model, row_tokens=peak_memory.ROW_TOKENS, reference=True).total
     assert int(measured.stdout) < found < 1.25 * int(measured.stdout)

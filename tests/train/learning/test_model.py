@@ -9,7 +9,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.config import Model  # noqa: E402
+from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.model.attention import _sequence_ends, packed_attention  # noqa: E402
 from train.learning.model.policy import Policy, export_tensors, load  # noqa: E402
@@ -31,7 +31,7 @@ def test_packed_log_probabilities_equal_those_of_each_sequence_alone(tmp_path, f
     path = random_models.folder(tmp_path, family)
     plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     given = random_models.sequences(10)
-    found = logprobs(Policy(load(Model(path)), torch.float32, 1.0), given, row_tokens=70)
+    found = logprobs(Policy(load(ModelConfig(path)), torch.float32, 1.0), given, row_tokens=70)
     for sequence, ours in zip(given, found, strict=True):
         ids = torch.tensor([*sequence.prompt_ids, *sequence.token_ids])
         at = len(sequence.prompt_ids) - 1
@@ -42,7 +42,7 @@ def test_packed_log_probabilities_equal_those_of_each_sequence_alone(tmp_path, f
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"])
 def test_a_shared_prompt_gives_the_gradients_of_each_answer_with_a_prompt_of_its_own(tmp_path, family):
-    policy = Policy(load(Model(random_models.folder(tmp_path, family))), torch.float32, 1.0)
+    policy = Policy(load(ModelConfig(random_models.folder(tmp_path, family))), torch.float32, 1.0)
     given = random_models.sequences(12, answers=5, seed=1)
     given += [dataclasses.replace(given[2], advantages=given[2].advantages[::-1]), given[7]]  # the same answers again
     found = []
@@ -69,13 +69,16 @@ def test_weights_have_the_names_and_values_of_the_file(tmp_path, family):
     from safetensors.torch import load_file
 
     path = random_models.folder(tmp_path, family)
-    found, file = dict(export_tensors(load(Model(path)), torch.float32)), load_file(tmp_path / "model.safetensors")
+    found, file = (
+        dict(export_tensors(load(ModelConfig(path)), torch.float32)),
+        load_file(tmp_path / "model.safetensors"),
+    )
     assert found.keys() == file.keys()
     assert all(torch.equal(found[name], file[name]) for name in file)
 
 
 def test_a_sequence_does_not_influence_its_neighbours(tmp_path):
-    policy = Policy(load(Model(random_models.folder(tmp_path))), torch.float32, 1.0)
+    policy = Policy(load(ModelConfig(random_models.folder(tmp_path))), torch.float32, 1.0)
     given = random_models.sequences(6)
     before = logprobs(policy, given, row_tokens=1000)
     others = [given[0], dataclasses.replace(given[1], prompt_ids=(5,) * len(given[1].prompt_ids)), *given[2:]]
@@ -89,15 +92,15 @@ def test_a_sequence_does_not_influence_its_neighbours(tmp_path):
 def test_families_with_unsupported_logits_or_rows_are_refused(tmp_path, family):
     path = random_models.folder(tmp_path, family)
     with pytest.raises(LearnerError, match="another"):
-        load(Model(path))
+        load(ModelConfig(path))
 
 
 def test_a_folder_without_a_model_is_reported(tmp_path):
     with pytest.raises(LearnerError, match="is not the folder of a model"):
-        load(Model(str(tmp_path / "nothing")))
+        load(ModelConfig(str(tmp_path / "nothing")))
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"')
     with pytest.raises(LearnerError, match="cannot be loaded"):
-        load(Model(str(tmp_path)))
+        load(ModelConfig(str(tmp_path)))
 
 
 def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
@@ -108,18 +111,18 @@ def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(LearnerError, match="missing: model.layers.1.mlp.up_proj.weight"):
-        load(Model(path))
+        load(ModelConfig(path))
 
 
 def test_on_gpus_the_keys_of_an_answer_begin_with_those_of_its_prompt():
-    query_ends, key_ends, most_queries, most_keys, keys = _sequence_ends(
+    query_ends, key_ends, max_queries, max_keys, keys = _sequence_ends(
         ((3, 2, 1), (4,), (1, 1, 1)), torch.device("cpu")
     )
     sequences = [(0, 1, 2), (0, 1, 2, 3, 4), (0, 1, 2, 5), (6, 7, 8, 9), (10,), (10, 11), (10, 12)]
     assert keys.tolist() == [place for sequence in sequences for place in sequence]
     assert key_ends.tolist() == [0, 3, 8, 12, 16, 17, 19, 21]
     assert query_ends.tolist() == [0, 3, 5, 6, 10, 11, 12, 13]
-    assert (most_queries, most_keys) == (4, 5)
+    assert (max_queries, max_keys) == (4, 5)
     assert _sequence_ends(((3,), (4,)), torch.device("cpu"))[-1] is None
 
 

@@ -7,7 +7,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.config import Model  # noqa: E402
+from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.model.policy import export_tensors, load  # noqa: E402
 from train.learning.model.sharded_model import check_family, empty_model, load_shards  # noqa: E402
@@ -24,7 +24,7 @@ def filled(model):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_filled_model_is_the_one_that_is_loaded_whole(tmp_path, family):
-    model = Model(random_models.folder(tmp_path, family))
+    model = ModelConfig(random_models.folder(tmp_path, family))
     ours, whole = filled(model), load(model)
     for kind in ("named_parameters", "named_buffers"):
         found, expected = dict(getattr(ours, kind)()), dict(getattr(whole, kind)())
@@ -36,7 +36,7 @@ def test_a_filled_model_is_the_one_that_is_loaded_whole(tmp_path, family):
 
 
 def test_lora_layers_are_those_of_a_model_that_is_loaded_whole(tmp_path):
-    model = Model(random_models.folder(tmp_path, "phi"), lora_rank=2)
+    model = ModelConfig(random_models.folder(tmp_path, "phi"), lora_rank=2)
     ours, whole = dict(filled(model).named_parameters()), dict(load(model, seed=3).named_parameters())
     assert ours.keys() == whole.keys()
     assert all(torch.equal(ours[name], whole[name]) for name in ours)
@@ -62,14 +62,14 @@ def test_a_model_in_several_files_is_read_from_all_of_them(tmp_path):
     path = random_models.folder(tmp_path / "whole")
     AutoModelForCausalLM.from_pretrained(path).save_pretrained(tmp_path / "parts", max_shard_size="20kB")
     assert len(list((tmp_path / "parts").glob("*.safetensors"))) > 2
-    ours, whole = filled(Model(str(tmp_path / "parts"))), load(Model(path))
+    ours, whole = filled(ModelConfig(str(tmp_path / "parts"))), load(ModelConfig(path))
     assert all(torch.equal(one, other) for one, other in zip(ours.parameters(), whole.parameters(), strict=True))
 
 
 def test_missing_weights_and_files_are_named(tmp_path):
     from safetensors.torch import load_file, save_file
 
-    model, file = Model(random_models.folder(tmp_path)), tmp_path / "model.safetensors"
+    model, file = ModelConfig(random_models.folder(tmp_path)), tmp_path / "model.safetensors"
     kept = load_file(file)
     del kept["model.layers.1.mlp.up_proj.weight"]
     save_file(kept, file, {"format": "pt"})

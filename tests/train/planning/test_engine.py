@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from train.planning.engine import Drawing, TimedEngine
+from train.planning.engine import SimulatedSample, TimedEngine
 from train.planning.rates import EngineRates
 
 RATES = EngineRates(
@@ -42,7 +42,7 @@ def test_answers_finish_when_a_loop_over_tokens_says() -> None:
     answers = [(rng.randint(1, 20), rng.randint(1, 300)) for _ in range(8)]
     engine = TimedEngine(RATES)
     for number, (prompt, tokens) in enumerate(answers):
-        engine.add(Drawing((number, 0, 0), prompt, tokens))
+        engine.add(SimulatedSample((number, 0, 0), prompt, tokens))
     ends: dict[int, float] = {}
     while engine.load:
         now = engine.next_event()
@@ -59,7 +59,7 @@ def test_looking_in_between_changes_nothing() -> None:
     def ends(looks: list[float]) -> dict[int, float]:
         engine, found = TimedEngine(RATES), {}
         for number, (prompt, tokens) in enumerate(answers):
-            engine.add(Drawing((number, 0, 0), prompt, tokens))
+            engine.add(SimulatedSample((number, 0, 0), prompt, tokens))
         looks = list(looks)
         while engine.load:
             now = engine.next_event()
@@ -74,7 +74,7 @@ def test_looking_in_between_changes_nothing() -> None:
 
 def test_new_weights_cost_their_loading_and_the_cache_that_is_computed_again() -> None:
     engine = TimedEngine(RATES)
-    engine.add(Drawing((0, 0, 0), 10, 100))
+    engine.add(SimulatedSample((0, 0, 0), 10, 100))
     undisturbed = engine.next_event()
     engine.advance(0.4)
     drawn = engine.drawn_tokens

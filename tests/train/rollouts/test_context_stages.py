@@ -1,15 +1,19 @@
 """A run goes on to its next stage at the right time."""
 
-from train.config import Stage
-from train.rollouts.context_stages import Course
+from train.config import StageConfig
+from train.rollouts.context_schedule import ContextSchedule
 
-STAGES = [Stage(8, until_clipped=0.5, over_steps=2), Stage(16, until_clipped=0.5, over_steps=2), Stage(32)]
+STAGES = [
+    StageConfig(8, until_clipped=0.5, over_steps=2),
+    StageConfig(16, until_clipped=0.5, over_steps=2),
+    StageConfig(32),
+]
 
 
 def stages(cut, **options):
     """Return the stage after each step."""
-    course = Course(STAGES, **options)
-    return [(course.after(step, share), course.index)[1] for step, share in enumerate(cut, 1)]
+    course = ContextSchedule(STAGES, **options)
+    return [(course.advance(step, share), course.index)[1] for step, share in enumerate(cut, 1)]
 
 
 def test_a_stage_ends_when_answers_are_cut_off_over_some_steps():
@@ -21,8 +25,8 @@ def test_answers_sampled_ahead_do_not_count_for_the_new_stage():
 
 
 def test_a_resumed_run_also_counts_the_earlier_steps():
-    course = Course(STAGES, ahead=True)
+    course = ContextSchedule(STAGES, ahead=True)
     for step, share in enumerate([0.5, 0.5, 1.0, 0.5], 1):
-        course.after(step, share)
-    again = Course(STAGES, course.index, tuple(course.recent), ahead=True)
-    assert again.after(5, 0.5)
+        course.advance(step, share)
+    again = ContextSchedule(STAGES, course.index, tuple(course.recent_truncated), ahead=True)
+    assert again.advance(5, 0.5)

@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from rewards.reward import Answer, Task
+from rewards.reward import Completion, Task
 from train.errors import ConfigError, RolloutError
-from train.rollouts.own_function import OwnFunction, check_function
+from train.rollouts.custom_reward import CustomReward, check_custom_reward
 
-ANSWER, TASK = Answer("some words", 3), Task(id="math/17", expected="2")
+ANSWER, TASK = Completion("some words", 3), Task(id="math/17", expected="2")
 
 MODULE = """
 import time
@@ -62,7 +62,7 @@ def here(tmp_path, monkeypatch):
 
 
 def call(name):
-    return OwnFunction(f"own_rewards:{name}")(ANSWER, TASK)
+    return CustomReward(f"own_rewards:{name}")(ANSWER, TASK)
 
 
 def test_numbers_are_rewards(here):
@@ -109,8 +109,8 @@ def test_a_mistake_in_the_function_is_explained(here, name, words):
 )
 def test_a_function_that_is_not_there_is_explained(here, name, words):
     with pytest.raises(ConfigError, match=words):
-        check_function(name)
+        check_custom_reward(name)
 
 
 def test_no_function_needs_no_check():
-    check_function("")
+    check_custom_reward("")

@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 from curate.prompt import PromptFormat
-from train.config import Data, MixedDataset
+from train.config import DataConfig, MixedDataset
 from train.errors import ConfigError
-from train.rollouts.problems import Kinds
-from train.rollouts.questions import Questions
+from train.rollouts.problems import ProblemKinds
+from train.rollouts.prompt_dataset import PromptDataset
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def tokenizer(tiny_model):
 @pytest.fixture
 def questions(tmp_path, tokenizer):
     def make(data, prompt=None):
-        return Questions(data, prompt or PromptFormat(), tokenizer, seed=0, cache=tmp_path / "cache.jsonl")
+        return PromptDataset(data, prompt or PromptFormat(), tokenizer, seed=0, cache=tmp_path / "cache.jsonl")
 
     return make
 
@@ -37,9 +37,9 @@ def sums(tmp_path):
 
 
 def test_the_rows_of_a_file_are_prompts_with_expected_answers(questions, sums):
-    made = questions(Data(sums))
+    made = questions(DataConfig(sums))
     assert len(made) == 5
-    assert made.kinds == Kinds(answers=True)
+    assert made.kinds == ProblemKinds(answers=True)
     epochs = [{made.at(position).task.expected for position in range(first, first + 5)} for first in (0, 5)]
     assert epochs == [{"0", "2", "4", "6", "8"}] * 2
     question = next(made.at(position) for position in range(5) if made.at(position).task.expected == "8")
@@ -55,12 +55,12 @@ def test_a_file_can_have_names_sources_and_whole_chats(questions, tmp_path):
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1?"}]
     rows = [{"prompt": chat, "answer": 2, "id": "s/1", "source": "school"}]
     pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    question = questions(Data(str(tmp_path / "rows.parquet")), PromptFormat(system="Think.")).at(0)
+    question = questions(DataConfig(str(tmp_path / "rows.parquet")), PromptFormat(system="Think.")).at(0)
     assert (question.id, question.source, question.task.expected) == ("s/1", "school", "2")
 
 
 def test_the_system_prompt_of_the_run_comes_before_texts(questions, sums):
-    made = questions(Data(sums), PromptFormat(system="Think."))
+    made = questions(DataConfig(sums), PromptFormat(system="Think."))
     assert "Think." in made.decode(made.at(0).prompt_ids)
 
 
@@ -79,14 +79,14 @@ def test_the_system_prompt_of_the_run_comes_before_texts(questions, sums):
 def test_rows_that_are_no_prompts_are_explained(questions, tmp_path, line, words):
     (tmp_path / "bad.jsonl").write_text(line + "\n")
     with pytest.raises(ConfigError) as error:
-        questions(Data(str(tmp_path / "bad.jsonl")))
+        questions(DataConfig(str(tmp_path / "bad.jsonl")))
     assert words in str(error.value)
 
 
 def test_datasets_are_mixed_each_with_epochs_of_its_own(questions, sums, six_problems):
-    data = Data(str(six_problems), mixture=(MixedDataset(sums, 3.0),), include=("unverified",))
+    data = DataConfig(str(six_problems), mixture=(MixedDataset(sums, 3.0),), include=("unverified",))
     made = questions(data)
-    assert made.kinds == Kinds(tests=True, answers=True)
+    assert made.kinds == ProblemKinds(tests=True, answers=True)
     assert len(made) == 6 + 5
     found = [made.at(position) for position in range(128)]
     assert sum(question.source == "sums" for question in found) == 96
@@ -97,4 +97,4 @@ def test_datasets_are_mixed_each_with_epochs_of_its_own(questions, sums, six_pro
     again = questions(data)
     assert again.digest == made.digest
     assert [again.at(position).id for position in (127, 3, 64)] == [found[place].id for place in (127, 3, 64)]
-    assert questions(Data(str(six_problems), include=("unverified",))).digest != made.digest
+    assert questions(DataConfig(str(six_problems), include=("unverified",))).digest != made.digest

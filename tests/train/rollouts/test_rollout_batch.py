@@ -7,22 +7,22 @@ from dataclasses import replace
 import pytest
 
 from rewards.reward import Reward, Task
-from train.config import Rollout as Settings
+from train.config import RolloutConfig as Settings
 from train.errors import RolloutError
-from train.rollouts.batch import Batch, rewards_of, signal
-from train.rollouts.overlap import Overlap
-from train.rollouts.questions import Question
-from train.sampling.protocol import Completion, Sampling
+from train.rollouts.batch_collector import BatchCollector, group_signal, rewards_of
+from train.rollouts.batch_scheduler import BatchScheduler
+from train.rollouts.prompt_dataset import TrainingPrompt
+from train.sampling.protocol import SampledCompletion, SamplingParams
 
 SETTINGS = Settings(prompts=3, completions=2, max_rounds=4)
-SAMPLING = Sampling(temperature=1.0, top_p=1.0, max_tokens=5, logprobs=True)
+SAMPLING = SamplingParams(temperature=1.0, top_p=1.0, max_tokens=5, logprobs=True)
 
 
 class Endless:
     """An endless series of questions, which are named after their positions."""
 
     def at(self, position):
-        return Question(f"q{position}", (position,), Task())
+        return TrainingPrompt(f"q{position}", (position,), Task())
 
 
 class Sampler:
@@ -37,7 +37,7 @@ class Sampler:
         self.asked += [(str(ids[0]), seed) for ids, seed in asked]
         for index in self._order(list(range(len(asked)))):
             text = f"{asked[index][0][0]} {index % 2}"
-            yield index, Completion(text, "stop", 1, (1,), (2,), (-0.5,), (7,))
+            yield index, SampledCompletion(text, "stop", 1, (1,), (2,), (-0.5,), (7,))
 
 
 def known(value, verdict="accepted"):
@@ -52,7 +52,7 @@ def by_number(answer, task):
 
 
 def batch(sampler=None, submit=by_number, settings=SETTINGS, position=0):
-    return Batch(Endless(), position, settings, SAMPLING, sampler=sampler or Sampler(), submit=submit, seed=0)
+    return BatchCollector(Endless(), position, settings, SAMPLING, sampler=sampler or Sampler(), submit=submit, seed=0)
 
 
 def test_groups_come_in_the_order_of_their_prompts_whatever_finishes_first():
@@ -79,13 +79,13 @@ def test_groups_that_teach_nothing_are_replaced_until_the_batch_is_full():
     made = batch(submit=odd_ones)
     assert [group[0].problem_id for group in made] == ["q1", "q3", "q5"]
     assert made.position == 6
-    assert made.counts == {"rounds": 3, "all": 3, "some": 3}
+    assert made.signal_counts == {"rounds": 3, "all": 3, "some": 3}
 
 
 def test_refilling_ends_after_max_rounds():
     made = batch(submit=lambda answer, task: known(0.0))
     assert list(made) == []
-    assert made.counts == {"rounds": 4, "none": 12}
+    assert made.signal_counts == {"rounds": 4, "none": 12}
     assert made.position == 12
 
 
@@ -97,11 +97,11 @@ def test_without_the_filter_everything_is_kept():
 def test_no_signal_is_not_a_zero():
     made = batch(submit=lambda answer, task: known(None, "sandbox_failed"), settings=replace(SETTINGS, max_rounds=1))
     assert list(made) == []
-    assert made.counts["unknown"] == 3
+    assert made.signal_counts["unknown"] == 3
     (first, *_) = batch(submit=lambda answer, task: known(None) if answer.text.endswith("0") else known(1.0),
                         settings=replace(SETTINGS, online_filter=False))  # fmt: skip
     assert math.isnan(first[0].reward)
-    assert signal(first) == "all"
+    assert group_signal(first) == "all"
 
 
 def test_answers_that_were_cut_off_may_be_unknown():
@@ -109,10 +109,10 @@ def test_answers_that_were_cut_off_may_be_unknown():
     cut = (replace(group[0], truncated=True), *group[1:])
     assert [rollout.reward for rollout in cut] == [1.0, 0.0]
     assert rewards_of(cut) == [1.0, 0.0]
-    assert signal(cut) == "some"
+    assert group_signal(cut) == "some"
     assert math.isnan(rewards_of(cut, cut_off_known=False)[0])
-    assert signal(cut, cut_off_known=False) == "none"
-    assert signal(cut[:1], cut_off_known=False) == "cut_off"
+    assert group_signal(cut, cut_off_known=False) == "none"
+    assert group_signal(cut[:1], cut_off_known=False) == "cut_off"
 
 
 def test_a_refused_prompt_is_counted_and_replaced():
@@ -123,7 +123,7 @@ def test_a_refused_prompt_is_counted_and_replaced():
 
     made = batch(Refusing())
     assert [group[0].problem_id for group in made] == ["q0", "q2", "q3"]
-    assert made.counts["refused"] == 1
+    assert made.signal_counts["refused"] == 1
 
 
 def test_a_sampler_without_log_probabilities_is_refused():
@@ -145,7 +145,7 @@ def test_no_seed_is_used_twice_and_a_repeated_run_uses_the_same_seeds():
 
 def pipeline(way, sampler, minibatches=2, last_step=3, **settings):
     asked = replace(SETTINGS, prompts=4, pipeline=way, **settings)
-    return Overlap(
+    return BatchScheduler(
         asked,
         minibatches,
         lambda position: batch(sampler, settings=asked, position=position),
@@ -163,26 +163,26 @@ def test_every_pipeline_hands_out_the_same_groups(way):
     made = pipeline(way, Sampler())
     found = []
     for step in (1, 2, 3):
-        found += [minibatch for stretch in names(made.stretches(step)) for minibatch in stretch]
-        made.finish()
+        found += [minibatch for stretch in names(made.ready_minibatches(step)) for minibatch in stretch]
+        made.wait_for_sampling()
     assert found == [[f"q{n}", f"q{n + 1}"] for n in range(0, 12, 2)]
     assert made.position == 12
-    assert made.ahead() is None
+    assert made.prefetched_batch() is None
 
 
 def test_one_off_samples_the_next_batch_while_it_trains_on_this_one():
     sampler = Sampler()
     made = pipeline("one-off", sampler)
-    for _ in made.stretches(1):
-        made.finish()  # instead of learning
+    for _ in made.ready_minibatches(1):
+        made.wait_for_sampling()  # instead of learning
         assert len(sampler.asked) == 16
-    position, groups = made.ahead()
+    position, groups = made.prefetched_batch()
     assert position == 8
     assert [group[0].problem_id for group in groups] == ["q4", "q5", "q6", "q7"]
     resumed = pipeline("one-off", Sampler())
     resumed.resume(position, groups)
-    assert names(resumed.stretches(2)) == [[["q4", "q5"], ["q6", "q7"]]]
-    assert names(resumed.stretches(3)) == [[["q8", "q9"], ["q10", "q11"]]]
+    assert names(resumed.ready_minibatches(2)) == [[["q4", "q5"], ["q6", "q7"]]]
+    assert names(resumed.ready_minibatches(3)) == [[["q8", "q9"], ["q10", "q11"]]]
 
 
 def test_errors_while_sampling_are_raised_where_the_batch_is_taken():
@@ -192,7 +192,7 @@ def test_errors_while_sampling_are_raised_where_the_batch_is_taken():
             yield
 
     with pytest.raises(OSError, match="gone"):
-        list(pipeline("sync", Broken()).stretches(1))
+        list(pipeline("sync", Broken()).ready_minibatches(1))
 
 
 def test_a_batch_that_does_not_arrive_is_explained():
@@ -200,6 +200,6 @@ def test_a_batch_that_does_not_arrive_is_explained():
         return Future()
 
     asked = replace(SETTINGS, max_seconds=0.2)
-    made = Overlap(asked, 1, lambda position: batch(submit=never, settings=asked), position=0, last_step=1)
+    made = BatchScheduler(asked, 1, lambda position: batch(submit=never, settings=asked), position=0, last_step=1)
     with pytest.raises(RolloutError, match=r"no whole batch within 0\.2 s, only 0 groups"):
-        list(made.stretches(1))
+        list(made.ready_minibatches(1))

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from rewards.reward import Reward, Task
-from train.config import Rollout as Settings
-from train.rollouts.batch import Batch, signal
-from train.rollouts.questions import Question
-from train.rollouts.steps import in_tokens
-from train.sampling.protocol import Completion, Sampling
+from train.config import RolloutConfig as Settings
+from train.rollouts.batch_collector import BatchCollector, group_signal
+from train.rollouts.prompt_dataset import TrainingPrompt
+from train.rollouts.step_boundaries import steps_in_tokens
+from train.sampling.protocol import SampledCompletion, SamplingParams
 
 WORDS = ["", "Two ", "and ", "two.\n", "Four", "."]  # the token 0 is special
 
@@ -32,21 +32,21 @@ def decode(ids):
 )
 def test_a_step_ends_with_the_token_that_completes_its_text(end, tokens):
     ids = (1, 2, 3, 4, 5, 0)
-    assert in_tokens(((end, 0.5),), decode(ids), ids, decode) == ((tokens, 0.5),)
+    assert steps_in_tokens(((end, 0.5),), decode(ids), ids, decode) == ((tokens, 0.5),)
 
 
 class OneQuestion:
     decode = staticmethod(decode)
 
     def at(self, position):
-        return Question("q", (1,), Task(), source="math")
+        return TrainingPrompt("q", (1,), Task(), source="math")
 
 
 class TwoAnswers:
     def sample(self, prompts, sampling):
         for index, _ in enumerate(prompts):
             ids = (1, 2, 3, 4, 5, 0)
-            yield index, Completion(decode(ids), "stop", 6, (1,), ids, (-0.5,) * 6, (0,) * 6)
+            yield index, SampledCompletion(decode(ids), "stop", 6, (1,), ids, (-0.5,) * 6, (0,) * 6)
 
 
 def process(answer, task):
@@ -57,27 +57,33 @@ def process(answer, task):
 
 def test_a_process_reward_teaches_although_all_answers_are_worth_the_same():
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from train.config import Objective
-    from train.rollouts.lessons import sequences_of
+    from train.config import ObjectiveConfig
+    from train.rollouts.advantages import to_training_sequences
 
     settings = Settings(prompts=1, completions=2)
-    sampling = Sampling(max_tokens=9, logprobs=True)
-    (group,) = Batch(OneQuestion(), 0, settings, sampling, sampler=TwoAnswers(), submit=process, seed=0, process=True)
-    assert (group[0].steps, group[0].source, group[0].parts) == (((3, 1.0), (6, 0.0)), "math", (("steps", 1.0),))
-    assert signal(group) == "all"
-    first, _ = sequences_of(group, Objective(supervision="process", by_std=False))
+    sampling = SamplingParams(max_tokens=9, logprobs=True)
+    (group,) = BatchCollector(
+        OneQuestion(), 0, settings, sampling, sampler=TwoAnswers(), submit=process, seed=0, process=True
+    )
+    assert (group[0].step_rewards, group[0].source, group[0].reward_components) == (
+        ((3, 1.0), (6, 0.0)),
+        "math",
+        (("steps", 1.0),),
+    )
+    assert group_signal(group) == "all"
+    first, _ = to_training_sequences(group, ObjectiveConfig(supervision="process", by_std=False))
     torch.testing.assert_close(first.advantages, (0.0, 0.0, 0.0, -0.5, -0.5, -0.5))
-    first, _ = sequences_of(group, Objective(supervision="outcome"))
+    first, _ = to_training_sequences(group, ObjectiveConfig(supervision="outcome"))
     assert first.advantages == (0.0,) * 6
 
 
 def test_answers_without_steps_are_one_step():
-    (group,) = Batch(
-        OneQuestion(), 0, Settings(prompts=1, completions=2, online_filter=False), Sampling(max_tokens=9),
+    (group,) = BatchCollector(
+        OneQuestion(), 0, Settings(prompts=1, completions=2, online_filter=False), SamplingParams(max_tokens=9),
         sampler=TwoAnswers(), submit=process, seed=0,
     )  # fmt: skip
     right, wrong = (
-        replace(rollout, steps=(), reward=reward) for rollout, reward in zip(group, (1.0, 0.0), strict=True)
+        replace(rollout, step_rewards=(), reward=reward) for rollout, reward in zip(group, (1.0, 0.0), strict=True)
     )
-    assert signal((right, wrong), process=True) == "some"
-    assert signal((right, right), process=True) == "all"
+    assert group_signal((right, wrong), process=True) == "some"
+    assert group_signal((right, right), process=True) == "all"

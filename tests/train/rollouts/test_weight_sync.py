@@ -15,7 +15,7 @@ from transformers import AutoTokenizer  # noqa: E402
 from train import loop  # noqa: E402
 from train.errors import ParityError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
-from train.rollouts.weight_sync import check_batch, make_probe, publish  # noqa: E402
+from train.rollouts.weight_sync import check_mismatch, make_probe, publish  # noqa: E402
 from train.run.folder import open_run  # noqa: E402
 from train.sampling.transformers import TransformersSampler  # noqa: E402
 
@@ -45,13 +45,13 @@ class Deaf(TransformersSampler):
 
 def test_a_sampler_that_keeps_old_weights_is_detected_after_the_smallest_change(learner, prompts, tiny_model):
     sampler = Deaf(str(tiny_model))
-    publish(learner, sampler, 1, prompts, temperature=0.7, most_error=1.01)  # there is nothing to miss
+    publish(learner, sampler, 1, prompts, temperature=0.7, max_error=1.01)  # there is nothing to miss
     state = state_of(learner)
     state["weights"]["model.norm.weight"][3] += 1e-6
     load_into(learner, state)
     with pytest.raises(ParityError, match=r"1 of 26 tensors in the engine differ .*model.norm.weight"):
-        publish(learner, sampler, 2, prompts, temperature=0.7, most_error=1.01)
-    figures = publish(learner, TransformersSampler(str(tiny_model)), 2, prompts, temperature=0.7, most_error=1.001)
+        publish(learner, sampler, 2, prompts, temperature=0.7, max_error=1.01)
+    figures = publish(learner, TransformersSampler(str(tiny_model)), 2, prompts, temperature=0.7, max_error=1.001)
     assert figures["parity/checked"] == 1
 
 
@@ -59,9 +59,9 @@ def test_a_sampler_whose_log_probabilities_are_at_another_temperature_is_detecte
     learner, prompts, tiny_model
 ):
     sampler = TransformersSampler(str(tiny_model))
-    publish(learner, sampler, 0, prompts, temperature=0.7, most_error=1.001, sampled=True)
+    publish(learner, sampler, 0, prompts, temperature=0.7, max_error=1.001, sampled=True)
     with pytest.raises(ParityError, match="weights 0 arrived, but what the sampler draws with them is not what it"):
-        publish(learner, sampler, 0, prompts, temperature=1.4, most_error=1.001, sampled=True)
+        publish(learner, sampler, 0, prompts, temperature=1.4, max_error=1.001, sampled=True)
 
 
 def test_the_probe_is_before_temperature_and_of_bounded_length(learner, prompts, tiny_model):
@@ -75,24 +75,24 @@ def test_the_probe_is_before_temperature_and_of_bounded_length(learner, prompts,
 def test_the_mismatch_over_a_batch_is_an_alarm_and_then_the_end(caplog):
     metrics = {"mismatch/kl": 0.05, "sampling/sampling_logp_difference/p99": 0.5}
     with caplog.at_level(logging.WARNING):
-        check_batch({"mismatch/kl": 0.001}, step=3, alarm=0.01, stop=0.1)
-        check_batch({}, step=3, alarm=0.01, stop=0.1)  # no token counted
+        check_mismatch({"mismatch/kl": 0.001}, step=3, alarm=0.01, stop=0.1)
+        check_mismatch({}, step=3, alarm=0.01, stop=0.1)  # no token counted
         assert caplog.records == []
-        check_batch(metrics, step=3, alarm=0.01, stop=0.1)
+        check_mismatch(metrics, step=3, alarm=0.01, stop=0.1)
     (record,) = caplog.records
     assert "step 3: sampler and learner differ" in record.getMessage()
     assert "99th percentile of the differences of log-probabilities 0.5" in record.getMessage()
     for kl in (0.2, nan):
         with pytest.raises(ParityError, match=r"engine.mismatch_stop allows 0\.1"):
-            check_batch(metrics | {"mismatch/kl": kl}, step=3, alarm=0.01, stop=0.1)
+            check_mismatch(metrics | {"mismatch/kl": kl}, step=3, alarm=0.01, stop=0.1)
 
 
 def test_a_run_ends_at_the_batch_about_which_sampler_and_learner_differ(small, tmp_path, monkeypatch):
     """Weights may change in the engine after the proof, too, for example in memory that fails."""
 
     class Decays(TransformersSampler):
-        def hand_over(self, weights, version, probe, most_error):
-            figures = super().hand_over(weights, version, probe, most_error)
+        def update_weights(self, weights, version, probe, max_error):
+            figures = super().update_weights(weights, version, probe, max_error)
             if version == 1:
                 with torch.no_grad():
                     self._model.model.layers[1].mlp.down_proj.weight += 0.3

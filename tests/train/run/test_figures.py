@@ -5,8 +5,8 @@ from math import isnan, nan
 
 import pytest
 
-from train.evaluation.evaluate import Evaluation
-from train.run.figures import meaning, of_batch, of_rewards, percentile
+from train.evaluation.evaluate import EvaluationResult
+from train.run.step_metrics import batch_metrics, metric_description, percentile, reward_metrics
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ CUT = replace(WRONG, token_ids=(4, 5, 6, 7), versions=(4, 5, 6, 7), truncated=Tr
 
 
 def test_the_figures_of_a_batch_equal_those_computed_by_hand():
-    found = of_batch(
+    found = batch_metrics(
         [(RIGHT, WRONG), (CUT, WRONG), (RIGHT, RIGHT)],
         version=7,
         tokens_before=100,
@@ -56,7 +56,7 @@ def test_the_figures_of_a_batch_equal_those_computed_by_hand():
 def test_each_source_and_each_reward_has_figures_of_its_own():
     sum_ = replace(WRONG, source="math", parts=(("math", 1.0),), reward=1.0, verdict="accepted")
     difference = replace(LOST, source="math", parts=(("math", nan),), token_ids=(4,) * 6, versions=(4,) * 6)
-    found = of_batch([(RIGHT, WRONG), (sum_, difference)], version=7)
+    found = batch_metrics([(RIGHT, WRONG), (sum_, difference)], version=7)
     assert (found["sources/taco/reward"], found["sources/taco/solve_rate"]) == (0.5, 0.5)
     assert (found["sources/math/reward"], found["sources/math/solve_rate"]) == (1.0, 1.0)
     assert (found["sources/taco/mean_length"], found["sources/math/mean_length"]) == (2, 4)
@@ -65,7 +65,7 @@ def test_each_source_and_each_reward_has_figures_of_its_own():
 
 
 def test_completions_lost_by_the_sandbox_are_counted_and_not_averaged():
-    found = of_rewards([[1, nan, 0], [nan, nan, nan], [1, nan, 1]])
+    found = reward_metrics([[1, nan, 0], [nan, nan, nan], [1, nan, 1]])
     assert found["reward"] == pytest.approx(3 / 4)
     assert found["reward_std"] == pytest.approx(0.5)
     assert found["frac_reward_zero_std"] == 0.5
@@ -74,20 +74,20 @@ def test_completions_lost_by_the_sandbox_are_counted_and_not_averaged():
 
 
 def test_the_rewards_of_a_batch_without_any_signal_are_unknown():
-    found = of_batch([(LOST, LOST)], version=7)
+    found = batch_metrics([(LOST, LOST)], version=7)
     assert all(isnan(found[name]) for name in ("reward", "reward_std", "frac_reward_zero_std", "reward_latency_s/p95"))
     assert found["reward_no_signal"] == 2
 
 
 def test_terminated_lengths_are_zero_as_in_trl_if_no_completion_ended():
-    found = of_batch([(CUT, CUT)], version=7)
+    found = batch_metrics([(CUT, CUT)], version=7)
     assert found["completions/clipped_ratio"] == 1
     assert found["completions/mean_terminated_length"] == 0
 
 
 def test_an_empty_batch_is_refused():
     with pytest.raises(ValueError, match="without a completion"):
-        of_batch([()], version=0)
+        batch_metrics([()], version=0)
 
 
 @pytest.mark.parametrize(("share", "wanted"), [(0.5, 50), (0.95, 95), (1.0, 100), (0.0, 1), (0.951, 96)])
@@ -99,20 +99,20 @@ def test_every_figure_has_a_meaning():
     pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
     from torch import zeros
 
-    from train.config import Objective
+    from train.config import ObjectiveConfig
     from train.learning.loss import minibatch, minibatch_metrics
     from train.learning.sequences import TrainingSequence
 
-    objective = Objective(old="learner", kl=0.1, truncation=2.0, mismatch_low=0.5, mismatch_high=2.0)
+    objective = ObjectiveConfig(old="learner", kl=0.1, truncation=2.0, mismatch_low=0.5, mismatch_high=2.0)
     sequence = TrainingSequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)
     batch = minibatch([sequence], objective, [zeros(2)], [zeros(2)])
     names = {
-        *of_batch([(RIGHT, WRONG)], version=7),
+        *batch_metrics([(RIGHT, WRONG)], version=7),
         *minibatch_metrics(zeros(2), zeros(2), batch, objective),
-        *Evaluation(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 0, 10.0, (), {}).metrics(),
+        *EvaluationResult(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 0, 10.0, (), {}).metrics(),
     }
-    assert [name for name in names if meaning(name) is None] == []
-    assert meaning("reward/of/nobody") is None
+    assert [name for name in names if metric_description(name) is None] == []
+    assert metric_description("reward/of/nobody") is None
 
 
 def test_rewards_have_the_numbers_that_trl_would_log():
@@ -122,7 +122,7 @@ def test_rewards_have_the_numbers_that_trl_would_log():
 
     groups = [[0.0, 1.0, nan, 1.0], [0.0, 0.0, 0.0, 0.0], [1.0, 0.3, 0.7, nan]]
     rewards = torch.tensor(groups, dtype=torch.float64)
-    found = of_rewards(groups)
+    found = reward_metrics(groups)
     assert found["reward"] == pytest.approx(torch.nanmean(rewards).item())
     assert found["reward_std"] == pytest.approx(nanstd(rewards).item())
     by_group = nanstd(rewards, dim=1)

@@ -7,7 +7,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 
 from train.config import presets, read_config  # noqa: E402
 from train.errors import ConfigError  # noqa: E402
-from train.run.memory_plan import GB, Machines, lines, needs  # noqa: E402
+from train.run.memory_plan import GB, Machines, lines, memory_needs  # noqa: E402
 
 _QWEN = {"vocab_size": 152064, "hidden_size": 5120, "num_attention_heads": 40, "num_key_value_heads": 8}
 SHAPES = {  # models like those that the presets are for
@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_refused_with_words(size, changes, machines, words,
 def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):
     def total(pipeline):
         changes = ["engine.gpus=[]", "engine.tensor_parallel=1", "engine.memory_share=0.5", "model.lora_rank=16"]
-        found = needs(config("deepcoder-16k", "14B", *changes, f"rollout.pipeline={pipeline}"), Machines(1))
+        found = memory_needs(config("deepcoder-16k", "14B", *changes, f"rollout.pipeline={pipeline}"), Machines(1))
         return max(need.total for need in found if "GPU" in need.where)
 
     assert total("sync") + 10 * GB < total("one-off")
@@ -96,7 +96,7 @@ def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):
 
 def test_lora_needs_hardly_more_than_the_model(config):
     full, lora = (
-        next(iter(needs(config("deepcoder-16k", "14B", f"model.lora_rank={rank}"), Machines(8)))).total
+        next(iter(memory_needs(config("deepcoder-16k", "14B", f"model.lora_rank={rank}"), Machines(8)))).total
         for rank in (0, 16)
     )
     assert full - lora > 25 * GB
@@ -104,9 +104,10 @@ def test_lora_needs_hardly_more_than_the_model(config):
 
 def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(config):
     with pytest.raises(ConfigError, match=r"ranks\.context = 4: the number of the learner's GPUs, 6, is not a mult"):
-        list(needs(config("deepcoder-16k", "14B", "ranks.context=4"), Machines(8)))
+        list(memory_needs(config("deepcoder-16k", "14B", "ranks.context=4"), Machines(8)))
     alone, shared = (
-        next(iter(needs(config("deepcoder-16k", "14B", f"ranks.context={ranks}"), Machines(8)))) for ranks in (1, 2)
+        next(iter(memory_needs(config("deepcoder-16k", "14B", f"ranks.context={ranks}"), Machines(8))))
+        for ranks in (1, 2)
     )
     assert shared.parts["activations"] == pytest.approx(alone.parts["activations"] / 2)
 
@@ -116,12 +117,12 @@ def test_the_planner_divides_the_machine_that_a_preset_names(config):
     from train.planning.rates import GPUS
 
     cluster = from_config.cluster(config("areal", "14B"), GPUS["h100"], 8)
-    assert 2 < cluster.least_learner_gpus < 8
+    assert 2 < cluster.min_learner_gpus < 8
 
 
 def test_weights_for_workers_elsewhere_are_kept_in_two_versions(config):
     def kept(*changes):
-        *_, host = needs(config("areal", "14B", "workers.local=false", *changes), Machines(8))
+        *_, host = memory_needs(config("areal", "14B", "workers.local=false", *changes), Machines(8))
         return host.parts["weights for engines"]
 
     assert kept("workers.listen=0.0.0.0:8700") == pytest.approx(2 * 29.54 * GB, rel=0.01)

@@ -8,11 +8,11 @@ import pytest
 from test_figures import LOST, RIGHT
 
 from train.errors import ConfigError
-from train.run.metrics import METRICS, SAMPLES, Metrics, forget_after, lines, steps
+from train.run.metrics_log import METRICS, SAMPLES, MetricsLog, delete_after_step, lines, steps
 
 
 def test_a_step_is_a_line_of_json_with_null_for_unknown_values(tmp_path):
-    metrics = Metrics(tmp_path / "run")
+    metrics = MetricsLog(tmp_path / "run")
     metrics.log(1, {"reward": 0.25, "kl": nan, "loss": inf})
     metrics.log(2, {"reward": 0.5})
     found = (tmp_path / "run" / METRICS).read_text().splitlines()
@@ -23,19 +23,19 @@ def test_a_step_is_a_line_of_json_with_null_for_unknown_values(tmp_path):
 
 
 def test_an_evaluation_is_added_to_the_other_figures_of_its_step(tmp_path):
-    metrics = Metrics(tmp_path)
+    metrics = MetricsLog(tmp_path)
     metrics.log(1, {"reward": 0.25})
     metrics.log(1, {"eval/pass@1": 0.5})
     assert steps(tmp_path) == [{"step": 1, "reward": 0.25, "eval/pass@1": 0.5}]
 
 
 def test_a_resumed_run_reports_every_step_once_and_continues_its_counts(tmp_path):
-    before = Metrics(tmp_path)
+    before = MetricsLog(tmp_path)
     for step in range(1, 6):
         before.log(step, {"reward": step / 10, "num_tokens": 100 * step, "kl": nan})
         before.sample(step, [RIGHT])
-    after = Metrics(tmp_path)
-    assert after.resumed_at(3) == {"step": 3, "reward": 0.3, "num_tokens": 300}
+    after = MetricsLog(tmp_path)
+    assert after.truncate_after(3) == {"step": 3, "reward": 0.3, "num_tokens": 300}
     after.log(4, {"reward": 1.0})
     after.sample(4, [RIGHT, LOST])
     assert [(line["step"], line["reward"]) for line in steps(tmp_path)] == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 1.0)]
@@ -43,14 +43,14 @@ def test_a_resumed_run_reports_every_step_once_and_continues_its_counts(tmp_path
 
 
 def test_a_run_that_has_not_begun_has_no_metrics(tmp_path):
-    assert Metrics(tmp_path).resumed_at(0) == {}
+    assert MetricsLog(tmp_path).truncate_after(0) == {}
     assert steps(tmp_path) == []
 
 
 def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path):
     (tmp_path / METRICS).write_text('{"step": 1, "reward": 0.5}\n{"step": 2, "rew')
-    metrics = Metrics(tmp_path)
-    metrics.resumed_at(2)
+    metrics = MetricsLog(tmp_path)
+    metrics.truncate_after(2)
     metrics.log(3, {"reward": 0.75})
     assert [line["step"] for line in steps(tmp_path)] == [1, 3]
 
@@ -60,12 +60,12 @@ def test_lines_are_dropped_all_at_once(tmp_path):
     path.write_text('{"step": 1}\n{"step": 2}\n')
     (tmp_path / "metrics.jsonl.new").mkdir()  # so the shorter file cannot be written
     with pytest.raises(OSError, match="directory"):
-        forget_after(path, 1)
+        delete_after_step(path, 1)
     assert [line["step"] for line in lines(path)] == [1, 2]
 
 
 def test_samples_have_their_verdicts_and_no_signal_is_null(tmp_path):
-    metrics = Metrics(tmp_path)
+    metrics = MetricsLog(tmp_path)
     metrics.sample(7, [RIGHT, LOST])
     assert [(line["problem"], line["verdict"], line["reward"]) for line in lines(tmp_path / SAMPLES)] == [
         ("p", "accepted", 1.0),
@@ -78,12 +78,12 @@ def test_tensorboard_has_the_same_figures_and_forgets_the_same_steps(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    before = Metrics(tmp_path, tensorboard=True)
+    before = MetricsLog(tmp_path, tensorboard=True)
     for step in (1, 2, 3):
         before.log(step, {"reward": step, "kl": nan})
     before.close()
-    after = Metrics(tmp_path, tensorboard=True)
-    after.resumed_at(1)
+    after = MetricsLog(tmp_path, tensorboard=True)
+    after.truncate_after(1)
     after.log(2, {"reward": 20})
     after.close()
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
@@ -96,4 +96,4 @@ def test_wandb_that_is_not_installed_says_what_to_type(tmp_path, monkeypatch):
     (tmp_path / "wandb").mkdir()  # where its runs lie, and no package
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="wandb is not installed. Type: pip install wandb"):
-        Metrics(tmp_path, wandb="project")
+        MetricsLog(tmp_path, wandb="project")

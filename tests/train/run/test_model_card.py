@@ -10,15 +10,24 @@ from source_rows import write_jsonl
 
 from curate.pipeline import BuildOptions, build
 from sandbox import SandboxOptions
-from train.config import Config, Data, Evaluation, Model, Objective, Stage, as_table, read_config
+from train.config import (
+    Config,
+    DataConfig,
+    EvaluationConfig,
+    ModelConfig,
+    ObjectiveConfig,
+    StageConfig,
+    as_table,
+    read_config,
+)
 from train.errors import ConfigError, NoRunError
-from train.run.metrics import Metrics
+from train.run.metrics_log import MetricsLog
 from train.run.timeline import Timeline
 
 pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
 from train.run.model_card import write
 
-EVALUATION = Evaluation(dataset="shared/lcb.jsonl", window="2024-08-01..2025-02-01", k=4)
+EVALUATION = EvaluationConfig(dataset="shared/lcb.jsonl", window="2024-08-01..2025-02-01", k=4)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +39,7 @@ def dataset(tmp_path_factory):
 
 
 def run_of(folder, config, *, steps=30):
-    metrics, clock = Metrics(folder), Timeline(folder)
+    metrics, clock = MetricsLog(folder), Timeline(folder)
     (folder / "config.json").write_text(json.dumps(as_table(config)))
     for step in range(steps + 1):
         figures = {}
@@ -39,12 +48,12 @@ def run_of(folder, config, *, steps=30):
         if config.evaluation.dataset:
             figures |= {"eval/pass@1": 0.3 + step / 100, "eval/pass@1_low": 0.2, "eval/pass@1_high": 0.9}
         metrics.log(step, figures)
-        clock.note(step, "train", 120 * step, 120 * step + 120)
+        clock.record(step, "train", 120 * step, 120 * step + 120)
     return folder
 
 
 def test_its_numbers_are_those_of_the_run(dataset, tmp_path):
-    config = Config(Model("Qwen/Qwen3-0.6B"), Data(str(dataset)), evaluation=EVALUATION)
+    config = Config(ModelConfig("Qwen/Qwen3-0.6B"), DataConfig(str(dataset)), evaluation=EVALUATION)
     card = write(run_of(tmp_path / "first-try", config))
     assert card == tmp_path / "first-try" / "model" / "README.md"
     text = card.read_text()
@@ -64,7 +73,7 @@ def test_its_numbers_are_those_of_the_run(dataset, tmp_path):
 def test_its_front_matter_is_what_the_hub_reads(dataset, tmp_path):
     from huggingface_hub import ModelCard
 
-    config = Config(Model("Qwen/Qwen3-0.6B"), Data(str(dataset)), evaluation=EVALUATION)
+    config = Config(ModelConfig("Qwen/Qwen3-0.6B"), DataConfig(str(dataset)), evaluation=EVALUATION)
     data = ModelCard.load(write(run_of(tmp_path / "run", config))).data
     assert (data.base_model, data.library_name, data.pipeline_tag) == (
         "Qwen/Qwen3-0.6B",
@@ -76,9 +85,9 @@ def test_its_front_matter_is_what_the_hub_reads(dataset, tmp_path):
 
 def test_its_settings_are_a_file_that_can_be_run_again(dataset, tmp_path):
     config = Config(
-        Model(str(tmp_path), lora_rank=8),
-        Data(str(dataset), target_tokens=(100, 200)),
-        stages=(Stage(64, until_step=5), Stage(128)),
+        ModelConfig(str(tmp_path), lora_rank=8),
+        DataConfig(str(dataset), target_tokens=(100, 200)),
+        stages=(StageConfig(64, until_step=5), StageConfig(128)),
     )
     text = write(run_of(tmp_path / "run", config)).read_text()
     (settings,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
@@ -92,19 +101,19 @@ def test_its_settings_are_a_file_that_can_be_run_again(dataset, tmp_path):
     ("objective", "said", "unsaid"),
     [
         (
-            Objective(),
+            ObjectiveConfig(),
             ["clipped to 0.8 and 1.28, wider above", "No KL term", "Answers that were cut off are left out"],
             [],
         ),
         (
-            Objective(by_std=True, clip_high=0.2, delta=4, kl=0.04, overlong="none", aggregation="sequence_mean"),
+            ObjectiveConfig(by_std=True, clip_high=0.2, delta=4, kl=0.04, overlong="none", aggregation="sequence_mean"),
             ["divided by its standard deviation", "bounded by 4", "KL to the reference, coefficient 0.04"],
             ["wider above", "left out", "not divided"],
         ),
     ],
 )
 def test_the_objective_is_described_in_words(dataset, tmp_path, objective, said, unsaid):
-    config = Config(Model("a/b"), Data(str(dataset)), objective=objective)
+    config = Config(ModelConfig("a/b"), DataConfig(str(dataset)), objective=objective)
     text = write(run_of(tmp_path / "run", config)).read_text()
     assert [words for words in said if words not in text] == []
     assert [words for words in unsaid if words in text] == []
@@ -112,7 +121,7 @@ def test_the_objective_is_described_in_words(dataset, tmp_path, objective, said,
 
 
 def test_a_missing_dataset_is_reported_as_missing(tmp_path):
-    text = write(run_of(tmp_path / "run", Config(Model("a/b"), Data("/nowhere/set")))).read_text()
+    text = write(run_of(tmp_path / "run", Config(ModelConfig("a/b"), DataConfig("/nowhere/set")))).read_text()
     assert "`/nowhere/set`, which is not there any more." in text
 
 
@@ -120,7 +129,7 @@ def test_a_run_without_a_step_has_no_card(tmp_path):
     with pytest.raises(ConfigError, match="is not the folder of a run"):
         write(tmp_path)
     with pytest.raises(NoRunError, match="no step is finished yet"):
-        write(run_of(tmp_path / "run", Config(Model("a/b"), Data("set")), steps=0))
+        write(run_of(tmp_path / "run", Config(ModelConfig("a/b"), DataConfig("set")), steps=0))
 
 
 @pytest.mark.parametrize(
@@ -128,6 +137,9 @@ def test_a_run_without_a_step_has_no_card(tmp_path):
     [("dataset=some/held_out", "held_out"), ("lcb=data/test6.jsonl", "lcb"), ("lcb?release=v5", "lcb")],
 )
 def test_a_single_suite_is_called_by_its_name(suite, name, dataset, tmp_path):
-    run = run_of(tmp_path / "run", Config(Model("m"), Data(str(dataset)), evaluation=Evaluation(suites=(suite,))))
-    Metrics(run).log(30, {"eval/pass@1": 0.5})
+    run = run_of(
+        tmp_path / "run",
+        Config(ModelConfig("m"), DataConfig(str(dataset)), evaluation=EvaluationConfig(suites=(suite,))),
+    )
+    MetricsLog(run).log(30, {"eval/pass@1": 0.5})
     assert f"On `{name}`: " in write(run).read_text()

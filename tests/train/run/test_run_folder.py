@@ -5,15 +5,15 @@ from contextlib import closing
 import pytest
 
 from curate.prompt import PromptFormat
-from train.asynchronous.groups.events import Asked, Begun
-from train.asynchronous.journal import Journal
-from train.config import Config, Data, Engine, Model
+from train.asynchronous.groups.events import Dispatched, SegmentStarted
+from train.asynchronous.journal import RunJournal
+from train.config import Config, DataConfig, EngineConfig, ModelConfig
 from train.errors import ConfigError
 from train.run.folder import open_run
 
 
 def config(**sections):
-    return Config(Model("m"), Data("d"), **sections)
+    return Config(ModelConfig("m"), DataConfig("d"), **sections)
 
 
 def begin(folder):
@@ -46,15 +46,15 @@ def test_another_prompt_is_refused(prompt, words, tmp_path):
 
 def test_other_options_of_the_engine_are_taken(tmp_path):
     begin(tmp_path / "run")
-    with open_run(tmp_path / "run", config(engine=Engine(options={"enforce_eager": True})), resume=True):
+    with open_run(tmp_path / "run", config(engine=EngineConfig(options={"enforce_eager": True})), resume=True):
         pass
 
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_run_that_was_refused_before_it_sampled_does_not_stand_in_the_way(resume, tmp_path):
     folder = tmp_path / "run"
-    with open_run(folder, config()), closing(Journal.open(folder / "journal")) as journal:
-        journal.append(Begun(0, 0, 0))
+    with open_run(folder, config()), closing(RunJournal.open(folder / "journal")) as journal:
+        journal.append(SegmentStarted(0, 0, 0))
         (folder / "questions.jsonl").write_text("{}\n")
     with open_run(folder, config(prompt=PromptFormat("Be brief.")), resume=resume):
         assert not (folder / "journal").exists()
@@ -62,7 +62,7 @@ def test_a_run_that_was_refused_before_it_sampled_does_not_stand_in_the_way(resu
 
 def test_a_journal_with_questions_that_were_asked_is_a_run(tmp_path):
     folder = tmp_path / "run" / "journal"
-    with open_run(tmp_path / "run", config()), closing(Journal.open(folder)) as journal:
-        journal.append(Asked(0, 0, 0, 0, "worker", 2, 9, "a", b"", ""))
+    with open_run(tmp_path / "run", config()), closing(RunJournal.open(folder)) as journal:
+        journal.append(Dispatched(0, 0, 0, 0, "worker", 2, 9, "a", b"", ""))
     with pytest.raises(ConfigError, match="holds a run"), open_run(tmp_path / "run", config()):
         pass

@@ -18,7 +18,7 @@ def model(run, name):
 
 
 def held(run):
-    return (run / "best" / "model.safetensors").read_text(), best.read_note(run)["step"]
+    return (run / "best" / "model.safetensors").read_text(), best.read_best_record(run)["step"]
 
 
 def test_equal_weights_do_not_take_the_place_of_earlier_ones():
@@ -35,14 +35,14 @@ def test_what_cannot_be_compared_gives_way(change):
 
 def test_a_model_takes_the_place_of_the_one_before(tmp_path):
     for step in (1, 2):
-        best.keep(tmp_path, model(tmp_path, f"step {step}"), note(step, step / 4))
+        best.replace_best(tmp_path, model(tmp_path, f"step {step}"), note(step, step / 4))
         assert held(tmp_path) == (f"step {step}", step)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "evaluations"]
 
 
 @pytest.mark.parametrize("calls", range(1, 4))
 def test_a_kill_between_any_two_renames_loses_nothing(calls, tmp_path, monkeypatch):
-    best.keep(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
+    best.replace_best(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
     better = model(tmp_path, "step 2")
     renamed, original = [], type(better).rename
 
@@ -54,7 +54,7 @@ def test_a_kill_between_any_two_renames_loses_nothing(calls, tmp_path, monkeypat
 
     monkeypatch.setattr(type(better), "rename", rename)
     with pytest.raises(KeyboardInterrupt):
-        best.keep(tmp_path, better, note(2, 0.5))
+        best.replace_best(tmp_path, better, note(2, 0.5))
     monkeypatch.undo()
     best.recover(tmp_path)
     assert held(tmp_path) == (("step 1", 1) if calls == 1 else ("step 2", 2))
@@ -63,6 +63,6 @@ def test_a_kill_between_any_two_renames_loses_nothing(calls, tmp_path, monkeypat
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_a_damaged_note_gives_way(text, tmp_path):
-    best.keep(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
+    best.replace_best(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
     (tmp_path / "best" / "best.json").write_text(text)
-    assert best.is_better(note(2, 0.0), best.read_note(tmp_path))
+    assert best.is_better(note(2, 0.0), best.read_best_record(tmp_path))

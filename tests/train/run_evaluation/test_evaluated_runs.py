@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 
 from cli import main
 from train import loop
-from train.run.figures import meaning
 from train.run.folder import open_run
-from train.run.metrics import steps
-from train.run_evaluation import own
+from train.run.metrics_log import steps
+from train.run.step_metrics import metric_description
+from train.run_evaluation import process_backend
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -78,7 +78,7 @@ def evaluators(parent):
 def forking_python():
     """Let the processes that evaluate be forks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own, "sys", SimpleNamespace(executable=forked.python()))
+        patch.setattr(process_backend, "sys", SimpleNamespace(executable=forked.python()))
         yield
 
 
@@ -208,7 +208,7 @@ def test_an_interrupted_run_is_evaluated_by_the_idle_engine_later(several, made)
 def test_several_suites_have_metrics_of_their_own(several):
     assert evaluated(several, "eval/out/pass@1") == evaluated(several, "eval/held/pass@1")
     assert list(evaluated(several, "eval/out/pass@1")) == [0, 1, 2]
-    assert [name for line in steps(several) for name in line if meaning(name) is None] == []
+    assert [name for line in steps(several) for name in line if metric_description(name) is None] == []
     card = (several / "model" / "README.md").read_text()
     assert card.count("| step | pass@1 |") == 2
 

@@ -2,18 +2,18 @@
 
 import pytest
 
-from train.config import Evaluation
-from train.run_evaluation.schedule import Schedule
+from train.config import EvaluationConfig
+from train.run_evaluation.schedule import EvaluationSchedule
 
 
 def due(settings, *, last=10, seconds_per_step=60, evaluated=0.0):
     """Return the steps after which an evaluation is due."""
-    schedule = Schedule(settings, last, seconds=evaluated)
+    schedule = EvaluationSchedule(settings, last, seconds=evaluated)
     found = []
     for step in range(last + 1):
         seconds = step * seconds_per_step
         if schedule.is_due(step, seconds):
-            schedule.begun(seconds)
+            schedule.record_start(seconds)
             found.append(step)
     return found
 
@@ -21,10 +21,10 @@ def due(settings, *, last=10, seconds_per_step=60, evaluated=0.0):
 @pytest.mark.parametrize(
     ("settings", "steps"),
     [
-        (Evaluation(every_steps=4), [0, 4, 8, 10]),
-        (Evaluation(every_steps=0), [0, 10]),
-        (Evaluation(every_steps=0, every_minutes=3), [0, 3, 6, 9, 10]),
-        (Evaluation(every_steps=4, every_minutes=3), [0, 3, 4, 7, 8, 10]),
+        (EvaluationConfig(every_steps=4), [0, 4, 8, 10]),
+        (EvaluationConfig(every_steps=0), [0, 10]),
+        (EvaluationConfig(every_steps=0, every_minutes=3), [0, 3, 6, 9, 10]),
+        (EvaluationConfig(every_steps=4, every_minutes=3), [0, 3, 4, 7, 8, 10]),
     ],
 )
 def test_steps_and_minutes_decide(settings, steps):
@@ -32,6 +32,6 @@ def test_steps_and_minutes_decide(settings, steps):
 
 
 def test_the_time_goes_on_when_a_run_is_resumed():
-    schedule = Schedule(Evaluation(every_steps=0, every_minutes=30), 100, seconds=600.0)
+    schedule = EvaluationSchedule(EvaluationConfig(every_steps=0, every_minutes=30), 100, seconds=600.0)
     assert not schedule.is_due(7, 600 + 29 * 60)
     assert schedule.is_due(7, 600 + 30 * 60)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import small_runs
 
-from train.run_evaluation.own import Own
-from train.run_evaluation.pending import Pending, left_over
+from train.run_evaluation.pending_evaluation import PendingEvaluation, unfinished_evaluations
+from train.run_evaluation.process_backend import ProcessBackend
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def config(small):
 
 @pytest.fixture
 def pending(config, tmp_path):
-    begun = Pending(tmp_path / "a run", 3, 100)
+    begun = PendingEvaluation(tmp_path / "a run", 3, 100)
     begun.request(config)
     begun.model.mkdir()
     begun.samples("lcb").write_text("samples")
@@ -28,7 +28,7 @@ def pending(config, tmp_path):
 def test_a_longer_run_keeps_what_was_found(pending, config):
     pending.request(replace(config, run=replace(config.run, steps=99)))
     assert pending.samples("lcb").exists()
-    assert pending.found() == {"humaneval": {"eval/pass@1": 0.5}}
+    assert pending.suite_metrics() == {"humaneval": {"eval/pass@1": 0.5}}
 
 
 @pytest.mark.parametrize(("section", "change"), [("evaluation", {"k": 7}), ("engine", {"kind": "vllm"})])
@@ -38,19 +38,19 @@ def test_another_evaluation_forgets_all_but_the_weights(section, change, pending
 
 
 def test_an_evaluation_that_is_half_removed_is_not_continued(pending, monkeypatch):
-    assert left_over(pending.run) == [pending]
+    assert unfinished_evaluations(pending.run) == [pending]
     with monkeypatch.context() as killed:
         killed.setattr(shutil, "rmtree", lambda *arguments, **options: None)
         pending.remove()
     assert pending.model.exists()
-    assert left_over(pending.run) == []
+    assert unfinished_evaluations(pending.run) == []
     assert not pending.folder.exists()
 
 
 def test_a_process_that_cannot_be_started_does_not_end_the_run(pending):
-    own = Own(pending.run.parent / "another run")  # which has no folder for the log
+    own = ProcessBackend(pending.run.parent / "another run")  # which has no folder for the log
     own.begin(pending)
     assert own.is_over
-    assert own.why_missing().startswith("its process cannot be started: ")
+    assert own.failure_reason().startswith("its process cannot be started: ")
     own.finish()
     own.close()

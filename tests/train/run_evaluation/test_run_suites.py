@@ -5,7 +5,7 @@ import small_runs
 
 from train.errors import ConfigError
 from train.run.plan import plan
-from train.run_evaluation.suites import read_suites
+from train.run_evaluation.run_suites import read_suites
 
 TRUST = 'evaluation.include=["unverified"]'
 

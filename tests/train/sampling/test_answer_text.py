@@ -2,8 +2,8 @@
 
 import pytest
 
-from train.sampling.answer_text import as_continued, until_stop
-from train.sampling.protocol import Completion
+from train.sampling.answer_text import truncate_at_stop, with_prefill_text
+from train.sampling.protocol import SampledCompletion
 
 WORDS = {1: "▁def", 2: "▁f():", 3: "\n", 4: "▁▁▁", 5: "▁return", 6: "▁1", 7: "▁two"}
 
@@ -14,20 +14,20 @@ def sentencepiece(ids):
 
 
 def answer(*ids):
-    return Completion(sentencepiece(ids), "stop", len(ids), (1, 2, 3), ids)
+    return SampledCompletion(sentencepiece(ids), "stop", len(ids), (1, 2, 3), ids)
 
 
 def test_the_first_line_keeps_its_indentation_where_the_answer_continues_a_text():
     drawn = answer(4, 5, 6, 3, 4, 5)
     assert drawn.text == "   return 1\n    return"
     for prompt in ("def f():\n", [{"role": "assistant", "content": "def f():\n"}]):
-        assert as_continued(prompt, drawn, (), sentencepiece).text == "    return 1\n    return"
-        assert as_continued(prompt, drawn, ("\n",), sentencepiece).text == "    return 1"
+        assert with_prefill_text(prompt, drawn, (), sentencepiece).text == "    return 1\n    return"
+        assert with_prefill_text(prompt, drawn, ("\n",), sentencepiece).text == "    return 1"
 
 
 @pytest.mark.parametrize("prompt", [(1, 2, 3), [{"role": "user", "content": "Go."}]], ids=["ids", "chat"])
 def test_other_answers_are_as_they_were(prompt):
-    assert as_continued(prompt, answer(4, 5), (), sentencepiece) == answer(4, 5)
+    assert with_prefill_text(prompt, answer(4, 5), (), sentencepiece) == answer(4, 5)
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_other_answers_are_as_they_were(prompt):
     ],
 )
 def test_a_text_ends_before_the_stop_that_is_complete_first(stops, text):
-    assert until_stop("abcdef", stops) == text
+    assert truncate_at_stop("abcdef", stops) == text

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.sampling.verifiable.commitment import CHUNK_BYTES, Malformed, commit, read
-from train.sampling.verifiable.difference import differences
-from train.sampling.verifiable.field import PRIME, evaluate, interpolate
-from train.sampling.verifiable.largest import Bits, injective_modulus, largest
+from train.sampling.verifiable.commitment import CHUNK_BYTES, MalformedCommitment, commit, read
+from train.sampling.verifiable.commitment_distance import commitment_distances
+from train.sampling.verifiable.finite_field import PRIME, evaluate, interpolate
+from train.sampling.verifiable.top_k import Bits, injective_modulus, top_k
 
 
 def bfloat16(values: object) -> Bits:
@@ -46,13 +46,16 @@ def test_a_commitment_agrees_with_its_own_states() -> None:
     hidden = states(100)
     sent = b"".join(one.to_bytes() for one in commit(hidden))
     assert len(sent) == 4 * CHUNK_BYTES == 4 * 258
-    found = differences(read(sent, 100), hidden)
+    found = commitment_distances(read(sent, 100), hidden)
     assert [(one.mismatches, one.mantissa_mean, one.mantissa_median) for one in found] == [(0, 0, 0)] * 4
 
 
 def test_rounding_differs_little_and_other_states_differ_wholly() -> None:
     claimed = commit(states(64))
-    rounded, other = differences(claimed, states(64, noise=0.01)), differences(claimed, states(64, seed=9))
+    rounded, other = (
+        commitment_distances(claimed, states(64, noise=0.01)),
+        commitment_distances(claimed, states(64, seed=9)),
+    )
     assert all(one.mismatches < 30 and one.mantissa_mean < 3 for one in rounded)
     assert all(one.mismatches > 100 for one in other)
 
@@ -60,22 +63,22 @@ def test_rounding_differs_little_and_other_states_differ_wholly() -> None:
 def test_an_answer_can_be_shorter_than_a_chunk_has_values() -> None:
     hidden = states(1, width=64)
     (only,) = read(commit(hidden)[0].to_bytes(), 1)
-    assert differences((only,), hidden)[0].mismatches == 0
+    assert commitment_distances((only,), hidden)[0].mismatches == 0
 
 
 def test_states_that_are_not_numbers_are_committed_to_as_bits() -> None:
     hidden = np.full((32, 64), 0xFFFF, dtype=np.uint16)
-    (only,) = differences(read(commit(hidden)[0].to_bytes(), 32), hidden)
+    (only,) = commitment_distances(read(commit(hidden)[0].to_bytes(), 32), hidden)
     assert only.mismatches in (0, 128)  # the bits of some of them lie beyond the field
 
 
 def test_without_any_equal_exponent_the_mantissas_say_nothing() -> None:
-    (only,) = differences(commit(sparse(32, 8, {0: 2.0}), k=1), sparse(32, 8, {0: 1e30}))
+    (only,) = commitment_distances(commit(sparse(32, 8, {0: 2.0}), k=1), sparse(32, 8, {0: 1e30}))
     assert (only.mismatches, only.mantissa_mean, only.mantissa_median) == (1, inf, inf)
 
 
 def test_of_equal_values_the_first_places_are_taken() -> None:
-    assert list(largest(bfloat16([1, -2, 1, 1]), 2)) == [1, 0]
+    assert list(top_k(bfloat16([1, -2, 1, 1]), 2)) == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_of_equal_values_the_first_places_are_taken() -> None:
     ],
 )
 def test_malformed_bytes_are_refused(data: bytes, n_tokens: int) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedCommitment):
         read(data, n_tokens)
 
 
@@ -105,9 +108,9 @@ def test_whatever_the_bytes_are_nothing_else_is_raised() -> None:
             data[::CHUNK_BYTES] = b"\xf0" * len(data[::CHUNK_BYTES])  # more of them are well formed then
         try:
             found = read(bytes(data), 64)
-        except Malformed:
+        except MalformedCommitment:
             continue
-        assert all(0 <= one.mismatches <= 128 for one in differences(found, hidden))
+        assert all(0 <= one.mismatches <= 128 for one in commitment_distances(found, hidden))
 
 
 @given(st.lists(st.tuples(st.integers(0, PRIME - 1), st.integers(0, PRIME - 1)), min_size=1, max_size=20))

@@ -7,11 +7,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from train.errors import SamplerError
-from train.sampling.protocol import Completion, Engine, Sampling
+from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
-SAMPLING = Sampling(temperature=0.8, top_p=1.0, max_tokens=24, logprobs=True)
+SAMPLING = SamplingParams(temperature=0.8, top_p=1.0, max_tokens=24, logprobs=True)
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,12 @@ def load(engine: Engine, models, version: int) -> None:
     engine.load([(name, tensor.detach().clone()) for name, tensor in models[version].named_parameters()], version)
 
 
-def drawn(engine: Engine, prompts, models=(), *, loads=()) -> dict[str, Completion]:
+def drawn(engine: Engine, prompts, models=(), *, loads=()) -> dict[str, SampledCompletion]:
     """Return answers; before steps in `loads`, the versions named there are loaded."""
     for number, prompt in enumerate(prompts):
         engine.add(str(number), prompt, number, SAMPLING)
     due = dict(loads)
-    answers: dict[str, Completion] = {}
+    answers: dict[str, SampledCompletion] = {}
     for step in range(200):
         if step in due:
             load(engine, models, due[step])
@@ -45,7 +45,7 @@ def drawn(engine: Engine, prompts, models=(), *, loads=()) -> dict[str, Completi
     raise AssertionError("the engine does not end")
 
 
-def error_of(models, answer: Completion) -> float:
+def error_of(models, answer: SampledCompletion) -> float:
     """Return by how much log-probabilities differ at most from those of the model that drew each token."""
     ids = torch.tensor([*answer.prompt_ids, *answer.token_ids])
     first = len(answer.prompt_ids)

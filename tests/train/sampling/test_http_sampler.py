@@ -10,9 +10,9 @@ from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.sampling.http import HttpSampler
 from train.sampling.open_sampler import open_sampler
-from train.sampling.protocol import Completion, Sampling
+from train.sampling.protocol import SampledCompletion, SamplingParams
 
-SAMPLING = Sampling(max_tokens=tiny_world.MOST_TOKENS)
+SAMPLING = SamplingParams(max_tokens=tiny_world.MAX_TOKENS)
 ANSWER = {"choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}], "usage": {"completion_tokens": 2}}
 
 
@@ -56,7 +56,7 @@ def test_only_a_server_of_vllm_takes_prompts_as_token_ids():
 
 def test_max_tokens_is_limited_to_what_the_prompt_leaves_of_the_context(sampler):
     for most in (1000, 1024, 16384):
-        ((_, answer),) = sampler.sample(prompts("sum", times=1), Sampling(max_tokens=most))
+        ((_, answer),) = sampler.sample(prompts("sum", times=1), SamplingParams(max_tokens=most))
         assert answer.finish_reason == "stop"
 
 
@@ -107,7 +107,7 @@ def test_the_key_comes_from_the_environment_and_a_wrong_one_is_reported(monkeypa
 def test_other_servers_get_no_options_that_only_vllm_knows():
     with answering(plain) as (url, asked):
         answers = list(open_sampler("m", url).sample(prompts("sum", times=1), SAMPLING))
-    assert answers == [(0, Completion("Yes.", "stop", 2))]
+    assert answers == [(0, SampledCompletion("Yes.", "stop", 2))]
     assert asked[1][2].keys() == {"model", "messages", "temperature", "top_p", "max_tokens", "seed"}
 
 
@@ -139,7 +139,7 @@ def only_answer(url, prompt, sampling=SAMPLING):
 def test_reasoning_that_a_server_returns_apart_is_never_in_the_text(message):
     with answering(answering_with(message=message, finish_reason="stop")) as (url, _):
         answer = only_answer(url, PREFILLED)
-    assert answer == Completion("Yes.", "stop", 40, reasoning="```python\n1\n```", n_prompt_tokens=7)
+    assert answer == SampledCompletion("Yes.", "stop", 40, reasoning="```python\n1\n```", n_prompt_tokens=7)
 
 
 def test_an_answer_that_was_cut_off_while_it_reasoned_has_no_text():
@@ -159,7 +159,7 @@ def test_an_answer_in_parts_is_not_a_completion():
 def test_other_servers_get_a_prefill_as_it_is_and_at_most_four_stops():
     stops = ("1", "2", "3", "4", "\n```")
     with answering(answering_with(message={"content": "x\n```\nThis"}, finish_reason="length")) as (url, asked):
-        answer = only_answer(url, PREFILLED, Sampling(max_tokens=9, stop=stops))
+        answer = only_answer(url, PREFILLED, SamplingParams(max_tokens=9, stop=stops))
     assert asked[-1][2]["messages"] == PREFILLED
     assert asked[-1][2]["stop"] == ["1", "2", "3", "4"]
     assert "continue_final_message" not in asked[-1][2]
@@ -168,7 +168,7 @@ def test_other_servers_get_a_prefill_as_it_is_and_at_most_four_stops():
 
 def test_plain_text_is_continued_by_any_server():
     with answering(answering_with(text=" return 1", finish_reason="stop")) as (url, asked):
-        answer = only_answer(url, "def one():\n   ", Sampling(max_tokens=9))
+        answer = only_answer(url, "def one():\n   ", SamplingParams(max_tokens=9))
     assert asked[-1][0] == "/v1/completions"
     assert {name: asked[-1][2][name] for name in ("prompt", "max_tokens")} == {
         "prompt": "def one():\n   ",
@@ -181,7 +181,7 @@ def test_plain_text_is_continued_by_any_server():
 def test_the_server_continues_prefills_and_plain_text_as_the_model_in_this_process_does(sampler, tiny_model):
     from train.sampling.transformers import TransformersSampler
 
-    sampling = Sampling(temperature=0, max_tokens=tiny_world.MOST_TOKENS, stop=("\n```",))
+    sampling = SamplingParams(temperature=0, max_tokens=tiny_world.MAX_TOKENS, stop=("\n```",))
     (user,) = tiny_world.chat(tiny_world.statement("sum"))
     prefilled = [user, {"role": "assistant", "content": "Here it is.\n```python\n"}]
     text = f"<|im_start|>user\n{user['content']}<|im_end|>\n<|im_start|>assistant\nHere it is.\n```python\n"

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from train.sampling.verifiable.commitment import commit
-from train.sampling.verifiable.drawing import Record, bits_of, draw
 from train.sampling.verifiable.noise import _hashed, _keys, gumbel, gumbel_tensor
+from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, bfloat16_bits, sample_tokens
 
 SEEDS, POSITIONS = [0, 5, 2**31 - 1, 2**40 + 1, 2**64 - 1], [0, 3, 7, 100_000, 1]
 
@@ -51,7 +51,7 @@ def test_draws_follow_the_softmax(temperature: float, varied: str) -> None:
     for first in range(0, 100_000, 5000):
         counted, same = list(range(first, first + 5000)), [11] * 5000
         seeds, positions = (counted, same) if varied == "seeds" else (same, counted)
-        tokens, logprobs, _ = draw(logits.expand(5000, 60), temperature, seeds, positions)
+        tokens, logprobs, _ = sample_tokens(logits.expand(5000, 60), temperature, seeds, positions)
         counts += tokens.bincount(minlength=60)
         assert torch.allclose(logprobs, (logits / temperature).log_softmax(0)[tokens], atol=1e-5)
     common = expected >= 10
@@ -68,7 +68,7 @@ def test_draws_at_neighbouring_positions_and_seeds_have_nothing_to_do_with_each_
 
 def test_at_temperature_0_there_is_no_noise() -> None:
     logits = torch.randn(3, 50)
-    tokens, logprobs, _ = draw(logits, 0.0, [1, 2, 3], [0, 0, 0])
+    tokens, logprobs, _ = sample_tokens(logits, 0.0, [1, 2, 3], [0, 0, 0])
     assert torch.equal(tokens, logits.argmax(1))
     assert torch.allclose(logprobs, logits.log_softmax(1).max(1).values)
 
@@ -76,13 +76,13 @@ def test_at_temperature_0_there_is_no_noise() -> None:
 @pytest.mark.parametrize(("n_tokens", "width"), [(1, 16), (32, 16), (33, 16), (70, 16), (65, 3000), (33, 2)])
 def test_an_engine_that_notes_token_by_token_commits_to_the_same(n_tokens: int, width: int) -> None:
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(1)).round(decimals=1)  # with ties
-    record = Record()
+    record = CommitmentRecorder()
     for position, row in enumerate(hidden):
         record.note(position, torch.zeros(width), torch.tensor(9.0))  # of a prompt that was computed in pieces
         record.note(position, row, torch.tensor(-float(position)))
     for position in range(max(0, n_tokens - 2), n_tokens):  # drawn again, because it was in flight
         record.note(position, hidden[position], torch.tensor(-float(position)))
     record.note(n_tokens, torch.ones(width), torch.tensor(0.0))  # drawn, but not part of the answer any more
-    sent, logprobs = record.finished(n_tokens)
-    assert sent == b"".join(commitment.to_bytes() for commitment in commit(bits_of(hidden)))
+    sent, logprobs = record.finish(n_tokens)
+    assert sent == b"".join(commitment.to_bytes() for commitment in commit(bfloat16_bits(hidden)))
     assert logprobs == tuple(-float(position) for position in range(n_tokens))

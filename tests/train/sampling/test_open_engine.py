@@ -14,14 +14,14 @@ def test_with_several_ranks_an_engine_needs_gpus_of_its_own(monkeypatch):
     """An engine in the process of one rank would wait for the other ranks for ever."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match=r"engine\.gpus: the trainer has several ranks"):
-        open_engine(config.Config(config.Model("m"), config.Data("d")))
+        open_engine(config.Config(config.ModelConfig("m"), config.DataConfig("d")))
 
 
 def test_a_context_without_room_for_a_prompt_is_refused(tiny_model, monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    engine = config.Engine(max_model_len=96)
+    engine = config.EngineConfig(max_model_len=96)
     with pytest.raises(ConfigError, match="leaves no room for a prompt beside answers of 96 tokens"):
-        open_engine(config.Config(config.Model(str(tiny_model)), config.Data("d"), engine=engine))
+        open_engine(config.Config(config.ModelConfig(str(tiny_model)), config.DataConfig("d"), engine=engine))
 
 
 def test_gpus_are_counted_among_those_visible_to_the_run(monkeypatch):

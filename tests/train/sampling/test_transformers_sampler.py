@@ -8,12 +8,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from train.errors import SamplerError
-from train.sampling.protocol import Sampling
+from train.sampling.protocol import SamplingParams
 from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
-SAMPLING = Sampling(max_tokens=tiny_world.MOST_TOKENS, logprobs=True)
+SAMPLING = SamplingParams(max_tokens=tiny_world.MAX_TOKENS, logprobs=True)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_every_prompt_gets_the_answer_that_was_taught(sampler):
 
 def test_log_probabilities_are_those_of_the_model_at_its_temperature(sampler, tiny_model):
     model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
-    sampling = Sampling(temperature=0.7, top_p=1.0, max_tokens=12)
+    sampling = SamplingParams(temperature=0.7, top_p=1.0, max_tokens=12)
     for _, answer in sampler.sample(prompts("product", "sum", times=2), sampling):
         ids = torch.tensor([*answer.prompt_ids, *answer.token_ids])
         with torch.no_grad():
@@ -54,7 +54,7 @@ def test_it_samples_with_the_new_weights(sampler, tiny_model):
     known = {name: tensor.clone() for name, tensor in sampler._model.state_dict().items()}
     before = dict(sampler.sample(prompts("sum"), SAMPLING))
     sampler.load(((name, torch.zeros_like(tensor)) for name, tensor in known.items()), 3)
-    ((_, answer),) = sampler.sample(prompts("sum", times=1), Sampling(max_tokens=2, temperature=1.0, top_p=1.0))
+    ((_, answer),) = sampler.sample(prompts("sum", times=1), SamplingParams(max_tokens=2, temperature=1.0, top_p=1.0))
     assert set(answer.versions) == {3}
     assert answer.logprobs[0] == pytest.approx(-torch.tensor(float(len(sampler._tokenizer))).log().item(), abs=1e-4)
     sampler.load(known.items(), 0)

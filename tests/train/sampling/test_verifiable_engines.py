@@ -6,21 +6,21 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from train.errors import SamplerError
-from train.sampling.protocol import Completion, Engine, Sampling
+from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.sampling.transformers import TransformersSampler
 from train.sampling.verifiable.commitment import read
-from train.sampling.verifiable.difference import differences
-from train.sampling.verifiable.drawing import bits_of, draw
+from train.sampling.verifiable.commitment_distance import commitment_distances
+from train.sampling.verifiable.seeded_sampling import bfloat16_bits, sample_tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
-SAMPLING = Sampling(temperature=1.3, top_p=1.0, max_tokens=80, logprobs=True, verifiable=True)
+SAMPLING = SamplingParams(temperature=1.3, top_p=1.0, max_tokens=80, logprobs=True, verifiable=True)
 
 
-def drawn(engine: Engine, prompts, sampling: Sampling = SAMPLING, *, prefix: str = "") -> list[Completion]:
+def drawn(engine: Engine, prompts, sampling: SamplingParams = SAMPLING, *, prefix: str = "") -> list[SampledCompletion]:
     for number, prompt in enumerate(prompts):
         engine.add(f"{prefix}{number}", prompt, number, sampling)
-    answers: dict[str, Completion] = {}
+    answers: dict[str, SampledCompletion] = {}
     while len(answers) < len(prompts):
         answers |= engine.step()
     return [answers[f"{prefix}{number}"] for number in range(len(prompts))]
@@ -47,17 +47,17 @@ def model(tiny_model):
     return AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32)
 
 
-def check(model, answer: Completion, seed: int):
+def check(model, answer: SampledCompletion, seed: int):
     """A prefill of the finished answer gives its tokens, commitments and log-probabilities again."""
     ids = torch.tensor([[*answer.prompt_ids, *answer.token_ids]])
     first, n_tokens = len(answer.prompt_ids) - 1, answer.n_tokens
     with torch.no_grad():
         out = model(ids, output_hidden_states=True)
-    tokens, logprobs, _ = draw(out.logits[0, first:-1], 1.3, [seed] * n_tokens, range(n_tokens))
+    tokens, logprobs, _ = sample_tokens(out.logits[0, first:-1], 1.3, [seed] * n_tokens, range(n_tokens))
     assert tuple(tokens.tolist()) == answer.token_ids
     assert torch.allclose(logprobs, torch.tensor(answer.logprobs), atol=1e-4)
-    hidden = bits_of(out.hidden_states[-1][0, first:-1])
-    assert all(one.mismatches <= 3 for one in differences(read(answer.commitments, n_tokens), hidden))
+    hidden = bfloat16_bits(out.hidden_states[-1][0, first:-1])
+    assert all(one.mismatches <= 3 for one in commitment_distances(read(answer.commitments, n_tokens), hidden))
 
 
 def test_a_prefill_gives_everything_again(engine, model, prompts):
@@ -71,8 +71,8 @@ def test_an_answer_is_the_same_whatever_is_drawn_beside_it(engine, prompts):
     together = drawn(engine, prompts)
     for seed, (prompt, other) in enumerate(zip(prompts, together, strict=True)):
         engine.add("alone", prompt, seed, SAMPLING)
-        engine.add("other", prompt, 99, Sampling(temperature=1.0, top_p=0.9, max_tokens=5))
-        answers: dict[str, Completion] = {}
+        engine.add("other", prompt, 99, SamplingParams(temperature=1.0, top_p=0.9, max_tokens=5))
+        answers: dict[str, SampledCompletion] = {}
         while len(answers) < 2:
             answers |= engine.step()
         assert answers["alone"].token_ids == other.token_ids
@@ -88,8 +88,8 @@ def test_an_answer_that_was_dropped_leaves_nothing_behind(engine, prompts):
 
 
 def test_a_lease_without_temperature_is_verifiable_too(engine, prompts):
-    greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=40, logprobs=True)
-    checked = Sampling(temperature=0.0, top_p=1.0, max_tokens=40, logprobs=True, verifiable=True)
+    greedy = SamplingParams(temperature=0.0, top_p=1.0, max_tokens=40, logprobs=True)
+    checked = SamplingParams(temperature=0.0, top_p=1.0, max_tokens=40, logprobs=True, verifiable=True)
     for plain, other in zip(drawn(engine, prompts, greedy), drawn(engine, prompts, checked), strict=True):
         assert other.token_ids == plain.token_ids
         assert len(read(other.commitments, other.n_tokens)) == -(-other.n_tokens // 32)

@@ -12,12 +12,12 @@ from tiny_model import END
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.sampling.open_sampler import open_sampler
-from train.sampling.protocol import Sampling
+from train.sampling.protocol import SamplingParams
 from train.weights.source import TensorFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
-SAMPLING = Sampling(max_tokens=tiny_world.MOST_TOKENS)
+SAMPLING = SamplingParams(max_tokens=tiny_world.MAX_TOKENS)
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +65,10 @@ def test_the_ids_are_those_that_the_model_read_and_wrote(sampler, tokenizer):
 
 
 def test_log_probabilities_and_versions_come_with_the_tokens(sampler):
-    ((_, answer),) = sampler.sample(prompts("product", times=1), Sampling(max_tokens=8, logprobs=True))
+    ((_, answer),) = sampler.sample(prompts("product", times=1), SamplingParams(max_tokens=8, logprobs=True))
     assert len(answer.logprobs) == len(answer.versions) == answer.n_tokens
     assert all(logprob <= 0 for logprob in answer.logprobs)
-    ((_, plain),) = sampler.sample(prompts("product", times=1), Sampling(max_tokens=8))
+    ((_, plain),) = sampler.sample(prompts("product", times=1), SamplingParams(max_tokens=8))
     assert plain.logprobs == ()
     assert plain.token_ids == answer.token_ids
 
@@ -103,7 +103,7 @@ def test_it_samples_with_the_new_weights(sampler, tiny_model, tmp_path, by_file)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.03 * torch.randn_like(parameter)
-    sampling = Sampling(temperature=0.7, top_p=1.0, max_tokens=12, logprobs=True)
+    sampling = SamplingParams(temperature=0.7, top_p=1.0, max_tokens=12, logprobs=True)
     load(dict(model.named_parameters()), 7)  # without the output layer: it is the embedding
     try:
         ((_, answer),) = sampler.sample(prompts("product", times=1), sampling)
@@ -116,7 +116,7 @@ def test_it_samples_with_the_new_weights(sampler, tiny_model, tmp_path, by_file)
 def test_an_answer_that_does_not_end_is_cut_off(sampler):
     answers = [answer for _, answer in sampler.sample(prompts("larger"), SAMPLING)]
     assert {answer.finish_reason for answer in answers} == {"length"}
-    assert {answer.n_tokens for answer in answers} == {tiny_world.MOST_TOKENS}
+    assert {answer.n_tokens for answer in answers} == {tiny_world.MAX_TOKENS}
 
 
 def test_a_short_answer_does_not_wait_for_a_long_one(sampler):
@@ -219,7 +219,7 @@ def test_a_model_that_cannot_be_loaded_says_why(environment, tmp_path):
 @pytest.mark.parametrize("wrong", [{"temperature": -1}, {"top_p": 0}, {"max_tokens": 0}])
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="temperature must be 0 to 2"):
-        Sampling(**wrong)
+        SamplingParams(**wrong)
 
 
 @pytest.fixture(scope="module")
@@ -303,17 +303,17 @@ def headlong(tiny_model, tmp_path):
 def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engine(headlong, environment):
     import torch
 
-    from train.config import Config, Data, Model, Stage
+    from train.config import Config, DataConfig, ModelConfig, StageConfig
     from train.learning.model.policy import Policy, load
     from train.learning.sequences import TrainingSequence, pack_into_rows
     from train.sampling.open_engine import open_engine
 
-    model = Model(str(headlong), dtype="bfloat16", head_dtype="float32")
-    engine = open_engine(Config(model, Data("unused"), stages=(Stage(max_tokens=40),)))
+    model = ModelConfig(str(headlong), dtype="bfloat16", head_dtype="float32")
+    engine = open_engine(Config(model, DataConfig("unused"), stages=(StageConfig(max_tokens=40),)))
     try:
         asked = [([{"role": "user", "content": f"Say {number}."}], number) for number in range(12)]
         answers = dict(
-            engine.sample(asked, Sampling(temperature=2.0, top_p=1.0, max_tokens=40, logprobs=True))
+            engine.sample(asked, SamplingParams(temperature=2.0, top_p=1.0, max_tokens=40, logprobs=True))
         ).values()
     finally:
         engine.close()

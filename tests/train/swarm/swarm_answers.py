@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from train.asynchronous.messages import Draw, Lease
-from train.sampling.engine_terms import EngineTerms
-from train.sampling.protocol import Completion, Engine, Sampling
-from train.swarm.calls import SwarmLease
-from train.swarm.files.rows import RolloutFile, Row
-from train.swarm.settings import Bars, SwarmSettings
+from train.asynchronous.messages import Lease
+from train.sampling.engine_spec import EngineSpec
+from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
+from train.swarm.files.rows import RolloutFile, RolloutRow
+from train.swarm.messages import SwarmLease
+from train.swarm.settings import SwarmSettings, Thresholds
 
 CONTEXT_TOKENS = 512
 
@@ -46,15 +46,15 @@ def model(folder: Path, tokenizer_of: Path, *, seed: int = 0, layers: int = 4, w
     return folder
 
 
-def settings(path: Path, bars: dict[str, Bars], vocabulary: int, *, replays: bool = True) -> SwarmSettings:
-    terms = EngineTerms("test", str(path), "transformers", CONTEXT_TOKENS)
+def settings(path: Path, bars: dict[str, Thresholds], vocabulary: int, *, replays: bool = True) -> SwarmSettings:
+    terms = EngineSpec("test", str(path), "transformers", CONTEXT_TOKENS)
     return SwarmSettings("test", terms, vocabulary, bars, replays)
 
 
 def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 0.8, seed: int = 0) -> list[SwarmLease]:
     """Return leases with random prompts of 5 to 40 tokens."""
     rng = random.Random(seed)
-    draw = Draw(temperature, 1.0, tokens, verifiable=True)
+    draw = SamplingParams(temperature, 1.0, tokens, logprobs=True, verifiable=True)
     found = []
     for group in range(n):
         prompt = tuple(rng.randrange(5, 250) for _ in range(rng.randint(5, 40)))
@@ -63,24 +63,24 @@ def leases(n: int, *, answers: int = 4, tokens: int = 128, temperature: float = 
     return found
 
 
-def drawn(engine: Engine, lease: SwarmLease, **changed: Any) -> list[Completion]:
+def drawn(engine: Engine, lease: SwarmLease, **changed: Any) -> list[SampledCompletion]:
     """Return the answers of an engine to a lease; prompt, seeds or temperature may be others than those leased."""
     prompt = changed.get("prompt", lease.lease.prompt)
     seeds: Sequence[int] = changed.get("seeds", lease.lease.seeds)
     temperature = changed.get("temperature", lease.lease.draw.temperature)
-    sampling = Sampling(temperature, 1.0, lease.lease.draw.max_tokens, logprobs=True, verifiable=True)
+    sampling = SamplingParams(temperature, 1.0, lease.lease.draw.max_tokens, logprobs=True, verifiable=True)
     for number, seed in enumerate(seeds):
         engine.add(str(number), prompt, seed, sampling)
-    found: dict[str, Completion] = {}
+    found: dict[str, SampledCompletion] = {}
     while len(found) < len(seeds):
         found |= engine.step()
     return [found[str(number)] for number in range(len(seeds))]
 
 
-def file_of(lease: SwarmLease, answers: Sequence[Completion]) -> RolloutFile:
+def file_of(lease: SwarmLease, answers: Sequence[SampledCompletion]) -> RolloutFile:
     """Return the file that claims that these are the answers to the lease."""
     rows = tuple(
-        Row(
+        RolloutRow(
             number=number,
             version=lease.lease.version,
             seed=seed,

@@ -13,35 +13,35 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.asynchronous.controller.controller import Controller
-from train.asynchronous.controller.settings import Settings
+from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.http.client import HttpController
 from train.asynchronous.http.server import ControllerServer
 from train.asynchronous.messages import Lease
-from train.sampling.engine_terms import EngineTerms
-from train.swarm.calls import (
-    Job,
-    Jobs,
-    LeaseRequest,
-    Leases,
-    NodeBeat,
-    NodeOrders,
-    SwarmLease,
-    Verified,
-    VerifiedAnswer,
-)
-from train.swarm.coordinator.opened import Options, run_coordinator
+from train.sampling.engine_spec import EngineSpec
+from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
 from train.swarm.folder import SwarmFolder
+from train.swarm.messages import (
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    NodeLeaseRequest,
+    NodeLeaseResponse,
+    SwarmLease,
+    VerificationJob,
+    VerificationJobResponse,
+    VerificationResult,
+    VerifiedCompletion,
+)
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import Invite, Role, new_invite
 from train.swarm.protocol.joining import join
 from train.swarm.settings import SwarmSettings
-from train.swarm.signed import read_key
-from train.swarm.verdict import ACCEPTED, Verdict
-from train.weights.manifest import Manifest, WeightFile
+from train.swarm.signatures import read_key
+from train.swarm.verdict import ACCEPTED, LeaseVerdict
+from train.weights.manifest import WeightFile, WeightManifest
 
 RUN = "a-run"
-TERMS = EngineTerms(RUN, "a-model", "transformers", 128)
-RULES = Settings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=2, online_filter=False)
+TERMS = EngineSpec(RUN, "a-model", "transformers", 128)
+RULES = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=2, online_filter=False)
 
 
 def settings(**changes: Any) -> SwarmSettings:
@@ -54,7 +54,7 @@ def publish(controller: Controller, folder: Path, version: int) -> None:
     place.mkdir()
     (place / "model.safetensors").write_bytes(content)
     file = WeightFile("model.safetensors", len(content), blake3(content).hexdigest())
-    controller.published(Manifest(version, (file,), str(place)))
+    controller.publish_weights(WeightManifest(version, (file,), str(place)))
 
 
 def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: str = "") -> Invite:
@@ -65,9 +65,9 @@ def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: st
     )  # fmt: skip
 
 
-def verified_answers(lease: Lease) -> tuple[VerifiedAnswer, ...]:
+def verified_answers(lease: Lease) -> tuple[VerifiedCompletion, ...]:
     answers = (fleet.answer_to(lease, number) for number in range(len(lease.seeds)))
-    return tuple(VerifiedAnswer(answer.tokens, answer.logprobs, answer.finish) for answer in answers)
+    return tuple(VerifiedCompletion(answer.tokens, answer.logprobs, answer.finish) for answer in answers)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Member:
         """Ask until there is a lease."""
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            reply = self.client.call("/lease", LeaseRequest(loaded, slots), Leases)
+            reply = self.client.call("/lease", NodeLeaseRequest(loaded, slots), NodeLeaseResponse)
             if reply.leases or reply.over:
                 self.running |= {lease.id: lease for lease in reply.leases}
                 return list(reply.leases)
@@ -96,27 +96,27 @@ class Member:
         self.running.pop(lease.id, None)
         return self.client.send(f"/upload/{lease.id.hex()}", content, str)
 
-    def beat(self, loaded: int = 0) -> NodeOrders:
-        return self.client.call("/beat", NodeBeat(loaded, tuple(self.running), 10.0), NodeOrders)
+    def beat(self, loaded: int = 0) -> NodeHeartbeatResponse:
+        return self.client.call("/beat", NodeHeartbeat(loaded, tuple(self.running), 10.0), NodeHeartbeatResponse)
 
-    def job(self) -> Job:
+    def job(self) -> VerificationJob:
         until = time.monotonic() + 20
-        while (job := self.client.call("/job", None, Jobs).job) is None:
+        while (job := self.client.call("/job", None, VerificationJobResponse).job) is None:
             assert time.monotonic() < until, "there was no job"
             time.sleep(0.02)
         return job
 
-    def judge(self, job: Job, verdict: Verdict = ACCEPTED) -> None:
+    def judge(self, job: VerificationJob, verdict: LeaseVerdict = ACCEPTED) -> None:
         content = self.client.fetch(f"/file/{job.lease.id.hex()}", 10**6)
         assert (len(content), blake3(content).digest()) == (job.n_bytes, job.blake3)
         answers = verified_answers(job.lease.lease) if verdict is ACCEPTED else ()
-        self.client.call(f"/verdict/{job.lease.id.hex()}", Verified(verdict, answers), type(None))
+        self.client.call(f"/verdict/{job.lease.id.hex()}", VerificationResult(verdict, answers), type(None))
 
 
 class World:
     """A trainer's controller and the folder of a coordinator."""
 
-    def __init__(self, folder: Path, rules: Settings = RULES) -> None:
+    def __init__(self, folder: Path, rules: ControllerSettings = RULES) -> None:
         self.folder, self.place = folder, folder / "swarm"
         self.controller = fleet.controller(rules, now=time.monotonic)
         publish(self.controller, folder, 0)
@@ -146,7 +146,7 @@ class World:
             self.url, self.page = url, page
             is_ready.set()
 
-        options, stop = Options(self.place, self.server.url, None, listen), threading.Event()
+        options, stop = CoordinatorOptions(self.place, self.server.url, None, listen), threading.Event()
         thread = threading.Thread(target=serve)
         thread.start()
         try:

@@ -20,17 +20,27 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec.structs import replace
 from swarms import RUN, World, invite
 
-from train.asynchronous.messages import Work, WorkRequest
+from train.asynchronous.messages import LeaseRequest, LeaseResponse
 from train.errors import ControllerUnreachable, RunError, TrainError
-from train.swarm.calls import Ban, Join, Joined, LeaseRequest, Leases, NodeBeat, NodeOrders, Status, Verified
 from train.swarm.folder import SwarmFolder
+from train.swarm.messages import (
+    Ban,
+    JoinRequest,
+    JoinResponse,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    NodeLeaseRequest,
+    NodeLeaseResponse,
+    Status,
+    VerificationResult,
+)
 from train.swarm.operator import operator_client
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
 from train.swarm.protocol.requests import new_head, signed_headers
-from train.swarm.settings import Bars
-from train.swarm.signed import public_of, read_key
-from train.swarm.verdict import Verdict
+from train.swarm.settings import Thresholds
+from train.swarm.signatures import public_of, read_key
+from train.swarm.verdict import LeaseVerdict
 
 DEEP = b"\x91" * 60_000 + b"\xc0"
 
@@ -93,7 +103,7 @@ def test_one_invite_admits_one_key_however_it_is_written(world: World) -> None:
             for text in spellings(given.text):
                 client = SignedClient(replace(given, coordinator=world.url), Ed25519PrivateKey.generate())
                 with suppress(RunError):
-                    client.call("/join", Join(text.encode(), "transformers 5.0"), Joined)
+                    client.call("/join", JoinRequest(text.encode(), "transformers 5.0"), JoinResponse)
                     n_admitted += 1
                 client.close()
             assert n_admitted == 1
@@ -112,19 +122,19 @@ def test_invites_of_others_for_others_and_of_yesterday_admit_nobody(world: World
         ):
             client = SignedClient(replace(invited, run=RUN, public=public_of(run_key)), Ed25519PrivateKey.generate())
             with pytest.raises(RunError):
-                client.call("/join", Join(invited.text.encode(), "transformers 5.0"), Joined)
+                client.call("/join", JoinRequest(invited.text.encode(), "transformers 5.0"), JoinResponse)
             client.close()
         node = world.member()
         verifier_invite = invite(world.place, "verifier")
         with pytest.raises(RunError, match="belongs to a node"):  # it would verify itself
-            node.client.call("/join", Join(verifier_invite.text.encode(), "transformers 5.0"), Joined)
+            node.client.call("/join", JoinRequest(verifier_invite.text.encode(), "transformers 5.0"), JoinResponse)
         assert len(status_of(world).nodes) == 1
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.0, 1e308])
 def test_numbers_that_are_none_do_not_hide_the_swarm_from_its_operator(shared: World, value: float) -> None:
     node = shared.member()
-    node.client.call("/beat", NodeBeat(-(2**63), (b"", b"x" * 1000), value), NodeOrders)
+    node.client.call("/beat", NodeHeartbeat(-(2**63), (b"", b"x" * 1000), value), NodeHeartbeatResponse)
     [found] = [each for each in status_of(shared).nodes if each.node == node.client.node]
     assert 0 <= found.tokens_per_second <= 1e7
     parts = urlsplit(shared.page)
@@ -181,7 +191,10 @@ def test_a_lease_belongs_to_one_node_and_a_job_to_one_verifier(world: World) -> 
         assert owner.upload(lease, b"a file") == "taken"
         job = honest.job()
         name = lease.id.hex()
-        for verdict in (Verified(Verdict("hard", "replay")), Verified(Verdict("accepted"))):
+        for verdict in (
+            VerificationResult(LeaseVerdict("hard", "replay")),
+            VerificationResult(LeaseVerdict("accepted")),
+        ):
             hasty.client.call(f"/verdict/{name}", verdict, type(None))
         with pytest.raises(RunError):
             hasty.client.fetch(f"/file/{name}", 10**6)
@@ -190,9 +203,9 @@ def test_a_lease_belongs_to_one_node_and_a_job_to_one_verifier(world: World) -> 
                 with pytest.raises(TrainError):
                     node.client.send(path, b"", dict)
             with pytest.raises(TrainError):
-                node.client.call(f"/verdict/{name}", Verified(Verdict("accepted")), type(None))
+                node.client.call(f"/verdict/{name}", VerificationResult(LeaseVerdict("accepted")), type(None))
         with pytest.raises(TrainError):
-            honest.client.call("/lease", LeaseRequest(0, 1), Leases)
+            honest.client.call("/lease", NodeLeaseRequest(0, 1), NodeLeaseResponse)
         honest.judge(job)
         assert [verdict.outcome for _, verdict in owner.beat().verdicts] == ["accepted"]
         assert thief.beat().verdicts == ()
@@ -212,29 +225,38 @@ def test_a_node_cannot_take_all_leases(world: World) -> None:
     with world.coordinator():
         node, verifier = world.member(), world.member("verifier")
         for slots in (0, -1, -(2**63)):
-            assert node.client.call("/lease", LeaseRequest(0, slots), Leases).leases == ()
+            assert node.client.call("/lease", NodeLeaseRequest(0, slots), NodeLeaseResponse).leases == ()
         [first] = node.ask(slots=2**63 - 1)
-        assert [node.client.call("/lease", LeaseRequest(0, 10**9), Leases).leases for _ in range(3)] == [(), (), ()]
+        assert [node.client.call("/lease", NodeLeaseRequest(0, 10**9), NodeLeaseResponse).leases for _ in range(3)] == [
+            (),
+            (),
+            (),
+        ]
         node.upload(first)
         verifier.judge(verifier.job())
-        taken = [*node.ask(slots=2**63 - 1), *node.client.call("/lease", LeaseRequest(0, 10**9), Leases).leases]
+        taken = [
+            *node.ask(slots=2**63 - 1),
+            *node.client.call("/lease", NodeLeaseRequest(0, 10**9), NodeLeaseResponse).leases,
+        ]
         assert len(taken) <= 2, "a newcomer gets few"
 
 
 def test_a_node_that_asks_many_times_at_once_gets_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = world.controller.work
+    work = world.controller.request_leases
 
-    def slow(request: WorkRequest) -> Work:
+    def slow(request: LeaseRequest) -> LeaseResponse:
         time.sleep(0.2)  # all calls arrive before the first is answered
         return work(request)
 
-    monkeypatch.setattr(world.controller, "work", slow)
+    monkeypatch.setattr(world.controller, "request_leases", slow)
     with world.coordinator(), ThreadPoolExecutor(8) as threads:
         node, verifier = world.member(), world.member("verifier")
         [first] = node.ask(slots=1)
         node.upload(first)
         verifier.judge(verifier.job())
-        replies = threads.map(lambda _: node.client.call("/lease", LeaseRequest(0, 3), Leases), range(16))
+        replies = threads.map(
+            lambda _: node.client.call("/lease", NodeLeaseRequest(0, 3), NodeLeaseResponse), range(16)
+        )
         assert sum(len(reply.leases) for reply in replies) <= 2
         [found] = status_of(world).nodes
         assert found.leases <= 2
@@ -242,14 +264,14 @@ def test_a_node_that_asks_many_times_at_once_gets_no_more(world: World, monkeypa
 
 @pytest.mark.parametrize("loaded", [-1, 1, 2**62, -(2**63)])
 def test_a_node_does_not_choose_a_version_that_is_not_there(shared: World, loaded: int) -> None:
-    assert shared.member().client.call("/lease", LeaseRequest(loaded, 1), Leases).leases == ()
+    assert shared.member().client.call("/lease", NodeLeaseRequest(loaded, 1), NodeLeaseResponse).leases == ()
 
 
 def test_a_request_counts_once_here_and_now(world: World) -> None:
     with world.coordinator():
         node = world.member()
         node.beat()
-        key, body = node.client._key, msgspec.msgpack.encode(LeaseRequest(0, 1))
+        key, body = node.client._key, msgspec.msgpack.encode(NodeLeaseRequest(0, 1))
         head = new_head("/lease", RUN, node.client.node, body, node.client._start)
         headers = signed_headers(head, key)
         assert raw(world, "POST", "/lease", headers, body)[0] == 200
@@ -298,10 +320,10 @@ def test_what_a_node_says_about_itself_stays_text(world: World) -> None:
         node = world.member()
         words = "<script>alert(1)</script>\"'&\u202e\x1b[2J\n<img src=x onerror=1>" + "x" * 60_000
         given = node.client.invite.text.encode()
-        node.client.call("/join", Join(given, "vllm 0.32.0 cpu", words), Joined)
+        node.client.call("/join", JoinRequest(given, "vllm 0.32.0 cpu", words), JoinResponse)
         for engine in ("vllm <b>", "vllm\n", "\u0000", "other 1", "vllm " + "x" * 1000, "vllm/transformers"):
             with pytest.raises(RunError):
-                node.client.call("/join", Join(given, engine, ""), Joined)
+                node.client.call("/join", JoinRequest(given, engine, ""), JoinResponse)
         [found] = status_of(world).nodes
         assert found.hardware.isprintable()
         assert len(found.hardware) <= 200
@@ -338,7 +360,7 @@ def test_a_full_disk_ends_neither_the_coordinator_nor_the_lease(world: World) ->
 
 
 def test_a_node_does_not_choose_bars_that_were_measured_for_nobody(world: World) -> None:
-    with world.coordinator(bars={"vllm/transformers": Bars(margin=0.02)}):
+    with world.coordinator(bars={"vllm/transformers": Thresholds(margin=0.02)}):
         with pytest.raises(RunError, match="not calibrated for engines of the kind transformers; it takes vllm"):
             world.member()
         world.member("verifier")

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.errors import ControllerUnreachable
-from train.swarm.broadcast.request import Broken, NotThere, get, new_pool
+from train.swarm.broadcast.request import NotAvailable, RelayError, get, new_pool
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
 from train.swarm.protocol.replies import reply_headers
@@ -74,7 +74,7 @@ def server(reply: str) -> Iterator[str]:
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 def test_whatever_a_relay_answers_is_an_answer_or_a_fault_of_the_relay(reply: str) -> None:
     pool = new_pool(1)
-    with server(reply) as url, suppress(Broken, NotThere):
+    with server(reply) as url, suppress(RelayError, NotAvailable):
         assert get(pool, f"{url}/runs/run/latest", 1000, seconds=5) == b"abc"
     pool.clear()
 

@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from swarms import RUN, Member, World, invite
 
 from train.errors import ControllerUnreachable, RunError
-from train.swarm.calls import Ban, Join, LeaseRequest, NodeBeat, NodeOrders, Status
 from train.swarm.coordinator import bodies
-from train.swarm.protocol.client import JoinFirst, SignedClient
+from train.swarm.messages import Ban, JoinRequest, NodeHeartbeat, NodeHeartbeatResponse, NodeLeaseRequest, Status
+from train.swarm.protocol.client import JoinRequired, SignedClient
 from train.swarm.protocol.requests import Head, new_head, signed_headers
-from train.swarm.signed import public_of
+from train.swarm.signatures import public_of
 
 POOL = urllib3.PoolManager(retries=False)
 
@@ -46,7 +46,7 @@ def fresh(world: World) -> Member:
 
 
 def beat_body() -> bytes:
-    return msgspec.msgpack.encode(NodeBeat(0))
+    return msgspec.msgpack.encode(NodeHeartbeat(0))
 
 
 def head_of(node: Member, path: str = "/beat", body: bytes | None = None) -> Head:
@@ -72,12 +72,12 @@ def test_a_request_counts_once(world: World, node: Member) -> None:
 def test_not_even_the_first_request_of_a_node_counts_twice(world: World, node: Member) -> None:
     member = Member(SignedClient(invite(world.place), Ed25519PrivateKey.generate()))
     member.client._start = node.client._start
-    body = msgspec.msgpack.encode(Join(member.client.invite.text.encode(), "vllm 1", ""))
+    body = msgspec.msgpack.encode(JoinRequest(member.client.invite.text.encode(), "vllm 1", ""))
     headers = signed(member, head_of(member, "/join", body))
     assert post(world, "/join", headers, body).status == 200
     member.client.call("/leave", None, type(None))
     assert post(world, "/join", headers, body).status == 401
-    with pytest.raises(JoinFirst):
+    with pytest.raises(JoinRequired):
         member.beat()
 
 
@@ -98,9 +98,9 @@ def test_requests_for_another_run_path_or_body_are_refused(world: World, node: M
     elsewhere = signed(node, msgspec.structs.replace(head_of(node), run="another"))
     assert post(world, "/beat", elsewhere, beat_body()).status == 401
     assert post(world, "/leave", signed(node, head_of(node)), beat_body()).status == 401
-    other_body = msgspec.msgpack.encode(NodeBeat(5))
+    other_body = msgspec.msgpack.encode(NodeHeartbeat(5))
     assert post(world, "/beat", signed(node, head_of(node)), other_body).status == 401
-    assert node.beat() == NodeOrders()
+    assert node.beat() == NodeHeartbeatResponse()
 
 
 def test_what_another_key_has_signed_is_refused(world: World, node: Member) -> None:
@@ -172,7 +172,12 @@ def test_a_node_that_calls_too_often_has_to_wait_and_the_others_have_not(world: 
 def test_strangers_can_only_join_and_not_too_often(world: World) -> None:
     key = Ed25519PrivateKey.generate()
     client = SignedClient(invite(world.place), key)
-    for path, message in (("/lease", LeaseRequest(0, 1)), ("/beat", NodeBeat(0)), ("/job", None), ("/leave", None)):
+    for path, message in (
+        ("/lease", NodeLeaseRequest(0, 1)),
+        ("/beat", NodeHeartbeat(0)),
+        ("/job", None),
+        ("/leave", None),
+    ):
         with pytest.raises(ControllerUnreachable, match="join first"):
             client.call(path, message, object)
 
@@ -181,7 +186,7 @@ def test_invites_that_are_forged_old_or_used_admit_nobody(world: World, node: Me
     def tried(text: str) -> str:
         client = SignedClient(invite(world.place), Ed25519PrivateKey.generate())
         with pytest.raises(RunError) as refused:
-            client.call("/join", Join(text.encode(), "vllm 1", ""), object)
+            client.call("/join", JoinRequest(text.encode(), "vllm 1", ""), object)
         return str(refused.value)
 
     good = invite(world.place)
@@ -201,7 +206,7 @@ def test_nodes_do_nothing_that_is_the_operators_or_the_verifiers(world: World, n
     with pytest.raises(RunError, match="refuses"):
         verifier.client.call("/status", None, Status)
     with pytest.raises(ControllerUnreachable):
-        verifier.client.call("/lease", LeaseRequest(0, 1), object)
+        verifier.client.call("/lease", NodeLeaseRequest(0, 1), object)
 
 
 def test_a_node_cannot_touch_the_lease_of_another(world: World, fresh: Member) -> None:
@@ -271,7 +276,7 @@ def test_a_client_believes_no_reply_that_the_run_has_not_signed(world: World, no
         with between(replying(status, body, headers)) as url:
             client = SignedClient(msgspec.structs.replace(node.client.invite, coordinator=url), node.client._key)
             with pytest.raises(ControllerUnreachable, match="without its signature"):
-                client.call("/beat", NodeBeat(0), NodeOrders)
+                client.call("/beat", NodeHeartbeat(0), NodeHeartbeatResponse)
 
 
 def test_a_client_reads_no_more_than_it_wants(world: World, node: Member) -> None:

@@ -19,10 +19,10 @@ from published_weights import (
 )
 
 from train.errors import TransferError
-from train.swarm.broadcast.manifest import Latest, latest_path, manifest_path, read_manifest, sealed_latest
+from train.swarm.broadcast.manifest import LatestVersion, latest_path, manifest_path, read_manifest, signed_latest
 from train.swarm.broadcast.mirror import Mirror
-from train.swarm.broadcast.versions import Versions
-from train.swarm.signed import Forged
+from train.swarm.broadcast.version_store import VersionStore
+from train.swarm.signatures import BadSignature
 
 
 def same(fetched: Path, folder: Path, version: int) -> bool:
@@ -38,7 +38,7 @@ def test_a_worker_that_joins_takes_the_anchor_and_the_differences_after_it(tmp_p
     with relay(tmp_path) as url:
         client = download(url)
         assert client.latest().version == 3
-        place, manifest = Versions(tmp_path / "client", client).fetch(3, seconds=20)
+        place, manifest = VersionStore(tmp_path / "client", client).fetch(3, seconds=20)
     assert manifest.base == 2
     assert same(place, tmp_path, 3)
 
@@ -47,7 +47,7 @@ def test_differences_are_a_small_part_of_the_files(tmp_path: Path) -> None:
     publish(tmp_path, range(3))
     with relay(tmp_path) as url:
         manifests = [download(url).manifest(version, seconds=5)[0] for version in range(3)]
-    whole = sum(file.size for file in manifests[0].weights.files)
+    whole = sum(file.size for file in manifests[0].wait_for_weights.files)
     assert [manifest.base for manifest in manifests] == [None, 0, 1]
     assert manifests[0].body_bytes == whole
     assert max(manifest.body_bytes for manifest in manifests[1:]) < 0.06 * whole
@@ -70,7 +70,7 @@ def test_a_version_that_differs_much_and_every_so_many_th_are_whole(tmp_path: Pa
 def test_without_an_honest_relay_there_is_a_named_error_and_no_version(tmp_path: Path) -> None:
     publish(tmp_path, range(1))
     with relay(tmp_path, corrupting) as url:
-        versions = Versions(tmp_path / "client", download(url))
+        versions = VersionStore(tmp_path / "client", download(url))
         with pytest.raises(TransferError, match="damaged shards"):
             versions.fetch(0, seconds=2)
     assert not (tmp_path / "client" / "000000").exists()
@@ -91,7 +91,7 @@ def test_only_what_the_run_has_signed_is_believed(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
     place = tmp_path / "public" / latest_path(RUN)
     stranger = Ed25519PrivateKey.generate()
-    place.write_bytes(sealed_latest(Latest(RUN, 9, bytes(32), 2e9), stranger))
+    place.write_bytes(signed_latest(LatestVersion(RUN, 9, bytes(32), 2e9), stranger))
     with relay(tmp_path) as url, pytest.raises(TransferError, match="not signed"):
         download(url).latest()
 
@@ -101,17 +101,17 @@ def test_a_manifest_is_good_for_its_run_and_version_alone(tmp_path: Path) -> Non
     sealed = (tmp_path / "public" / manifest_path(RUN, 1)).read_bytes()
     assert read_manifest(sealed, RUN, 1, PUBLIC).version == 1
     for run, version, data in (("other", 1, sealed), (RUN, 0, sealed), (RUN, 1, sealed[:-1]), (RUN, 1, b"")):
-        with pytest.raises(Forged):
+        with pytest.raises(BadSignature):
             read_manifest(data, run, version, PUBLIC)
-    as_latest = sealed_latest(Latest(RUN, 1, bytes(32), 0.0), KEY)
-    with pytest.raises(Forged):
+    as_latest = signed_latest(LatestVersion(RUN, 1, bytes(32), 0.0), KEY)
+    with pytest.raises(BadSignature):
         read_manifest(as_latest, RUN, 1, PUBLIC)  # signed by the run, but for another purpose
 
 
 def test_a_damaged_base_on_the_disk_costs_the_anchor_and_nothing_else(tmp_path: Path) -> None:
     publish(tmp_path, range(3))
     with relay(tmp_path) as url:
-        versions = Versions(tmp_path / "client", download(url))
+        versions = VersionStore(tmp_path / "client", download(url))
         place, _ = versions.fetch(1, seconds=20)
         with (place / "model-00000.safetensors").open("r+b") as file:
             file.write(b"\xff" * 64)
@@ -123,7 +123,7 @@ _CLIENT = """
 import sys
 from pathlib import Path
 from published_weights import download
-from train.swarm.broadcast.versions import Versions
+from train.swarm.broadcast.version_store import Versions
 Versions(Path(sys.argv[1]), download(*sys.argv[2:])).fetch(2, seconds=60)
 """
 
@@ -140,7 +140,7 @@ def test_a_client_that_is_killed_goes_on_with_what_it_has(tmp_path: Path, after_
         client.wait()
         for whole in (tmp_path / "client").glob("0*[0-9]"):
             assert same(whole, tmp_path, int(whole.name))
-        place, _ = Versions(tmp_path / "client", download(url)).fetch(2, seconds=30)
+        place, _ = VersionStore(tmp_path / "client", download(url)).fetch(2, seconds=30)
     assert same(place, tmp_path, 2)
 
 
@@ -153,7 +153,7 @@ def test_relays_form_a_chain_and_drop_what_nobody_needs(tmp_path: Path) -> None:
             second = Mirror(tmp_path / "second" / "public", RUN, PUBLIC, download(url), keep=2)
             second.update()
             with relay(tmp_path / "second") as last:
-                place, _ = Versions(tmp_path / "client", download(last)).fetch(7, seconds=20)
+                place, _ = VersionStore(tmp_path / "client", download(last)).fetch(7, seconds=20)
     assert same(place, tmp_path, 7)
     kept = {path.name for path in (tmp_path / "second" / "public" / "runs" / RUN).iterdir()}
     assert kept == {"latest", "6", "7"}  # 6 is whole, and 7 is the difference from it

@@ -17,12 +17,12 @@ from swarms import RUN, TERMS, Member, World, invite, publish
 from curate.commands.main import main
 from train.asynchronous.http.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
-from train.swarm.calls import LeaseRequest, Leases, Step
-from train.swarm.ledger.audit import Audit, audit
-from train.swarm.ledger.book import rows
-from train.swarm.protocol.client import JoinFirst, Missing
-from train.swarm.signed import public_of, read_key
-from train.swarm.verdict import Verdict
+from train.swarm.ledger.audit import LedgerAudit, audit_ledger
+from train.swarm.ledger.ledger import rows
+from train.swarm.messages import CurrentVersion, NodeLeaseRequest, NodeLeaseResponse
+from train.swarm.protocol.client import JoinRequired, ResourceGone
+from train.swarm.signatures import public_of, read_key
+from train.swarm.verdict import LeaseVerdict
 
 
 @pytest.fixture
@@ -32,15 +32,15 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def audited(world: World) -> Audit:
-    return audit(rows(world.place / "ledger.sqlite"), public_of(read_key(world.place / "run.key")))
+def audited(world: World) -> LedgerAudit:
+    return audit_ledger(rows(world.place / "ledger.sqlite"), public_of(read_key(world.place / "run.key")))
 
 
 def wait_for(world: World, figure: str, value: float) -> None:
     """Wait until the trainer has heard."""
     until = time.monotonic() + 10
-    while world.controller.figures()[figure] != value:
-        assert time.monotonic() < until, f"{figure} is {world.controller.figures()[figure]}, not {value}"
+    while world.controller.metrics()[figure] != value:
+        assert time.monotonic() < until, f"{figure} is {world.controller.metrics()[figure]}, not {value}"
         time.sleep(0.02)
 
 
@@ -53,11 +53,11 @@ def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
             assert node.upload(lease) == "taken"
             assert node.upload(lease) == "again"
             verifier.judge(verifier.job())
-        batch = world.controller.wait_for_cut(0, 20)
+        batch = world.controller.wait_for_batch(0, 20)
         assert [len(group) for group in batch] == [3, 3]
         orders = node.beat()
         assert [verdict.outcome for _, verdict in orders.verdicts] == ["accepted", "accepted"]
-        assert node.client.call("/step", None, Step).version == 0
+        assert node.client.call("/step", None, CurrentVersion).version == 0
     found = audited(world)
     assert found.fault == ""
     assert found.accounts.nodes[node.client.node].earned == 24
@@ -68,7 +68,7 @@ def test_what_is_rejected_is_asked_again_with_the_same_prompt_and_seeds(world: W
         cheat, verifier = world.member(), world.member("verifier")
         [lease] = cheat.ask(slots=1)
         cheat.upload(lease)
-        verifier.judge(verifier.job(), Verdict("hard", "replay"))
+        verifier.judge(verifier.job(), LeaseVerdict("hard", "replay"))
         with pytest.raises(RunError, match="banned"):
             cheat.beat()
         with pytest.raises(RunError, match="banned"):
@@ -93,7 +93,7 @@ def test_a_group_is_never_with_two_nodes(world: World) -> None:
         def work(node: Member) -> None:
             while not stop.is_set():
                 with suppress(ControllerUnreachable):
-                    reply = node.client.call("/lease", LeaseRequest(0, 10), Leases)
+                    reply = node.client.call("/lease", NodeLeaseRequest(0, 10), NodeLeaseResponse)
                     for lease in reply.leases:
                         seen.append(lease.lease.seeds)
                         node.upload(lease)
@@ -101,7 +101,7 @@ def test_a_group_is_never_with_two_nodes(world: World) -> None:
 
         def verify() -> None:
             while not stop.is_set():
-                with suppress(ControllerUnreachable, Missing, AssertionError):
+                with suppress(ControllerUnreachable, ResourceGone, AssertionError):
                     verifier.judge(verifier.job())
 
         threads = [threading.Thread(target=work, args=(node,)) for node in members]
@@ -109,7 +109,7 @@ def test_a_group_is_never_with_two_nodes(world: World) -> None:
         for thread in threads:
             thread.start()
         try:
-            world.controller.wait_for_cut(0, 30)
+            world.controller.wait_for_batch(0, 30)
         finally:
             stop.set()
             for thread in threads[:-1]:
@@ -127,7 +127,7 @@ def test_a_trainer_that_is_gone_gets_its_answers_when_it_is_back(world: World) -
         world.server.close(over=False)
         node.upload(lease)
         verifier.judge(verifier.job())
-        assert node.client.call("/lease", LeaseRequest(0, 1), Leases).leases == ()
+        assert node.client.call("/lease", NodeLeaseRequest(0, 1), NodeLeaseResponse).leases == ()
         world.server = ControllerServer(world.controller, address, token=None, run=RUN, terms=TERMS)
         wait_for(world, "groups/ready", 1)
         assert node.ask(slots=1)
@@ -154,11 +154,11 @@ def test_new_weights_are_published_and_named_in_the_ledger(world: World) -> None
             [lease] = node.ask(slots=1)
             node.upload(lease)
             verifier.judge(verifier.job())
-        world.controller.wait_for_cut(0, 20)
+        world.controller.wait_for_batch(0, 20)
         publish(world.controller, world.folder, 1)
         [lease] = node.ask(loaded=1, slots=1)
         assert lease.lease.version == 1
-        assert node.client.call("/step", None, Step).version == 1
+        assert node.client.call("/step", None, CurrentVersion).version == 1
         assert (world.place / "store" / "runs" / RUN / "latest").exists()
     assert audited(world).accounts.version == 1
 
@@ -204,12 +204,12 @@ def test_a_coordinator_that_is_killed_in_mid_lease_goes_on(world: World) -> None
             node.beat()
     with process(world):
         node, verifier = moved(node, world), moved(verifier, world)
-        with pytest.raises(JoinFirst):
+        with pytest.raises(JoinRequired):
             node.beat()
         node.join()
         verifier.join()
         assert node.upload(leased) == "late"
-        with pytest.raises(Missing):
+        with pytest.raises(ResourceGone):
             verifier.client.fetch(f"/file/{submitted.id.hex()}", 1000)
         lost = {lease.lease.seeds for lease in (submitted, leased)}
         again: set[tuple[int, ...]] = set()
@@ -219,7 +219,7 @@ def test_a_coordinator_that_is_killed_in_mid_lease_goes_on(world: World) -> None
             node.upload(lease)
             verifier.judge(verifier.job())
         assert again == lost
-        assert len(world.controller.wait_for_cut(0, 20)) == 2
+        assert len(world.controller.wait_for_batch(0, 20)) == 2
     found = audited(world)
     assert found.fault == ""
     account = found.accounts.nodes[node.client.node]

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_weights import PUBLIC, RUN, download, publish, relay
 
-from train.swarm.broadcast.delta import BadDelta, apply, difference
-from train.swarm.broadcast.download import Download
-from train.swarm.broadcast.relays import Relays
-from train.swarm.broadcast.versions import Versions
+from train.swarm.broadcast.delta import BadDelta, apply_delta, make_delta
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
+from train.swarm.broadcast.version_store import VersionStore
 
 # 0, -0, the smallest and largest subnormal, one, infinities, and several NaNs of bfloat16.
 _SPECIAL = [0x0000, 0x8000, 0x0001, 0x007F, 0x3F80, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x7F81, 0xFFFF]
@@ -37,9 +37,9 @@ def pairs(draw: st.DrawFn) -> tuple[bytes, bytes]:
 @given(pairs(), st.binary(max_size=20))
 def test_any_two_files_of_equal_length(files: tuple[bytes, bytes], after: bytes) -> None:
     old, new = files
-    delta = difference(old, new)
-    assert apply(old, memoryview(delta + after)) == (new, len(delta))
-    assert apply(new, memoryview(delta))[0] == new  # a second time changes nothing more
+    delta = make_delta(old, new)
+    assert apply_delta(old, memoryview(delta + after)) == (new, len(delta))
+    assert apply_delta(new, memoryview(delta))[0] == new  # a second time changes nothing more
 
 
 @given(pairs(), st.data())
@@ -47,11 +47,11 @@ def test_a_damaged_difference_is_refused_or_makes_a_file_of_the_same_length(
     files: tuple[bytes, bytes], data: st.DataObject
 ) -> None:
     old, new = files
-    delta = bytearray(difference(old, new))
+    delta = bytearray(make_delta(old, new))
     for _ in range(data.draw(st.integers(1, 4))):
         delta[data.draw(st.integers(0, len(delta) - 1))] = data.draw(st.integers(0, 255))
     try:
-        made, _ = apply(old, memoryview(bytes(delta[: data.draw(st.integers(0, len(delta)))])))
+        made, _ = apply_delta(old, memoryview(bytes(delta[: data.draw(st.integers(0, len(delta)))])))
     except BadDelta:
         return
     assert len(made) == len(old)
@@ -60,12 +60,12 @@ def test_a_damaged_difference_is_refused_or_makes_a_file_of_the_same_length(
 def test_files_of_other_lengths_are_refused() -> None:
     rng = random.Random(0)
     old = rng.randbytes(2000)
-    delta = difference(old, rng.randbytes(2000))
+    delta = make_delta(old, rng.randbytes(2000))
     for length in (0, 1, 100, 1000, 1998):
         with pytest.raises(BadDelta):
-            apply(old[:length], memoryview(delta))
+            apply_delta(old[:length], memoryview(delta))
     with pytest.raises(ValueError, match="2000 and 1999 bytes"):
-        difference(old, old[:-1])
+        make_delta(old, old[:-1])
 
 
 @pytest.mark.parametrize("byte", [b"\0", b"\xff"])
@@ -75,7 +75,7 @@ def test_a_difference_that_inflates_to_gigabytes_is_refused_before_it_does(byte:
     tracemalloc.start()
     try:
         with pytest.raises(BadDelta):
-            apply(bytes(2000), memoryview(sizes + bomb + bomb))
+            apply_delta(bytes(2000), memoryview(sizes + bomb + bomb))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -86,7 +86,7 @@ def test_a_difference_that_inflates_to_gigabytes_is_refused_before_it_does(byte:
 def test_a_worker_that_lost_versions_goes_back_to_the_anchor(tmp_path: Path, lost: list[int]) -> None:
     publish(tmp_path, range(4))
     with relay(tmp_path) as url:
-        versions = Versions(tmp_path / "client", download(url))
+        versions = VersionStore(tmp_path / "client", download(url))
         for version in (0, 1):
             versions.fetch(version, seconds=20)
         for version in lost:
@@ -99,9 +99,11 @@ def test_a_worker_that_lost_versions_goes_back_to_the_anchor(tmp_path: Path, los
 def test_a_wrong_base_is_found_out_and_replaced(tmp_path: Path) -> None:
     publish(tmp_path, range(3))
     with relay(tmp_path) as url:
-        Versions(tmp_path / "client", download(url)).fetch(0, seconds=20)
+        VersionStore(tmp_path / "client", download(url)).fetch(0, seconds=20)
         (tmp_path / "client" / "000000").rename(tmp_path / "client" / "000001")  # the files fit, and are others
-        place, manifest = Versions(tmp_path / "client", Download(Relays([url]), RUN, PUBLIC)).fetch(2, seconds=20)
+        place, manifest = VersionStore(tmp_path / "client", RelayClient(RelaySelector([url]), RUN, PUBLIC)).fetch(
+            2, seconds=20
+        )
     assert manifest.base == 1
     for file in (tmp_path / "weights" / "2").iterdir():
         assert (place / file.name).read_bytes() == file.read_bytes()

@@ -15,20 +15,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from swarms import RUN, verified_answers
 from swarms import settings as rules_of
 
-from sandbox.service.refusals import Refusal
-from train.asynchronous.messages import Draw, Key, Lease
-from train.swarm import nodes
-from train.swarm.calls import NodeBeat, SwarmLease, Verified, VerifiedAnswer
-from train.swarm.coordinator.desk import Desk
-from train.swarm.coordinator.known import KnownAnswers, agrees
-from train.swarm.coordinator.refusals import Excluded, Later, NotJoined
+from sandbox.service.service_errors import ServiceError
+from train.asynchronous.messages import Lease, LeaseKey
+from train.sampling.protocol import SamplingParams
+from train.swarm import node_lifecycle
+from train.swarm.coordinator.coordinator_state import CoordinatorState
+from train.swarm.coordinator.refusals import Forbidden, NotJoined, RetryLater
+from train.swarm.coordinator.spot_checks import SpotCheckPool, matches_spot_check
 from train.swarm.ledger import accounts
-from train.swarm.ledger.audit import audit
-from train.swarm.ledger.book import Book, Row
+from train.swarm.ledger.audit import audit_ledger
+from train.swarm.ledger.ledger import Ledger, LedgerRow
+from train.swarm.messages import NodeHeartbeat, SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.protocol.invites import new_invite
-from train.swarm.settings import Bars
-from train.swarm.signed import public_of
-from train.swarm.verdict import ACCEPTED, Verdict
+from train.swarm.settings import Thresholds
+from train.swarm.signatures import public_of
+from train.swarm.verdict import ACCEPTED, LeaseVerdict
 
 RUN_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 NODES = [bytes([letter]) * 32 for letter in b"abcdefghijkl"]
@@ -41,7 +42,7 @@ INVITES = {
 RULES = rules_of(lease_seconds=100.0)
 
 
-def lease_of(key: Key, *, version: int = 0, **draw: Any) -> Lease:
+def lease_of(key: LeaseKey, *, version: int = 0, **draw: Any) -> Lease:
     seeds = tuple(range(key[0] * 10, key[0] * 10 + 2))
     return Lease(
         key[0],
@@ -49,27 +50,27 @@ def lease_of(key: Key, *, version: int = 0, **draw: Any) -> Lease:
         version,
         (1, 2, 3),
         seeds,
-        Draw(**{"temperature": 1.0, "top_p": 1.0, "max_tokens": 8, **draw}),
+        SamplingParams(**{"temperature": 1.0, "top_p": 1.0, "max_tokens": 8, "logprobs": True, **draw}),
         60.0,
     )
 
 
-def opened(book: Book, now: float = 0.0, **changes: Any) -> Desk:
-    desk = Desk(msgspec.structs.replace(RULES, **changes), book, now, known=KnownAnswers(random.Random(0)))
-    desk.published(0, b"m" * 32)
+def opened(book: Ledger, now: float = 0.0, **changes: Any) -> CoordinatorState:
+    desk = CoordinatorState(msgspec.structs.replace(RULES, **changes), book, now, known=SpotCheckPool(random.Random(0)))
+    desk.record_version(0, b"m" * 32)
     return desk
 
 
-def join(desk: Desk, key: bytes, now: float = 0.0, *, engine: str = "vllm 0.1") -> None:
+def join(desk: CoordinatorState, key: bytes, now: float = 0.0, *, engine: str = "vllm 0.1") -> None:
     desk.join(key, INVITES[key], INVITES[key].id, engine, "a box", now, is_valid=True)
 
 
 VERDICTS = [
     *[ACCEPTED] * 6,
-    Verdict("soft", "replay"),
-    Verdict("hard", "replay"),
-    Verdict("unknown", "crashed"),
-    Verdict("unknown", "no weights"),
+    LeaseVerdict("soft", "replay"),
+    LeaseVerdict("hard", "replay"),
+    LeaseVerdict("unknown", "crashed"),
+    LeaseVerdict("unknown", "no weights"),
 ]
 
 
@@ -78,12 +79,12 @@ class Swarm(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.book = Book(Path(":memory:"), RUN_KEY)
+        self.book = Ledger(Path(":memory:"), RUN_KEY)
         self.desk = opened(self.book)
         self.now = 0.0
         self.next_group = 0
-        self.to_ask: list[Key] = []  # given back, to be asked again
-        self.with_nodes: dict[Key, bytes] = {}  # as the trainer would know it
+        self.to_ask: list[LeaseKey] = []  # given back, to be asked again
+        self.with_nodes: dict[LeaseKey, bytes] = {}  # as the trainer would know it
         self.leases: list[tuple[bytes, SwarmLease]] = []  # all that were ever given
         self.jobs: list[tuple[bytes, bytes, Lease]] = []
         self.n_given: Counter[bytes] = Counter()
@@ -107,18 +108,18 @@ class Swarm(RuleBasedStateMachine):
     def join(self, key: bytes) -> None:
         try:
             join(self.desk, key, self.now)
-        except Excluded:
-            assert self.desk.members[key].life.state is nodes.State.BANNED
-        except Later:
-            assert self.desk.members[key].life.state is nodes.State.SUSPENDED
+        except Forbidden:
+            assert self.desk.members[key].life.state is node_lifecycle.NodeState.BANNED
+        except RetryLater:
+            assert self.desk.members[key].life.state is node_lifecycle.NodeState.SUSPENDED
 
     @rule(key=st.sampled_from(NODES), n=st.integers(1, 3))
     def ask(self, key: bytes, n: int) -> None:
         try:
-            room = self.desk.room(key)
-        except (NotJoined, Excluded):
+            room = self.desk.free_capacity(key)
+        except (NotJoined, Forbidden):
             return
-        if room > 0 and (probe := self.desk.probe(key, 0, self.now)) is not None:
+        if room > 0 and (probe := self.desk.grant_spot_check(key, 0, self.now)) is not None:
             self.given(key, probe)
             return
         for _ in range(min(n, room)):
@@ -133,7 +134,7 @@ class Swarm(RuleBasedStateMachine):
             self.given(key, lease)
 
     def given(self, key: bytes, lease: SwarmLease) -> None:
-        assert self.desk.members[key].life.state is not nodes.State.BANNED
+        assert self.desk.members[key].life.state is not node_lifecycle.NodeState.BANNED
         self.leases.append((key, lease))
         self.n_given[key] += 1
 
@@ -141,8 +142,8 @@ class Swarm(RuleBasedStateMachine):
     def beat(self, key: bytes, knows: bool) -> None:
         running = tuple(lease.id for owner, lease in self.leases if owner == key) if knows else ()
         try:
-            orders = self.desk.beat(key, NodeBeat(0, running, float("nan")), self.now)
-        except (NotJoined, Excluded):
+            orders = self.desk.beat(key, NodeHeartbeat(0, running, float("nan")), self.now)
+        except (NotJoined, Forbidden):
             return
         assert not set(orders.drop) & self.desk.members[key].leases
 
@@ -163,7 +164,7 @@ class Swarm(RuleBasedStateMachine):
     @rule(key=st.sampled_from(VERIFIERS))
     def take(self, key: bytes) -> None:
         try:
-            job = self.desk.job(key, self.now).job
+            job = self.desk.assign_job(key, self.now).job
         except NotJoined:
             return
         if job is not None:
@@ -171,24 +172,24 @@ class Swarm(RuleBasedStateMachine):
 
     @precondition(lambda self: self.jobs)
     @rule(place=st.integers(1, 4), verdict=st.sampled_from(VERDICTS))
-    def judge(self, place: int, verdict: Verdict) -> None:
+    def judge(self, place: int, verdict: LeaseVerdict) -> None:
         key, lease_id, lease = self.jobs[-min(place, len(self.jobs))]
         answers = verified_answers(lease) if verdict is ACCEPTED else ()
         try:
-            self.desk.verdict(key, lease_id, Verified(verdict, answers), self.now)
+            self.desk.verdict(key, lease_id, VerificationResult(verdict, answers), self.now)
         except NotJoined:
             return
 
     @rule(seconds=st.sampled_from([1.0, 9.0, 15.0, 31.0, 95.0, 700.0]))
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        self.desk.clock(self.now)
+        self.desk.tick(self.now)
 
     @precondition(lambda self: self.with_nodes)
     @rule(place=st.integers(0, 9))
     def trainer_gives_up(self, place: int) -> None:
         key = sorted(self.with_nodes)[place % len(self.with_nodes)]
-        self.desk.unwanted([key], self.now)
+        self.desk.cancel([key], self.now)
         assert self.with_nodes.pop(key)
         self.to_ask.append((key[0], key[1] + 1))
 
@@ -215,7 +216,7 @@ class Swarm(RuleBasedStateMachine):
 
     @invariant()
     def counts_equal_a_recount(self) -> None:
-        found = accounts.of(self.book.entries())
+        found = accounts.compute_accounts(self.book.entries())
         assert found == self.book.accounts
         open_leases = {key: len(member.leases) for key, member in self.desk.members.items()}
         for key, account in found.nodes.items():
@@ -229,20 +230,20 @@ class Swarm(RuleBasedStateMachine):
     @invariant()
     def who_is_banned_has_nothing(self) -> None:
         for key, member in self.desk.members.items():
-            if member.life.state is nodes.State.BANNED:
+            if member.life.state is node_lifecycle.NodeState.BANNED:
                 assert not member.leases
                 assert self.book.account(key).stake == 0
-                with pytest.raises(Excluded):
-                    self.desk.room(key)
+                with pytest.raises(Forbidden):
+                    self.desk.free_capacity(key)
 
     def teardown(self) -> None:
         if hasattr(self, "book"):
-            assert audit(all_rows(self.book), public_of(RUN_KEY)).fault == ""
+            assert audit_ledger(all_rows(self.book), public_of(RUN_KEY)).fault == ""
             self.book.close()
 
 
-def all_rows(book: Book) -> list[Row]:
-    return [Row(*values) for values in book._rows.execute("SELECT * FROM entries ORDER BY number")]
+def all_rows(book: Ledger) -> list[LedgerRow]:
+    return [LedgerRow(*values) for values in book._rows.execute("SELECT * FROM entries ORDER BY number")]
 
 
 Swarm.TestCase.settings = settings(
@@ -307,36 +308,36 @@ def test_long_histories_add_up(seed: int) -> None:
 
 
 @pytest.fixture
-def book() -> Book:
-    return Book(Path(":memory:"), RUN_KEY)
+def book() -> Ledger:
+    return Ledger(Path(":memory:"), RUN_KEY)
 
 
-def healthy(desk: Desk, key: bytes, group: int, now: float = 0.0) -> None:
+def healthy(desk: CoordinatorState, key: bytes, group: int, now: float = 0.0) -> None:
     """Let a node join, and have its first lease accepted."""
     join(desk, key, now)
     join(desk, VERIFIERS[0], now, engine="transformers 5")
-    lease = desk.probe(key, 0, now) or desk.grant(key, lease_of((group, 0)), now)
+    lease = desk.grant_spot_check(key, 0, now) or desk.grant(key, lease_of((group, 0)), now)
     assert lease is not None
     assert finished(desk, key, lease, now).outcome == "accepted"
-    assert desk.members[key].life.state is nodes.State.HEALTHY
+    assert desk.members[key].life.state is node_lifecycle.NodeState.HEALTHY
 
 
 def finished(
-    desk: Desk, key: bytes, lease: SwarmLease, now: float = 0.0, answers: tuple[VerifiedAnswer, ...] = (),
-    verdict: Verdict = ACCEPTED,
-) -> Verdict:  # fmt: skip
+    desk: CoordinatorState, key: bytes, lease: SwarmLease, now: float = 0.0, answers: tuple[VerifiedCompletion, ...] =
+    (), verdict: LeaseVerdict = ACCEPTED,
+) -> LeaseVerdict:  # fmt: skip
     assert desk.submit(key, lease.id, 1, b"d" * 32, now) == "taken"
-    assert desk.job(VERIFIERS[0], now).job is not None
-    desk.verdict(VERIFIERS[0], lease.id, Verified(verdict, answers or verified_answers(lease.lease)), now)
-    return desk.members[key].notes[-1][1]
+    assert desk.assign_job(VERIFIERS[0], now).job is not None
+    desk.verdict(VERIFIERS[0], lease.id, VerificationResult(verdict, answers or verified_answers(lease.lease)), now)
+    return desk.members[key].unsent_verdicts[-1][1]
 
 
-def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(book: Book) -> None:
+def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 7)
     assert len(desk.accepted) == 1
     join(desk, NODES[1])
-    probe = desk.probe(NODES[1], 0, 0.0)
+    probe = desk.grant_spot_check(NODES[1], 0, 0.0)
     assert probe is not None
     ordinary = desk.grant(NODES[0], lease_of((8, 0)), 0.0)
     assert ordinary is not None
@@ -347,30 +348,30 @@ def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(bo
     assert desk.running() == ((8, 0),)
 
 
-def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Book) -> None:
-    desk = opened(book, bars={"": Bars(replayed_share=0.9999)})
+def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Ledger) -> None:
+    desk = opened(book, bars={"": Thresholds(replayed_share=0.9999)})
     healthy(desk, NODES[0], 7)
     join(desk, NODES[1])
-    probe = desk.probe(NODES[1], 0, 0.0)
+    probe = desk.grant_spot_check(NODES[1], 0, 0.0)
     assert probe is not None
     others = verified_answers(msgspec.structs.replace(probe.lease, seeds=(98, 99)))
-    assert finished(desk, NODES[1], probe, answers=others) == Verdict("soft", "known answer")
-    assert desk.members[NODES[1]].life.state is nodes.State.SUSPENDED
-    with pytest.raises(Later, match="suspended"):
+    assert finished(desk, NODES[1], probe, answers=others) == LeaseVerdict("soft", "known answer")
+    assert desk.members[NODES[1]].life.state is node_lifecycle.NodeState.SUSPENDED
+    with pytest.raises(RetryLater, match="suspended"):
         join(desk, NODES[1], 100.0)
     join(desk, NODES[1], 700.0)
 
 
-def test_nobody_is_tried_with_its_own_answers(book: Book) -> None:
+def test_nobody_is_tried_with_its_own_answers(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 7)
     desk.leave(NODES[0], 1.0)
     join(desk, NODES[0], 2.0)
-    assert desk.probe(NODES[0], 0, 2.0) is None
+    assert desk.grant_spot_check(NODES[0], 0, 2.0) is None
 
 
 def test_honest_engines_that_differ_in_the_last_bits_agree() -> None:
-    bars, rng = Bars(replayed_share=0.98, replayed_sigmas=4.0), random.Random(3)
+    bars, rng = Thresholds(replayed_share=0.98, replayed_sigmas=4.0), random.Random(3)
 
     def drawn(share: float) -> list[bytes]:
         """Answers in which each token is the expected one with this chance, up to the first that is not."""
@@ -381,48 +382,48 @@ def test_honest_engines_that_differ_in_the_last_bits_agree() -> None:
         return answers
 
     known = [b"".join(n.to_bytes(4, "little") for n in range(200))] * 8
-    assert all(agrees(known, drawn(0.98), bars) for _ in range(200))
-    assert not any(agrees(known, drawn(0.3), bars) for _ in range(200))
-    assert agrees([b""] * 2, [b""] * 2, bars)
-    assert not agrees(known, [b"\1\0\0\0"] * 8, bars)
+    assert all(matches_spot_check(known, drawn(0.98), bars) for _ in range(200))
+    assert not any(matches_spot_check(known, drawn(0.3), bars) for _ in range(200))
+    assert matches_spot_check([b""] * 2, [b""] * 2, bars)
+    assert not matches_spot_check(known, [b"\1\0\0\0"] * 8, bars)
 
 
-def test_a_node_that_refuses_prompts_gains_nothing(book: Book) -> None:
+def test_a_node_that_refuses_prompts_gains_nothing(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 1)
     desk.accepted.clear()
     lease = desk.grant(NODES[0], lease_of((2, 0)), 0.0)
     assert lease is not None
-    refusals = tuple(VerifiedAnswer(b"", b"", "refused") for _ in lease.lease.seeds)
-    assert finished(desk, NODES[0], lease, answers=refusals) == Verdict("soft", "length")
+    refusals = tuple(VerifiedCompletion(b"", b"", "refused") for _ in lease.lease.seeds)
+    assert finished(desk, NODES[0], lease, answers=refusals) == LeaseVerdict("soft", "length")
     assert (desk.accepted, desk.given_back) == ([], [(2, 0)])
 
 
-def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Book) -> None:
+def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 1)
     for group, answers in enumerate(
         (
-            (VerifiedAnswer(b"1234", b"1234", "stop"),),
-            (VerifiedAnswer(b"123", b"123", "stop"),) * 2,
-            (VerifiedAnswer(b"1234" * 9, b"1234" * 9, "stop"),) * 2,
-            (VerifiedAnswer(b"1234", b"", "stop"),) * 2,
+            (VerifiedCompletion(b"1234", b"1234", "stop"),),
+            (VerifiedCompletion(b"123", b"123", "stop"),) * 2,
+            (VerifiedCompletion(b"1234" * 9, b"1234" * 9, "stop"),) * 2,
+            (VerifiedCompletion(b"1234", b"", "stop"),) * 2,
         ),
         start=2,
     ):
         lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
         assert lease is not None
-        assert finished(desk, NODES[0], lease, answers=answers) == Verdict("unknown", "crashed")
+        assert finished(desk, NODES[0], lease, answers=answers) == LeaseVerdict("unknown", "crashed")
         assert desk.given_back[-1] == (group, 0)
-    assert desk.members[NODES[0]].life.state is nodes.State.HEALTHY
+    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.HEALTHY
 
 
-def test_a_node_gets_more_leases_the_more_were_accepted(book: Book) -> None:
+def test_a_node_gets_more_leases_the_more_were_accepted(book: Ledger) -> None:
     desk = opened(book)
     rooms = []
     healthy(desk, NODES[0], 0)
     for group in range(1, 12):
-        rooms.append(desk.room(NODES[0]))
+        rooms.append(desk.free_capacity(NODES[0]))
         lease = desk.grant(NODES[0], lease_of((group, 0)), 0.0)
         assert lease is not None
         finished(desk, NODES[0], lease)
@@ -430,12 +431,12 @@ def test_a_node_gets_more_leases_the_more_were_accepted(book: Book) -> None:
     assert (rooms[0], rooms[-1]) == (2, 8)
     lease = desk.grant(NODES[0], lease_of((99, 0)), 0.0)
     assert lease is not None
-    desk.clock(25.0)
-    finished(desk, NODES[0], lease, verdict=Verdict("soft", "replay"))
-    assert desk.room(NODES[0]) == 8  # ceil(8 * 12 / 13)
+    desk.tick(25.0)
+    finished(desk, NODES[0], lease, verdict=LeaseVerdict("soft", "replay"))
+    assert desk.free_capacity(NODES[0]) == 8  # ceil(8 * 12 / 13)
 
 
-def test_a_second_file_that_differs_bans_and_the_same_again_does_not(book: Book) -> None:
+def test_a_second_file_that_differs_bans_and_the_same_again_does_not(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
@@ -443,52 +444,56 @@ def test_a_second_file_that_differs_bans_and_the_same_again_does_not(book: Book)
     assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "taken"
     assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "again"
     assert desk.submit(NODES[0], lease.id, 1, b"b" * 32, 1.0) == "late"
-    assert desk.members[NODES[0]].life.state is nodes.State.BANNED
+    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.BANNED
     assert book.account(NODES[0]).stake == 0
 
 
-def test_no_other_key_gets_in_with_an_invite_that_was_used(book: Book) -> None:
+def test_no_other_key_gets_in_with_an_invite_that_was_used(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
-    with pytest.raises(Excluded, match="somebody else"):
+    with pytest.raises(Forbidden, match="somebody else"):
         desk.join(NODES[1], INVITES[NODES[0]], INVITES[NODES[0]].id, "vllm 1", "", 0.0, is_valid=True)
     again = opened(book)
-    with pytest.raises(Excluded, match="somebody else"):
+    with pytest.raises(Forbidden, match="somebody else"):
         again.join(NODES[1], INVITES[NODES[0]], INVITES[NODES[0]].id, "vllm 1", "", 0.0, is_valid=True)
 
 
-def test_an_invite_that_has_run_out_admits_nobody_new(book: Book) -> None:
+def test_an_invite_that_has_run_out_admits_nobody_new(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     for key in NODES[:2]:
         try:
             desk.join(key, INVITES[key], INVITES[key].id, "vllm 1", "", 0.0, is_valid=False)
-        except Refusal:
+        except ServiceError:
             assert key == NODES[1]
 
 
-def test_nodes_cannot_verify_and_verifiers_cannot_sample(book: Book) -> None:
+def test_nodes_cannot_verify_and_verifiers_cannot_sample(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     join(desk, VERIFIERS[0])
-    with pytest.raises(Excluded):
-        desk.job(NODES[0], 0.0)
+    with pytest.raises(Forbidden):
+        desk.assign_job(NODES[0], 0.0)
     with pytest.raises(NotJoined):
-        desk.room(VERIFIERS[0])
-    with pytest.raises(Excluded, match="another key"):
+        desk.free_capacity(VERIFIERS[0])
+    with pytest.raises(Forbidden, match="another key"):
         desk.join(NODES[0], INVITES[VERIFIERS[1]], b"another", "vllm 1", "", 0.0, is_valid=True)
 
 
-def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(book: Book) -> None:
-    wide = {"vllm/transformers": Bars(margin=9.0), "transformers/transformers": Bars(margin=0.02), "": Bars()}
+def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(book: Ledger) -> None:
+    wide = {
+        "vllm/transformers": Thresholds(margin=9.0),
+        "transformers/transformers": Thresholds(margin=0.02),
+        "": Thresholds(),
+    }
     desk = opened(book, bars=wide)
     assert RULES.terms.kind == "transformers"
     join(desk, NODES[0], 0.0, engine="transformers 5.0")
-    with pytest.raises(Excluded, match="engines of the kind vllm; it takes transformers"):
+    with pytest.raises(Forbidden, match="engines of the kind vllm; it takes transformers"):
         join(desk, NODES[1], 0.0, engine="vllm 0.32.0")
 
 
-def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Book) -> None:
+def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     join(desk, VERIFIERS[0])
@@ -496,36 +501,36 @@ def test_a_file_that_outlasts_its_verifiers_is_unknown(book: Book) -> None:
     assert lease is not None
     desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
     for _ in range(3):
-        assert desk.job(VERIFIERS[0], 0.0).job is not None
+        assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
         join(desk, VERIFIERS[0])  # it was killed, and started again
-    assert desk.members[NODES[0]].notes[-1][1] == Verdict("unknown", "crashed")
+    assert desk.members[NODES[0]].unsent_verdicts[-1][1] == LeaseVerdict("unknown", "crashed")
     assert desk.given_back == [(1, 0)]
 
 
-def test_a_stake_comes_back_after_the_last_verdict_and_is_lost_by_cheating(book: Book) -> None:
+def test_a_stake_comes_back_after_the_last_verdict_and_is_lost_by_cheating(book: Ledger) -> None:
     desk = opened(book)
-    for key, verdict, stake in ((NODES[0], ACCEPTED, 0), (NODES[1], Verdict("hard", "replay"), 0)):
+    for key, verdict, stake in ((NODES[0], ACCEPTED, 0), (NODES[1], LeaseVerdict("hard", "replay"), 0)):
         healthy(desk, key, 10)
         lease = desk.grant(key, lease_of((NODES.index(key), 0)), 0.0)
         assert lease is not None
         desk.submit(key, lease.id, 1, b"d" * 32, 0.0)
         desk.leave(key, 1.0)
         assert book.account(key).stake == 100
-        assert desk.job(VERIFIERS[0], 0.0).job is not None
-        desk.verdict(VERIFIERS[0], lease.id, Verified(verdict, verified_answers(lease.lease)), 2.0)
+        assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
+        desk.verdict(VERIFIERS[0], lease.id, VerificationResult(verdict, verified_answers(lease.lease)), 2.0)
         assert book.account(key).stake == stake
     assert book.account(NODES[0]).state == "left"
     assert book.account(NODES[1]).state == "banned"
 
 
-def test_what_cannot_be_drawn_again_is_not_leased(book: Book) -> None:
+def test_what_cannot_be_drawn_again_is_not_leased(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((-1, 0), temperature=0.0), 0.0) is None
     assert desk.given_back == [(-1, 0)]
 
 
-def test_evaluation_gets_no_log_probabilities_that_it_did_not_ask_for(book: Book) -> None:
+def test_evaluation_gets_no_log_probabilities_that_it_did_not_ask_for(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     join(desk, VERIFIERS[0])
@@ -535,51 +540,51 @@ def test_evaluation_gets_no_log_probabilities_that_it_did_not_ask_for(book: Book
     assert [answer.logprobs for answer in desk.accepted[0]] == [b"", b""]
 
 
-def test_old_versions_are_not_leased(book: Book) -> None:
+def test_old_versions_are_not_leased(book: Ledger) -> None:
     desk = opened(book)
-    desk.published(1, b"")
-    desk.published(4, b"")
+    desk.record_version(1, b"")
+    desk.record_version(4, b"")
     assert [desk.is_too_old(version) for version in (-1, 1, 2, 4, 5)] == [True, True, False, False, True]
 
 
-def test_a_lease_that_never_reached_its_node_is_given_to_another(book: Book) -> None:
+def test_a_lease_that_never_reached_its_node_is_given_to_another(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     lost, known = (desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in (1, 2))
     assert lost is not None
     assert known is not None
     for seconds in (10.0, 20.0, 29.0):
-        desk.beat(NODES[0], NodeBeat(0, (known.id,)), seconds)
+        desk.beat(NODES[0], NodeHeartbeat(0, (known.id,)), seconds)
     assert desk.given_back == []
-    orders = desk.beat(NODES[0], NodeBeat(0, (known.id,)), 31.0)
+    orders = desk.beat(NODES[0], NodeHeartbeat(0, (known.id,)), 31.0)
     assert desk.given_back == [(1, 0)]
-    assert orders.verdicts[-1] == (lost.id, Verdict("unknown", "freed")), "the node is blamed for a lost reply"
-    orders = desk.beat(NODES[0], NodeBeat(0), 62.0)
-    assert orders.verdicts == ((known.id, Verdict("soft", "expired")),), "this one it had"
+    assert orders.verdicts[-1] == (lost.id, LeaseVerdict("unknown", "freed")), "the node is blamed for a lost reply"
+    orders = desk.beat(NODES[0], NodeHeartbeat(0), 62.0)
+    assert orders.verdicts == ((known.id, LeaseVerdict("soft", "expired")),), "this one it had"
 
 
-def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(book: Book) -> None:
+def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
-    desk.beat(NODES[0], NodeBeat(0), 31.0)
+    desk.beat(NODES[0], NodeHeartbeat(0), 31.0)
     assert desk.given_back == [(1, 0)]
-    assert desk.members[NODES[0]].life.state is nodes.State.PROBATION
-    assert desk.room(NODES[0]) == 1
+    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.PROBATION
+    assert desk.free_capacity(NODES[0]) == 1
 
 
-def test_a_node_that_leaves_gives_its_leases_back_and_is_not_blamed(book: Book) -> None:
+def test_a_node_that_leaves_gives_its_leases_back_and_is_not_blamed(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     leases = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in (1, 2)]
-    desk.beat(NODES[0], NodeBeat(0, tuple(lease.id for lease in leases if lease)), 1.0)
+    desk.beat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in leases if lease)), 1.0)
     desk.leave(NODES[0], 2.0)
     assert sorted(desk.given_back) == [(1, 0), (2, 0)]
     assert book.account(NODES[0]).reputation == 1.0
     assert not any(desk.members[NODES[0]].life.verdicts)
 
 
-def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without_blame(book: Book) -> None:
+def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without_blame(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     for group in range(1, 20):
@@ -587,25 +592,25 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
         assert lease is not None
         finished(desk, NODES[0], lease)
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(20, 25)]
-    desk.beat(NODES[0], NodeBeat(0, tuple(lease.id for lease in held if lease)), 1.0)
-    desk.beat(NODES[0], NodeBeat(0), 40.0)  # it names none of them
-    assert desk.members[NODES[0]].life.state is nodes.State.SUSPENDED
+    desk.beat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
+    desk.beat(NODES[0], NodeHeartbeat(0), 40.0)  # it names none of them
+    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.SUSPENDED
     assert sorted(desk.given_back) == [(group, 0) for group in range(20, 25)]
     assert book.account(NODES[0]).verdicts == {"accepted": 20, "expired": 2, "unknown": 3}
 
 
-def test_an_outage_counts_once_however_many_leases_the_node_had(book: Book) -> None:
+def test_an_outage_counts_once_however_many_leases_the_node_had(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(1, 9)]
-    desk.beat(NODES[0], NodeBeat(0, tuple(lease.id for lease in held if lease)), 1.0)
-    desk.clock(40.0)
-    assert desk.members[NODES[0]].life.state is nodes.State.UNHEALTHY
+    desk.beat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
+    desk.tick(40.0)
+    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.UNHEALTHY
     assert sorted(desk.given_back) == [(group, 0) for group in range(1, 9)]
     assert book.account(NODES[0]).verdicts == {"accepted": 1, "expired": 1, "unknown": 7}
 
 
-def test_a_verifier_that_asks_again_has_lost_the_reply(book: Book) -> None:
+def test_a_verifier_that_asks_again_has_lost_the_reply(book: Ledger) -> None:
     desk = opened(book)
     join(desk, NODES[0])
     for verifier in VERIFIERS:
@@ -613,42 +618,42 @@ def test_a_verifier_that_asks_again_has_lost_the_reply(book: Book) -> None:
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
     desk.submit(NODES[0], lease.id, 1, b"a" * 32, 0.0)
-    assert desk.job(VERIFIERS[0], 0.0).job is not None
-    assert desk.job(VERIFIERS[1], 0.0).job is None
-    again = desk.job(VERIFIERS[0], 1.0).job
+    assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
+    assert desk.assign_job(VERIFIERS[1], 0.0).job is None
+    again = desk.assign_job(VERIFIERS[0], 1.0).job
     assert again is not None
     assert again.lease.id == lease.id
 
 
-def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Book) -> None:
+def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
     assert desk.begin_upload(NODES[0], lease.id, until=90.0)
     for seconds in (20.0, 40.0, 60.0, 80.0):
-        desk.beat(NODES[0], NodeBeat(0), seconds)
+        desk.beat(NODES[0], NodeHeartbeat(0), seconds)
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 89.0) == "taken"
 
 
-def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Book) -> None:
+def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    desk.forgive(3600.0)
-    desk.clock(3601.0)
-    assert desk.members[NODES[0]].life.state is nodes.State.HEALTHY
+    desk.discount_pause(3600.0)
+    desk.tick(3601.0)
+    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.HEALTHY
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 3602.0) == "taken"
 
 
-def test_a_lease_runs_out_whatever_its_node_says(book: Book) -> None:
+def test_a_lease_runs_out_whatever_its_node_says(book: Ledger) -> None:
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
     for seconds in range(0, 110, 10):
-        desk.clock(float(seconds))
-        desk.beat(NODES[0], NodeBeat(0, (lease.id,), 1e6), float(seconds))
+        desk.tick(float(seconds))
+        desk.beat(NODES[0], NodeHeartbeat(0, (lease.id,), 1e6), float(seconds))
     assert desk.given_back == [(1, 0)]
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 111.0) == "late"

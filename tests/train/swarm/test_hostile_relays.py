@@ -38,13 +38,13 @@ from published_weights import (
 )
 
 from train.errors import TransferError
-from train.swarm.broadcast.download import Download
-from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, sealed_manifest
+from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, signed_manifest
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.relay_source import RelaySource
-from train.swarm.broadcast.relays import Relays
-from train.swarm.broadcast.request import Broken, get, new_pool
-from train.swarm.broadcast.versions import Versions
-from train.weights.manifest import Manifest
+from train.swarm.broadcast.request import RelayError, get, new_pool
+from train.swarm.broadcast.version_store import VersionStore
+from train.weights.manifest import WeightManifest
 
 BAD = [
     stalling, dripping, dripping_chunks, continuing, longer, shorter, empty, senseless, limiting, forging, lacking,
@@ -70,7 +70,7 @@ def test_one_honest_relay_among_five_suffices(tmp_path: Path, behaviour: Behavio
         bad = [stack.enter_context(relay(tmp_path, behaviour)) for _ in range(4)]
         client = download(*bad, stack.enter_context(relay(tmp_path)))
         assert client.latest().version == 1
-        place, _ = Versions(tmp_path / "client", client).fetch(1, seconds=60)
+        place, _ = VersionStore(tmp_path / "client", client).fetch(1, seconds=60)
         assert same(place, tmp_path, 1)
 
 
@@ -81,7 +81,7 @@ def test_one_honest_relay_suffices_among_all_kinds_of_bad_ones(tmp_path: Path) -
         urls = [stack.enter_context(relay(tmp_path, behaviour)) for behaviour in [*bad, honest]]
         client = download(*urls)
         assert client.latest().version == 3
-        place, _ = Versions(tmp_path / "client", client).fetch(3, seconds=60)
+        place, _ = VersionStore(tmp_path / "client", client).fetch(3, seconds=60)
         assert same(place, tmp_path, 3)
 
 
@@ -91,7 +91,7 @@ def test_bad_relays_alone_end_in_a_named_error_and_nothing_has_a_final_name(tmp_
         bad = [stalling, dripping, dripping_chunks, continuing, truncating, trickling, lacking, limiting, senseless]
         client = download(*(stack.enter_context(relay(tmp_path, behaviour)) for behaviour in bad))
         with pytest.raises(TransferError, match="of version 0 of coder"):
-            Versions(tmp_path / "client", client).fetch(0, seconds=1.5)
+            VersionStore(tmp_path / "client", client).fetch(0, seconds=1.5)
     assert not list((tmp_path / "client").glob("[0-9]*[0-9]"))
 
 
@@ -109,7 +109,7 @@ def test_a_greeting_of_tls_that_never_ends_is_cut(tmp_path: Path) -> None:
         greeter = threading.Thread(target=greet, daemon=True)
         greeter.start()
         pool = new_pool(1)
-        with pytest.raises(Broken, match="too slow"):
+        with pytest.raises(RelayError, match="too slow"):
             get(pool, f"https://127.0.0.1:{server.getsockname()[1]}/runs", 100, seconds=0.5)
         greeter.join(5)
         assert not greeter.is_alive()  # the connection is closed
@@ -121,14 +121,14 @@ def test_a_version_that_is_not_kept_any_more_is_not_waited_for(tmp_path: Path) -
     with relay(tmp_path) as one, relay(tmp_path) as other:
         source = RelaySource([one, other], RUN, PUBLIC, tmp_path / "node")
         with pytest.raises(TransferError, match="no relay keeps version 1 of coder any more"):
-            source.fetch(Manifest(1))
+            source.fetch(WeightManifest(1))
 
 
 def test_a_relay_that_is_slower_than_any_deadline_still_brings_the_weights(tmp_path: Path) -> None:
     publish(tmp_path, range(1))
     with relay(tmp_path, slow) as url:
-        relays = Relays([url], least_seconds=0.05)
-        place, _ = Versions(tmp_path / "client", Download(relays, RUN, PUBLIC)).fetch(0, seconds=60)
+        relays = RelaySelector([url], min_seconds=0.05)
+        place, _ = VersionStore(tmp_path / "client", RelayClient(relays, RUN, PUBLIC)).fetch(0, seconds=60)
         assert same(place, tmp_path, 0)
 
 
@@ -138,7 +138,7 @@ def test_the_manifest_of_the_newest_version_is_the_one_that_was_named_with_it(tm
     right = place.read_bytes()
     other = replace(read_manifest(right, RUN, 1, PUBLIC), next_anchor=77)
     with relay(tmp_path) as url:
-        place.write_bytes(sealed_manifest(other, KEY))  # the run has signed it, but never named it
+        place.write_bytes(signed_manifest(other, KEY))  # the run has signed it, but never named it
         assert download(url).manifest(1, seconds=1)[0].next_anchor == 77
         client = download(url)
         assert client.latest().version == 1
@@ -161,11 +161,11 @@ def test_a_relay_that_holds_back_new_versions_counts_as_failing(tmp_path: Path) 
     publish(tmp_path / "now", range(4))
     publish(tmp_path / "then", range(2))
     with relay(tmp_path / "now") as now, relay(tmp_path / "then") as then:
-        relays = Relays([now, then])
-        client = Download(relays, RUN, PUBLIC)
+        relays = RelaySelector([now, then])
+        client = RelayClient(relays, RUN, PUBLIC)
         for _ in range(10):
             assert client.latest().version == 3
-        drawn = [relays.draw(10**6, relays.urls) for _ in range(200)]
+        drawn = [relays.choose(10**6, relays.urls) for _ in range(200)]
         assert drawn.count(now) > 180
     assert (tmp_path / "then" / "public" / latest_path(RUN)).exists()
 
@@ -179,29 +179,29 @@ class Clock:
 
 def test_a_relay_that_lies_is_left_alone_twice_as_long_each_time() -> None:
     clock = Clock()
-    relays = Relays(["a", "b"], clock=clock)
+    relays = RelaySelector(["a", "b"], clock=clock)
     for seconds in (600, 1200, 2400):
-        relays.lied("a")
-        relays.lied("a")  # another thread had asked it at the same time
+        relays.quarantine("a")
+        relays.quarantine("a")  # another thread had asked it at the same time
         clock.now += seconds - 1
-        assert relays.able() == ["b"]
+        assert relays.available() == ["b"]
         clock.now += 1
-        assert set(relays.able()) == {"a", "b"}
+        assert set(relays.available()) == {"a", "b"}
     for _ in range(2000):  # no number of lies overflows anything
         clock.now += 10**6
-        relays.lied("a")
+        relays.quarantine("a")
     clock.now += 86_400
-    assert set(relays.able()) == {"a", "b"}
+    assert set(relays.available()) == {"a", "b"}
 
 
 def test_shards_go_to_relays_by_their_bandwidth() -> None:
     clock = Clock()
-    relays = Relays(["slow", "fast"], clock=clock, at_once=100)
+    relays = RelaySelector(["slow", "fast"], clock=clock, at_once=100)
     for url, seconds in (("slow", 4.0), ("fast", 1.0)):
         transfer = relays.begin(url, 2**22)
         transfer.arrived(2**22)
         clock.now += seconds
-        relays.served(transfer)
-    running = [relays.begin(relays.draw(2**20, relays.urls) or "", 2**20) for _ in range(50)]
+        relays.record_success(transfer)
+    running = [relays.begin(relays.choose(2**20, relays.urls) or "", 2**20) for _ in range(50)]
     n_fast = sum(transfer.url == "fast" for transfer in running)
     assert 36 <= n_fast <= 44  # four fifths

@@ -13,16 +13,16 @@ from blake3 import blake3
 from safetensors.torch import load_file, save_file
 
 from sandbox.errors import SandboxError
-from train.asynchronous.packed import unpack_tokens
+from train.asynchronous.binary_arrays import unpack_tokens
 from train.errors import SamplerError, TransferError
-from train.sampling.protocol import Completion
+from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.swarm.calls import Job, SwarmLease
-from train.swarm.files.writing import write
+from train.swarm.files.writer import write
+from train.swarm.messages import SwarmLease, VerificationJob
 from train.swarm.settings import SwarmSettings
-from train.swarm.verdict import ACCEPTED, Verdict
-from train.swarm.verification.prefill import Prefill
-from train.swarm.verifier.judging import Judge
+from train.swarm.verdict import ACCEPTED, LeaseVerdict
+from train.swarm.verification.verifier_model import VerifierModel
+from train.swarm.verifier.file_verifier import FileVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -36,14 +36,14 @@ class Node:
 
     folder: Path
     settings: SwarmSettings
-    answers: list[Completion]
+    answers: list[SampledCompletion]
 
-    def weights(self, version: int) -> tuple[Path, ...]:
+    def wait_for_weights(self, version: int) -> tuple[Path, ...]:
         assert version == LEASE.lease.version
         return (self.folder / "model" / "model.safetensors",)
 
-    def judge(self, files_of: Callable[[int], Sequence[Path]] | None = None) -> Judge:
-        return Judge(self.settings, Prefill(self.folder / "model"), files_of or self.weights)
+    def judge(self, files_of: Callable[[int], Sequence[Path]] | None = None) -> FileVerifier:
+        return FileVerifier(self.settings, VerifierModel(self.folder / "model"), files_of or self.wait_for_weights)
 
     def content(self, lease: SwarmLease = LEASE) -> bytes:
         path = self.folder / "answers.parquet"
@@ -52,8 +52,8 @@ class Node:
         return path.read_bytes()
 
 
-def job(content: bytes, lease: SwarmLease = LEASE) -> Job:
-    return Job(lease, ENGINE, len(content), blake3(content).digest())
+def job(content: bytes, lease: SwarmLease = LEASE) -> VerificationJob:
+    return VerificationJob(lease, ENGINE, len(content), blake3(content).digest())
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def node(tiny_model, tmp_path_factory) -> Node:
 
 def test_an_honest_file_is_accepted_with_the_verifiers_own_numbers(node: Node) -> None:
     content = node.content()
-    verified = node.judge().judge(job(content), content)
+    verified = node.judge().verify(job(content), content)
     assert verified.verdict == ACCEPTED
     assert [tuple(unpack_tokens(answer.tokens)) for answer in verified.answers] == [
         answer.token_ids for answer in node.answers
@@ -83,9 +83,9 @@ def test_nothing_is_loaded_for_a_file_that_is_refused_by_a_cheap_check(node: Nod
     judge, content = node.judge(no_weights), node.content()
     other_prompt = msgspec.structs.replace(LEASE.lease, prompt=(1, 2, 3))
     other = msgspec.structs.replace(LEASE, lease=other_prompt)
-    assert judge.judge(job(b"PAR1PAR1"), b"PAR1PAR1").verdict == Verdict("hard", "file")
-    assert judge.judge(job(content, other), content).verdict == Verdict("hard", "prompt")
-    assert judge.judge(job(content), content[:-1] + b"?").verdict == Verdict("unknown", "digest")
+    assert judge.verify(job(b"PAR1PAR1"), b"PAR1PAR1").verdict == LeaseVerdict("hard", "file")
+    assert judge.verify(job(content, other), content).verdict == LeaseVerdict("hard", "prompt")
+    assert judge.verify(job(content), content[:-1] + b"?").verdict == LeaseVerdict("unknown", "digest")
 
 
 def test_a_token_that_the_model_does_not_have_is_found_even_if_the_run_allows_it(node: Node) -> None:
@@ -93,14 +93,14 @@ def test_a_token_that_the_model_does_not_have_is_found_even_if_the_run_allows_it
     unknown = replace(first, token_ids=(9_999, *first.token_ids[1:]))
     content = replace(node, answers=[unknown, *others]).content()
     assert node.settings.vocabulary == 10_000
-    assert node.judge().judge(job(content), content).verdict == Verdict("hard", "tokens")
+    assert node.judge().verify(job(content), content).verdict == LeaseVerdict("hard", "tokens")
 
 
 def test_answers_of_another_model_are_rejected(node: Node, tiny_model, tmp_path: Path) -> None:
     swarm_answers.model(tmp_path / "other", tiny_model, layers=2, width=64, seed=1)
     content = node.content()
-    verified = node.judge(lambda version: [tmp_path / "other" / "model.safetensors"]).judge(job(content), content)
-    assert verified.verdict == Verdict("hard", "commitments")
+    verified = node.judge(lambda version: [tmp_path / "other" / "model.safetensors"]).verify(job(content), content)
+    assert verified.verdict == LeaseVerdict("hard", "commitments")
     assert verified.answers == ()
 
 
@@ -109,7 +109,7 @@ def test_a_version_that_cannot_be_had_is_no_fault_of_the_node(node: Node) -> Non
         raise TransferError("no relay has it any more")
 
     content = node.content()
-    assert node.judge(gone).judge(job(content), content).verdict == Verdict("unknown", "no weights")
+    assert node.judge(gone).verify(job(content), content).verdict == LeaseVerdict("unknown", "no weights")
 
 
 def test_a_check_that_fails_leaves_the_file_unknown_and_the_next_one_is_judged(node: Node, tmp_path: Path) -> None:
@@ -117,15 +117,15 @@ def test_a_check_that_fails_leaves_the_file_unknown_and_the_next_one_is_judged(n
     save_file({name: tensor[:1].clone() for name, tensor in load_file(right).items()}, wrong)
     places = [wrong, right]
     judge, content = node.judge(lambda version: [places.pop(0)]), node.content()
-    assert judge.judge(job(content), content).verdict == Verdict("unknown", "crashed")
-    assert judge.judge(job(content), content).verdict == ACCEPTED
+    assert judge.verify(job(content), content).verdict == LeaseVerdict("unknown", "crashed")
+    assert judge.verify(job(content), content).verdict == ACCEPTED
 
 
 def test_a_verifier_that_cannot_read_files_any_more_ends(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     judge, content = node.judge(), node.content()
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(SandboxError, match="does not start"):
-        judge.judge(job(content), content)
+        judge.verify(job(content), content)
 
 
 def test_a_verifier_that_computes_no_numbers_any_more_ends(node: Node, tmp_path: Path) -> None:
@@ -134,4 +134,4 @@ def test_a_verifier_that_computes_no_numbers_any_more_ends(node: Node, tmp_path:
     save_file({name: tensor * float("nan") for name, tensor in weights.items()}, broken)
     content = node.content()
     with pytest.raises(SamplerError, match="Start it again"):
-        node.judge(lambda version: [broken]).judge(job(content), content)
+        node.judge(lambda version: [broken]).verify(job(content), content)

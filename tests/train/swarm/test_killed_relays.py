@@ -17,7 +17,7 @@ from published_weights import PUBLIC, RUN, download, honest, publish, relay
 
 from train.errors import TransferError
 from train.swarm.broadcast.mirror import Mirror
-from train.swarm.broadcast.versions import Versions
+from train.swarm.broadcast.version_store import VersionStore
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60
@@ -25,7 +25,7 @@ _CLIENT = """
 import sys
 from pathlib import Path
 from published_weights import download
-from train.swarm.broadcast.versions import Versions
+from train.swarm.broadcast.version_store import Versions
 Versions(Path(sys.argv[1]), download(*sys.argv[2:])).fetch(2, seconds=60)
 """
 
@@ -71,7 +71,7 @@ def test_a_client_that_is_killed_anywhere_has_nothing_wrong_and_goes_on(tmp_path
                 process.wait(SECONDS)
             for whole in (tmp_path / "client").glob("[0-9]*[0-9]"):
                 assert_same(whole, tmp_path / "weights" / str(int(whole.name)))
-        place, _ = Versions(tmp_path / "client", download(url)).fetch(2, seconds=SECONDS)
+        place, _ = VersionStore(tmp_path / "client", download(url)).fetch(2, seconds=SECONDS)
     assert_same(place, tmp_path / "weights" / "2")
 
 
@@ -81,7 +81,7 @@ def test_a_relay_that_is_killed_anywhere_serves_nothing_wrong_and_goes_on(tmp_pa
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     folder, fetched = tmp_path / "relay", []
-    client = Versions(tmp_path / "client", download(f"http://{address}"))
+    client = VersionStore(tmp_path / "client", download(f"http://{address}"))
     thread = threading.Thread(target=lambda: fetched.append(client.fetch(2, seconds=SECONDS)[0]))
     thread.start()  # it fetches from the relay all the time
     with relay(tmp_path, victim) as url:

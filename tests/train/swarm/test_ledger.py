@@ -12,22 +12,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.errors import RunError
 from train.swarm.ledger import accounts
-from train.swarm.ledger.audit import audit
-from train.swarm.ledger.book import DOMAIN, FIRST, Book, Row, digest_of, rows
+from train.swarm.ledger.audit import audit_ledger
 from train.swarm.ledger.entries import (
     Entry,
-    Join,
-    Judged,
-    Leased,
-    Left,
-    Paid,
-    Published,
-    Slashed,
-    Stake,
-    Submitted,
-    Unbonded,
+    JoinEntry,
+    LeaseEntry,
+    LeaveEntry,
+    PayEntry,
+    PublishEntry,
+    SlashEntry,
+    StakeEntry,
+    SubmitEntry,
+    UnbondEntry,
+    VerdictEntry,
 )
-from train.swarm.signed import public_of, seal
+from train.swarm.ledger.ledger import DOMAIN, FIRST, Ledger, LedgerRow, digest_of, rows
+from train.swarm.signatures import public_of, sign
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 PUBLIC = public_of(KEY)
@@ -42,24 +42,24 @@ def entries(n: int, *, seed: int = 0) -> list[Entry]:
         made.append(
             rng.choice(
                 (
-                    Join(node, b"i" * 32),
-                    Stake(node, rng.randrange(100)),
-                    Leased(node, lease, number, 0, 3),
-                    Submitted(node, lease, b"d" * 32),
-                    Judged(node, lease, rng.choice(("accepted", "soft", "hard", "unknown", "expired")), "late"),
-                    Paid(node, lease, rng.randrange(10)),
-                    Slashed(node, rng.randrange(5), "commitments"),
-                    Unbonded(node, rng.randrange(5)),
-                    Left(node, rng.choice(("left", "banned"))),
-                    Published(number, b"m" * 32),
+                    JoinEntry(node, b"i" * 32),
+                    StakeEntry(node, rng.randrange(100)),
+                    LeaseEntry(node, lease, number, 0, 3),
+                    SubmitEntry(node, lease, b"d" * 32),
+                    VerdictEntry(node, lease, rng.choice(("accepted", "soft", "hard", "unknown", "expired")), "late"),
+                    PayEntry(node, lease, rng.randrange(10)),
+                    SlashEntry(node, rng.randrange(5), "commitments"),
+                    UnbondEntry(node, rng.randrange(5)),
+                    LeaveEntry(node, rng.choice(("left", "banned"))),
+                    PublishEntry(number, b"m" * 32),
                 )
             )
         )
     return made
 
 
-def written(path: Path, made: list[Entry]) -> Book:
-    book = Book(path, KEY)
+def written(path: Path, made: list[Entry]) -> Ledger:
+    book = Ledger(path, KEY)
     for entry in made:
         book.append(entry)
     return book
@@ -69,16 +69,16 @@ def test_what_is_audited_adds_up_to_what_the_coordinator_has(tmp_path: Path) -> 
     made = entries(200)
     book = written(tmp_path / "ledger", made)
     book.close()
-    found = audit(rows(tmp_path / "ledger"), PUBLIC, seen=book.head)
+    found = audit_ledger(rows(tmp_path / "ledger"), PUBLIC, seen=book.head)
     assert (found.n_rows, found.fault, found.head) == (200, "", book.head)
-    assert found.accounts == book.accounts == accounts.of(made)
+    assert found.accounts == book.accounts == accounts.compute_accounts(made)
 
 
 def test_a_ledger_goes_on_where_it_ended(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(5)).close()
-    book = written(tmp_path / "ledger", [Stake(ANN, 7)])
+    book = written(tmp_path / "ledger", [StakeEntry(ANN, 7)])
     book.close()
-    assert audit(rows(tmp_path / "ledger"), PUBLIC).n_rows == 6
+    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).n_rows == 6
 
 
 CHANGES = {
@@ -98,7 +98,7 @@ def test_every_change_is_found(tmp_path: Path, change: str, fault: str) -> None:
     database = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     database.execute(change)
     database.close()
-    assert audit(rows(tmp_path / "ledger"), PUBLIC, seen=book.head).fault.startswith(fault)
+    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC, seen=book.head).fault.startswith(fault)
 
 
 def test_any_changed_byte_of_a_row_is_found(tmp_path: Path) -> None:
@@ -112,24 +112,24 @@ def test_any_changed_byte_of_a_row_is_found(tmp_path: Path) -> None:
         values = {name: getattr(there[place], name) for name in there[place].__slots__}
         bad = list(there)
         bad[place] = type(there[place])(**(values | {column: bytes(changed)}))
-        assert audit(bad, PUBLIC).fault.startswith(f"row {place + 1}:")
+        assert audit_ledger(bad, PUBLIC).fault.startswith(f"row {place + 1}:")
 
 
 def test_rows_that_change_places_are_found(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(4)).close()
     first, second, *others = rows(tmp_path / "ledger")
-    assert audit([second, first, *others], PUBLIC).fault == "row 1: number 2 stands in its place"
+    assert audit_ledger([second, first, *others], PUBLIC).fault == "row 1: number 2 stands in its place"
 
 
 def test_the_chain_of_another_coordinator_is_not_this_one(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(2)).close()
-    assert "not signed" in audit(rows(tmp_path / "ledger"), b"\1" * 32).fault
+    assert "not signed" in audit_ledger(rows(tmp_path / "ledger"), b"\1" * 32).fault
 
 
 def test_two_processes_cannot_write_one_ledger(tmp_path: Path) -> None:
     book = written(tmp_path / "ledger", entries(1))
     with pytest.raises(RunError, match="locked"):
-        Book(tmp_path / "ledger", KEY)
+        Ledger(tmp_path / "ledger", KEY)
     book.close()
 
 
@@ -138,14 +138,14 @@ def test_what_is_no_ledger_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not a ledger"):
         list(rows(tmp_path / "ledger"))
     with pytest.raises(RunError, match="curate ledger audit"):
-        Book(tmp_path / "ledger", KEY)
+        Ledger(tmp_path / "ledger", KEY)
 
 
 _WRITER = """
 import sys
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from train.swarm.ledger.book import Book
+from train.swarm.ledger.ledger import Book
 from train.swarm.ledger.entries import Stake
 book = Book(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(10**6):
@@ -182,16 +182,16 @@ def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: P
         said = int(writer.stdout.readline())
     writer.kill()
     writer.communicate()
-    book = Book(tmp_path / "ledger", KEY)
+    book = Ledger(tmp_path / "ledger", KEY)
     assert book.accounts.nodes[ANN].stake >= said
     book.close()
-    assert audit(rows(tmp_path / "ledger"), PUBLIC).fault == ""
+    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).fault == ""
 
 
 def test_reputation_counts_what_a_node_is_to_blame_for() -> None:
-    made = [Judged(ANN, b"", verdict) for verdict in ("accepted", "accepted", "unknown", "expired")]
-    assert accounts.of(made).nodes[ANN].reputation == pytest.approx(2 / 3)
-    assert accounts.of([Join(BEN, b"")]).nodes[BEN].reputation == 1
+    made = [VerdictEntry(ANN, b"", verdict) for verdict in ("accepted", "accepted", "unknown", "expired")]
+    assert accounts.compute_accounts(made).nodes[ANN].reputation == pytest.approx(2 / 3)
+    assert accounts.compute_accounts([JoinEntry(BEN, b"")]).nodes[BEN].reputation == 1
 
 
 def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Pat
     for seed, n in ((1, 10), (0, 9), (1, 40)):
         other = tmp_path / f"other-{seed}-{n}"
         written(other, entries(n, seed=seed)).close()
-        assert audit(rows(other), PUBLIC).fault == ""
-        assert "published once" in audit(rows(other), PUBLIC, seen=book.head).fault
+        assert audit_ledger(rows(other), PUBLIC).fault == ""
+        assert "published once" in audit_ledger(rows(other), PUBLIC, seen=book.head).fault
 
 
 def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:
@@ -212,29 +212,29 @@ def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:
     for place in range(6):
         mixed = [*one[:place], two[place], *one[place + 1 :]]
         expected = place + 1 if place else 2  # the first row follows nothing, so it is the second that does not fit
-        assert audit(mixed, PUBLIC).fault.startswith(f"row {expected}:")
+        assert audit_ledger(mixed, PUBLIC).fault.startswith(f"row {expected}:")
 
 
 def test_a_row_that_comes_twice_is_found(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(4)).close()
     there = list(rows(tmp_path / "ledger"))
     for place in range(4):
-        assert audit([*there[: place + 1], *there[place:]], PUBLIC).fault.startswith(f"row {place + 2}:")
+        assert audit_ledger([*there[: place + 1], *there[place:]], PUBLIC).fault.startswith(f"row {place + 2}:")
 
 
 def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
     forger = Ed25519PrivateKey.from_private_bytes(b"f" * 32)
-    book = Book(tmp_path / "ledger", forger)
-    book.append(Paid(ANN, b"l" * 16, 10**9))
+    book = Ledger(tmp_path / "ledger", forger)
+    book.append(PayEntry(ANN, b"l" * 16, 10**9))
     book.close()
-    assert audit(rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
+    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
 
 
 def test_rows_that_are_signed_but_are_no_entries_are_named() -> None:
     for content in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": "pay"}), b"\x91" * 3000):
         digest = digest_of(1, 5, content, FIRST)
-        row = Row(1, 5, content, FIRST, digest, seal(DOMAIN, digest, KEY)[-64:])
-        assert audit([row], PUBLIC).fault.startswith("row 1: it is not an entry")
+        row = LedgerRow(1, 5, content, FIRST, digest, sign(DOMAIN, digest, KEY)[-64:])
+        assert audit_ledger([row], PUBLIC).fault.startswith("row 1: it is not an entry")
 
 
 def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
             database.execute(f"UPDATE entries SET {change} WHERE number = 2")
     database.execute("UPDATE entries SET signature = zeroblob(1000000), digest = zeroblob(0) WHERE number = 2")
     database.close()
-    assert audit(rows(tmp_path / "ledger"), PUBLIC).fault.startswith("row 2:")
+    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).fault.startswith("row 2:")
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -261,7 +261,7 @@ def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> 
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(damaged[: rng.choice((len(damaged), rng.randrange(len(damaged))))])
         try:
-            found = audit(rows(path), PUBLIC, seen=book.head)
+            found = audit_ledger(rows(path), PUBLIC, seen=book.head)
         except RunError:
             continue
         assert found.fault or found.accounts == book.accounts
@@ -269,19 +269,19 @@ def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> 
 
 def test_entries_that_belong_together_are_there_together(tmp_path: Path) -> None:
     book = written(tmp_path / "ledger", [])
-    with book.together():
-        book.append(Stake(ANN, 1))
-        book.append(Stake(ANN, 2))
-    assert list(book.entries()) == [Stake(ANN, 1), Stake(ANN, 2)]
+    with book.transaction():
+        book.append(StakeEntry(ANN, 1))
+        book.append(StakeEntry(ANN, 2))
+    assert list(book.entries()) == [StakeEntry(ANN, 1), StakeEntry(ANN, 2)]
     book.close()
-    assert audit(rows(tmp_path / "ledger"), PUBLIC, seen=book.head).n_rows == 2
+    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC, seen=book.head).n_rows == 2
 
 
 _TWICE = """
 import os, signal, sys
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from train.swarm.ledger.book import Book
+from train.swarm.ledger.ledger import Book
 from train.swarm.ledger.entries import Paid, Judged
 book = Book(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(int(sys.argv[2]) + 1):
@@ -297,9 +297,9 @@ for n in range(int(sys.argv[2]) + 1):
 def test_a_verdict_is_never_without_its_pay(tmp_path: Path, n: int) -> None:
     """The process is killed between the two entries."""
     subprocess.run([sys.executable, "-c", _TWICE, str(tmp_path / "ledger"), str(n)], check=False)
-    book = Book(tmp_path / "ledger", KEY)
+    book = Ledger(tmp_path / "ledger", KEY)
     account = book.account(ANN)
     assert (account.verdicts.get("accepted", 0), account.earned) == (n, n)
-    book.append(Stake(ANN, 1))
+    book.append(StakeEntry(ANN, 1))
     book.close()
-    assert audit(rows(tmp_path / "ledger"), PUBLIC).n_rows == 2 * n + 1
+    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).n_rows == 2 * n + 1

@@ -8,27 +8,28 @@ import pytest
 from click.testing import CliRunner
 
 from cli import main
-from train.asynchronous.messages import Answer, Answers, Beat, Draw, Lease, Leaving, WorkRequest
-from train.asynchronous.packed import pack_logprobs, pack_tokens
+from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
+from train.asynchronous.messages import Heartbeat, Lease, LeaseRequest, ReleaseRequest, SampleResult, SubmitResults
 from train.errors import ConfigError, ControllerUnreachable, TransferError
-from train.sampling.engine_terms import EngineTerms
-from train.swarm.calls import Leases, NodeOrders, SwarmLease
-from train.swarm.files.reading import read
+from train.sampling.engine_spec import EngineSpec
+from train.sampling.protocol import SamplingParams
+from train.swarm.files.reader import read
 from train.swarm.files.rows import RolloutFile
-from train.swarm.folder import Address, SwarmFolder
-from train.swarm.node.own_key import own_key
+from train.swarm.folder import SwarmAddress, SwarmFolder
+from train.swarm.messages import NodeHeartbeatResponse, NodeLeaseResponse, SwarmLease
+from train.swarm.node.identity_key import load_or_create_key
 from train.swarm.node.swarm_controller import SwarmController
-from train.swarm.protocol.client import JoinFirst
+from train.swarm.protocol.client import JoinRequired
 from train.swarm.settings import SwarmSettings
-from train.swarm.signed import new_key, public_of
-from train.swarm.verdict import ACCEPTED, Verdict
-from train.weights.manifest import Manifest
+from train.swarm.signatures import new_key, public_of
+from train.swarm.verdict import ACCEPTED, LeaseVerdict
+from train.weights.manifest import WeightManifest
 
-SETTINGS = SwarmSettings("coder", EngineTerms("coder", "a model", "transformers", 64), vocabulary=100)
+SETTINGS = SwarmSettings("coder", EngineSpec("coder", "a model", "transformers", 64), vocabulary=100)
 
 
 def swarm_lease(group: int = 7, n_answers: int = 3) -> SwarmLease:
-    draw = Draw(1.0, 1.0, 32, verifiable=True)
+    draw = SamplingParams(1.0, 1.0, 32, logprobs=True, verifiable=True)
     return SwarmLease(os.urandom(16), Lease(group, 2, 5, (1, 2, 3), tuple(range(10, 10 + n_answers)), draw, 600.0))
 
 
@@ -37,7 +38,7 @@ class Coordinator:
 
     def __init__(self, *leases):
         self.node = bytes(32)
-        self.leases, self.orders = deque(leases), NodeOrders()
+        self.leases, self.orders = deque(leases), NodeHeartbeatResponse()
         self.said, self.files, self.trouble = [], [], deque()
         self.receipt = "taken"
 
@@ -47,7 +48,7 @@ class Coordinator:
         if path == "/lease":
             given = tuple(self.leases)
             self.leases.clear()
-            return Leases(given)
+            return NodeLeaseResponse(given)
         return self.orders if path == "/beat" else None
 
     def send(self, path, body, kind):
@@ -70,7 +71,7 @@ class Relays:
         version = self.versions.popleft() if len(self.versions) > 1 else self.versions[0]
         if version is None:
             raise TransferError("no relay names a version")
-        return Manifest(version)
+        return WeightManifest(version)
 
 
 @pytest.fixture
@@ -82,14 +83,14 @@ def node(tmp_path):
     return made
 
 
-def answer(lease: Lease, number: int) -> Answer:
+def answer(lease: Lease, number: int) -> SampleResult:
     tokens = (number, 4, 5)
     packed = pack_tokens(tokens), pack_logprobs([-1.0, -0.5, -0.25])
-    return Answer(lease.group, number, lease.attempt, *packed, ((5, 0, 3),), "stop", b"commitment")
+    return SampleResult(lease.group, number, lease.attempt, *packed, ((5, 0, 3),), "stop", b"commitment")
 
 
 def asked(node) -> tuple[Lease, ...]:
-    return node.work(WorkRequest("n", 5, 100)).leases
+    return node.request_leases(LeaseRequest("n", 5, 100)).leases
 
 
 def test_a_group_is_uploaded_once_it_is_whole_and_can_be_read(node):
@@ -97,9 +98,9 @@ def test_a_group_is_uploaded_once_it_is_whole_and_can_be_read(node):
     coordinator = Coordinator(given)
     controller = node(coordinator)
     (lease,) = asked(controller)
-    assert controller.answers(Answers("n", (answer(lease, 2), answer(lease, 0)))) == ["taken", "taken"]
+    assert controller.submit_results(SubmitResults("n", (answer(lease, 2), answer(lease, 0)))) == ["taken", "taken"]
     assert coordinator.files == []
-    assert controller.answers(Answers("n", (answer(lease, 1),))) == ["taken"]
+    assert controller.submit_results(SubmitResults("n", (answer(lease, 1),))) == ["taken"]
     ((path, content),) = coordinator.files
     assert path == f"/upload/{given.id.hex()}"
     file = read(content, given, SETTINGS)
@@ -114,15 +115,15 @@ def test_after_a_failure_of_the_network_the_same_bytes_are_sent_again(node):
     coordinator = Coordinator(swarm_lease())
     controller = node(coordinator)
     (lease,) = asked(controller)
-    whole = Answers("n", tuple(answer(lease, number) for number in range(3)))
+    whole = SubmitResults("n", tuple(answer(lease, number) for number in range(3)))
     coordinator.trouble.append(ControllerUnreachable("the reply was lost"))
     with pytest.raises(ControllerUnreachable):
-        controller.answers(whole)
+        controller.submit_results(whole)
     coordinator.receipt = "again"
-    assert controller.answers(whole) == ["taken"] * 3
+    assert controller.submit_results(whole) == ["taken"] * 3
     first, second = coordinator.files
     assert first == second
-    assert controller.answers(whole) == ["stale"] * 3  # the worker has forgotten them by now
+    assert controller.submit_results(whole) == ["stale"] * 3  # the worker has forgotten them by now
     assert len(coordinator.files) == 2
 
 
@@ -131,7 +132,10 @@ def test_what_comes_too_late_is_given_up(node):
     coordinator.receipt = "late"
     controller = node(coordinator)
     (lease,) = asked(controller)
-    assert controller.answers(Answers("n", tuple(answer(lease, number) for number in range(3)))) == ["stale"] * 3
+    assert (
+        controller.submit_results(SubmitResults("n", tuple(answer(lease, number) for number in range(3))))
+        == ["stale"] * 3
+    )
 
 
 def test_a_group_that_comes_twice_is_two_leases(node):
@@ -140,19 +144,19 @@ def test_a_group_that_comes_twice_is_two_leases(node):
     controller = node(coordinator)
     one, other = asked(controller)
     assert (one.group, one.attempt) != (other.group, other.attempt)
-    controller.answers(Answers("n", tuple(answer(other, number) for number in range(3))))
+    controller.submit_results(SubmitResults("n", tuple(answer(other, number) for number in range(3))))
     assert [path for path, _ in coordinator.files] == [f"/upload/{second.id.hex()}"]
-    controller.beat(Beat("n", 5, ((one.group, 0),), 3.0))
+    controller.heartbeat(Heartbeat("n", 5, ((one.group, 0),), 3.0))
     assert coordinator.said[-1][1].running == (first.id,)
 
 
 def test_a_prompt_that_the_engine_does_not_take_is_refused_for_the_whole_group(node):
-    draw = Draw(1.0, 1.0, 32, verifiable=True)
+    draw = SamplingParams(1.0, 1.0, 32, logprobs=True, verifiable=True)
     given = SwarmLease(bytes(16), Lease(0, 0, 5, tuple(range(64)), (1, 2), draw, 600.0))
     coordinator = Coordinator(given)
     controller = node(coordinator)
     (lease,) = asked(controller)
-    controller.answers(Answers("n", (Answer(lease.group, 0, 0, b"", b"", (), "refused"),)))
+    controller.submit_results(SubmitResults("n", (SampleResult(lease.group, 0, 0, b"", b"", (), "refused"),)))
     file = read(coordinator.files[0][1], given, SETTINGS)
     assert isinstance(file, RolloutFile), file
     assert file.is_refused
@@ -164,16 +168,18 @@ def test_beats_bring_orders_and_verdicts(node):
     notes = []
     controller = node(coordinator, note=notes.append)
     gone, held = asked(controller)
-    coordinator.orders = NodeOrders((lost.id,), ((kept.id, ACCEPTED), (lost.id, Verdict("hard", "replay"))))
-    orders = controller.beat(Beat("n", 5, ((gone.group, 0), (held.group, 0))))
+    coordinator.orders = NodeHeartbeatResponse(
+        (lost.id,), ((kept.id, ACCEPTED), (lost.id, LeaseVerdict("hard", "replay")))
+    )
+    orders = controller.heartbeat(Heartbeat("n", 5, ((gone.group, 0), (held.group, 0))))
     assert orders.drop == ((gone.group, 0),)
     assert notes == [f"lease {kept.id.hex()[:8]}: accepted", f"lease {lost.id.hex()[:8]}: rejected (replay, for good)"]
-    assert controller.answers(Answers("n", (answer(gone, 0),))) == ["stale"]
+    assert controller.submit_results(SubmitResults("n", (answer(gone, 0),))) == ["stale"]
 
 
 def test_a_node_that_was_missed_joins_again_and_goes_on(node):
     coordinator = Coordinator(swarm_lease())
-    coordinator.trouble.append(JoinFirst("it was not seen for 90 s"))
+    coordinator.trouble.append(JoinRequired("it was not seen for 90 s"))
     joined = []
     controller = node(coordinator, join=lambda: joined.append(True))
     assert len(asked(controller)) == 1
@@ -181,7 +187,7 @@ def test_a_node_that_was_missed_joins_again_and_goes_on(node):
 
 
 def test_weights_are_those_that_the_relays_name(node):
-    assert node(Coordinator(), Relays(5)).weights(4, 0.0) == Manifest(5)
+    assert node(Coordinator(), Relays(5)).weights(4, 0.0) == WeightManifest(5)
     assert node(Coordinator(), Relays(5)).weights(5, 0.0) is None
     with pytest.raises(ControllerUnreachable, match="no relay names a version"):
         node(Coordinator(), Relays(None)).weights(-1, 0.0)
@@ -189,17 +195,17 @@ def test_weights_are_those_that_the_relays_name(node):
 
 def test_a_node_leaves_politely(node):
     coordinator = Coordinator()
-    node(coordinator).leave(Leaving("n"))
+    node(coordinator).leave(ReleaseRequest("n"))
     assert coordinator.said == [("/leave", None)]
 
 
 def test_a_key_is_made_once_and_nobody_else_can_read_it(tmp_path):
     path = tmp_path / "far" / "node.key"
-    assert public_of(own_key(path)) == public_of(own_key(path))
+    assert public_of(load_or_create_key(path)) == public_of(load_or_create_key(path))
     assert path.stat().st_mode & 0o077 == 0
     (tmp_path / "file").write_text("not a key")
     with pytest.raises(ConfigError, match="is not a key"):
-        own_key(tmp_path / "file")
+        load_or_create_key(tmp_path / "file")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +228,7 @@ def test_what_is_wrong_with_the_options_is_explained(options, words):
 def test_the_invite_of_a_verifier_is_not_used_up_by_a_node(tmp_path):
     place = SwarmFolder(tmp_path)
     new_key(place.key)
-    place.write_address(Address("coder", "http://127.0.0.1:1", "http://127.0.0.1:1"))
+    place.write_address(SwarmAddress("coder", "http://127.0.0.1:1", "http://127.0.0.1:1"))
     invite = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"]).output.strip()
     result = CliRunner().invoke(main, ["rollout", "--join", invite, "--key", str(tmp_path / "k"), "--patience", "0"])
     assert result.exit_code == 1

@@ -7,120 +7,123 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.swarm.nodes import Effect, Event, Node, State, after
+from train.swarm.node_lifecycle import Node, NodeEffect, NodeEvent, NodeState, next_state
 
 FREE, PAY, SLASH, PROBE, RELEASE = (
-    Effect.FREE_LEASES,
-    Effect.PAY,
-    Effect.SLASH,
-    Effect.PROBE,
-    Effect.RELEASE_STAKE,
+    NodeEffect.FREE_LEASES,
+    NodeEffect.PAY,
+    NodeEffect.SLASH,
+    NodeEffect.PROBE,
+    NodeEffect.RELEASE_STAKE,
 )
-ALIVE = (State.PROBATION, State.HEALTHY, State.UNHEALTHY)
-GONE = (State.INVITED, State.DEAD, State.LEFT, State.SUSPENDED)
+ALIVE = (NodeState.PROBATION, NodeState.HEALTHY, NodeState.UNHEALTHY)
+GONE = (NodeState.INVITED, NodeState.DEAD, NodeState.LEFT, NodeState.SUSPENDED)
 
 # Everything that a single event changes, right after the last beat; all else leaves the state and has no effect.
-CHANGES: dict[tuple[State, Event], tuple[State, tuple[Effect, ...]]] = {
-    **{(state, Event.JOIN): (State.PROBATION, (PROBE,)) for state in GONE},
-    **{(state, Event.LEAVE): (State.LEFT, (FREE, RELEASE)) for state in ALIVE},
-    **{(state, Event.HARD): (State.BANNED, (FREE, SLASH)) for state in (*ALIVE, *GONE)},
-    **{(state, Event.ACCEPTED): (state, (PAY,)) for state in (*ALIVE, *GONE)},
-    (State.PROBATION, Event.ACCEPTED): (State.HEALTHY, (PAY,)),
-    (State.UNHEALTHY, Event.BEAT): (State.HEALTHY, ()),
-    (State.PROBATION, Event.SOFT): (State.SUSPENDED, (FREE,)),
-    (State.PROBATION, Event.EXPIRED): (State.SUSPENDED, (FREE,)),
+CHANGES: dict[tuple[NodeState, NodeEvent], tuple[NodeState, tuple[NodeEffect, ...]]] = {
+    **{(state, NodeEvent.JOIN): (NodeState.PROBATION, (PROBE,)) for state in GONE},
+    **{(state, NodeEvent.LEAVE): (NodeState.LEFT, (FREE, RELEASE)) for state in ALIVE},
+    **{(state, NodeEvent.HARD): (NodeState.BANNED, (FREE, SLASH)) for state in (*ALIVE, *GONE)},
+    **{(state, NodeEvent.ACCEPTED): (state, (PAY,)) for state in (*ALIVE, *GONE)},
+    (NodeState.PROBATION, NodeEvent.ACCEPTED): (NodeState.HEALTHY, (PAY,)),
+    (NodeState.UNHEALTHY, NodeEvent.BEAT): (NodeState.HEALTHY, ()),
+    (NodeState.PROBATION, NodeEvent.SOFT): (NodeState.SUSPENDED, (FREE,)),
+    (NodeState.PROBATION, NodeEvent.EXPIRED): (NodeState.SUSPENDED, (FREE,)),
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(State, Event)), ids=lambda word: word.value)
+@pytest.mark.parametrize(("state", "event"), list(product(NodeState, NodeEvent)), ids=lambda word: word.value)
 def test_what_an_event_does_in_each_state(state, event):
-    node, effects = after(Node(state, beat_at=100.0), event, now=100.0)
+    node, effects = next_state(Node(state, beat_at=100.0), event, now=100.0)
     assert (node.state, effects) == CHANGES.get((state, event), (state, ()))
 
 
 @pytest.mark.parametrize(
     ("state", "silent_seconds", "then"),
     [
-        pytest.param(State.HEALTHY, 29.9, State.HEALTHY, id="two beats missed"),
-        pytest.param(State.HEALTHY, 30.0, State.UNHEALTHY, id="three beats missed"),
-        pytest.param(State.HEALTHY, 90.0, State.DEAD, id="nine at once, as after a stall of the coordinator"),
-        pytest.param(State.UNHEALTHY, 89.9, State.UNHEALTHY, id="eight beats missed"),
-        pytest.param(State.UNHEALTHY, 90.0, State.DEAD, id="nine beats missed"),
-        pytest.param(State.PROBATION, 29.9, State.PROBATION, id="on probation, two beats missed"),
-        pytest.param(State.PROBATION, 30.0, State.DEAD, id="on probation, three beats missed"),
-        pytest.param(State.LEFT, 1e6, State.LEFT, id="one that has left is not awaited"),
+        pytest.param(NodeState.HEALTHY, 29.9, NodeState.HEALTHY, id="two beats missed"),
+        pytest.param(NodeState.HEALTHY, 30.0, NodeState.UNHEALTHY, id="three beats missed"),
+        pytest.param(NodeState.HEALTHY, 90.0, NodeState.DEAD, id="nine at once, as after a stall of the coordinator"),
+        pytest.param(NodeState.UNHEALTHY, 89.9, NodeState.UNHEALTHY, id="eight beats missed"),
+        pytest.param(NodeState.UNHEALTHY, 90.0, NodeState.DEAD, id="nine beats missed"),
+        pytest.param(NodeState.PROBATION, 29.9, NodeState.PROBATION, id="on probation, two beats missed"),
+        pytest.param(NodeState.PROBATION, 30.0, NodeState.DEAD, id="on probation, three beats missed"),
+        pytest.param(NodeState.LEFT, 1e6, NodeState.LEFT, id="one that has left is not awaited"),
     ],
 )
 def test_silence_ends_a_node_by_steps(state, silent_seconds, then):
-    node, effects = after(Node(state, beat_at=5.0), Event.CLOCK, now=5.0 + silent_seconds)
+    node, effects = next_state(Node(state, beat_at=5.0), NodeEvent.CLOCK, now=5.0 + silent_seconds)
     assert node.state is then
     assert effects == ((FREE,) if then is not state else ())
 
 
 def test_a_beat_from_the_past_takes_no_time_away():
-    node, _ = after(Node(State.HEALTHY, beat_at=50.0), Event.BEAT, now=40.0)
+    node, _ = next_state(Node(NodeState.HEALTHY, beat_at=50.0), NodeEvent.BEAT, now=40.0)
     assert node.beat_at == 50.0
 
 
-def judged(node: Node, *events: Event) -> Node:
+def judged(node: Node, *events: NodeEvent) -> Node:
     for event in events:
-        node, _ = after(node, event, now=0.0)
+        node, _ = next_state(node, event, now=0.0)
     return node
 
 
 def test_one_soft_rejection_in_twenty_is_borne_and_two_are_not():
-    node = judged(Node(State.HEALTHY), *[Event.ACCEPTED] * 18, Event.SOFT)
-    assert judged(node, Event.ACCEPTED).state is State.HEALTHY
-    assert judged(node, Event.SOFT).state is State.SUSPENDED
+    node = judged(Node(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * 18, NodeEvent.SOFT)
+    assert judged(node, NodeEvent.ACCEPTED).state is NodeState.HEALTHY
+    assert judged(node, NodeEvent.SOFT).state is NodeState.SUSPENDED
 
 
 def test_what_happened_more_than_a_hundred_verdicts_ago_is_forgotten():
-    node = judged(Node(State.HEALTHY), *[Event.ACCEPTED] * 95, *[Event.SOFT] * 5)
-    assert node.state is State.HEALTHY
-    later = judged(node, *[Event.ACCEPTED] * 100)
+    node = judged(Node(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * 95, *[NodeEvent.SOFT] * 5)
+    assert node.state is NodeState.HEALTHY
+    later = judged(node, *[NodeEvent.ACCEPTED] * 100)
     assert len(later.verdicts) == 100
     assert not any(later.verdicts)
 
 
 def test_a_node_that_runs_out_of_time_again_and_again_is_suspended():
-    assert judged(Node(State.HEALTHY), *[Event.EXPIRED] * 19).state is State.HEALTHY
-    assert judged(Node(State.HEALTHY), *[Event.EXPIRED] * 20).state is State.SUSPENDED
+    assert judged(Node(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 19).state is NodeState.HEALTHY
+    assert judged(Node(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 20).state is NodeState.SUSPENDED
 
 
-@given(st.lists(st.tuples(st.sampled_from(Event), st.floats(0, 60))))
+@given(st.lists(st.tuples(st.sampled_from(NodeEvent), st.floats(0, 60))))
 def test_no_life_gets_round_the_rules(life):
     node, now = Node(), 0.0
     for event, seconds in life:
         now += seconds
         before = node
-        node, effects = after(node, event, now)
-        if before.state is State.BANNED:
-            assert node.state is State.BANNED
+        node, effects = next_state(node, event, now)
+        if before.state is NodeState.BANNED:
+            assert node.state is NodeState.BANNED
             assert effects == ()
-        assert (PAY in effects) == (event is Event.ACCEPTED and before.state is not State.BANNED)
-        is_banned_now = node.state is State.BANNED and before.state is not State.BANNED
+        assert (PAY in effects) == (event is NodeEvent.ACCEPTED and before.state is not NodeState.BANNED)
+        is_banned_now = node.state is NodeState.BANNED and before.state is not NodeState.BANNED
         assert (SLASH in effects) == is_banned_now
-        if is_banned_now and event is not Event.HARD:
-            assert (event, before.state, before.suspect) == (Event.SOFT, State.PROBATION, True)
-        if before.state in (State.PROBATION, State.HEALTHY) and node.state not in (State.PROBATION, State.HEALTHY):
+        if is_banned_now and event is not NodeEvent.HARD:
+            assert (event, before.state, before.suspect) == (NodeEvent.SOFT, NodeState.PROBATION, True)
+        if before.state in (NodeState.PROBATION, NodeState.HEALTHY) and node.state not in (
+            NodeState.PROBATION,
+            NodeState.HEALTHY,
+        ):
             assert FREE in effects
         if node.may_lease and not before.may_lease:
-            healed = event is Event.BEAT and before.state is State.UNHEALTHY
-            assert healed or (event is Event.ACCEPTED and before.state is State.PROBATION)
+            healed = event is NodeEvent.BEAT and before.state is NodeState.UNHEALTHY
+            assert healed or (event is NodeEvent.ACCEPTED and before.state is NodeState.PROBATION)
         assert len(node.verdicts) <= 100
 
 
 def test_a_node_that_comes_back_from_its_suspension_with_the_same_fault_is_banned():
-    suspended, _ = after(Node(State.PROBATION), Event.SOFT, now=0.0)
-    back, _ = after(suspended, Event.JOIN, now=600.0)
-    assert after(back, Event.SOFT, now=601.0) == (replace(back, state=State.BANNED), (FREE, SLASH))
-    healed, _ = after(back, Event.ACCEPTED, now=601.0)
-    left, _ = after(healed, Event.LEAVE, now=602.0)
-    back_again, _ = after(left, Event.JOIN, now=603.0)
-    assert after(back_again, Event.SOFT, now=604.0)[0].state is State.SUSPENDED
+    suspended, _ = next_state(Node(NodeState.PROBATION), NodeEvent.SOFT, now=0.0)
+    back, _ = next_state(suspended, NodeEvent.JOIN, now=600.0)
+    assert next_state(back, NodeEvent.SOFT, now=601.0) == (replace(back, state=NodeState.BANNED), (FREE, SLASH))
+    healed, _ = next_state(back, NodeEvent.ACCEPTED, now=601.0)
+    left, _ = next_state(healed, NodeEvent.LEAVE, now=602.0)
+    back_again, _ = next_state(left, NodeEvent.JOIN, now=603.0)
+    assert next_state(back_again, NodeEvent.SOFT, now=604.0)[0].state is NodeState.SUSPENDED
 
 
 def test_a_node_whose_files_do_not_come_is_suspended_and_not_banned():
-    suspended, _ = after(Node(State.PROBATION), Event.EXPIRED, now=0.0)
-    back, _ = after(suspended, Event.JOIN, now=600.0)
-    assert after(back, Event.EXPIRED, now=601.0)[0].state is State.SUSPENDED
+    suspended, _ = next_state(Node(NodeState.PROBATION), NodeEvent.EXPIRED, now=0.0)
+    back, _ = next_state(suspended, NodeEvent.JOIN, now=600.0)
+    assert next_state(back, NodeEvent.EXPIRED, now=601.0)[0].state is NodeState.SUSPENDED

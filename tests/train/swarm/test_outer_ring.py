@@ -11,7 +11,7 @@ QUICK = Ring(DELTA, RING.whole, 19 * MINUTE, RING.upload, RING.verify, RING.step
 
 @pytest.mark.parametrize(("ring", "least"), [(RING, 2), (WITH_DELTAS, 2), (QUICK, 1)])
 def test_nodes_that_are_alike_keep_the_trainer_busy_from_the_bound_of_the_formula_on(ring, least):
-    assert ring.least_staleness == least
+    assert ring.min_staleness == least
     for staleness in (1, 2, 3, 4):
         found = simulate(ring, Swarm(10), staleness, steps=8)
         assert found.trainer_idle == pytest.approx(ring.idle(staleness), abs=1e-6)

@@ -11,9 +11,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from curate.commands.main import main
 from train.errors import ConfigError
-from train.swarm.folder import Address, SwarmFolder
+from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.protocol.invites import Invite, new_invite, read_invite
-from train.swarm.protocol.nonces import KEPT_SECONDS, WINDOW_SECONDS, Crowded, EarlierStart, Nonces, Stale
+from train.swarm.protocol.nonces import (
+    KEPT_SECONDS,
+    WINDOW_SECONDS,
+    NonceLimitExceeded,
+    Nonces,
+    StaleIncarnation,
+    StaleRequest,
+)
 from train.swarm.protocol.replies import check_reply, reply_headers
 from train.swarm.protocol.requests import (
     DIGEST,
@@ -29,7 +36,7 @@ from train.swarm.protocol.requests import (
     read_head,
     signed_headers,
 )
-from train.swarm.signed import Forged, new_key, public_of, seal
+from train.swarm.signatures import BadSignature, new_key, public_of, sign
 
 KEY, RUN_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 START_HERE = b"startnow"
@@ -63,21 +70,21 @@ def test_a_request_arrives_as_it_was_signed() -> None:
 def test_no_header_of_a_request_can_be_changed(name: str, value: str) -> None:
     headers = signed_headers(head_now(), KEY) | {name: value}
     head, signature = read_head("/beat", headers)
-    with pytest.raises(Forged):
+    with pytest.raises(BadSignature):
         check_signature(head, signature)
 
 
 @pytest.mark.parametrize("path", ["/leave", "/beat/", "/upload/00", ""])
 def test_a_request_is_worth_nothing_for_another_path(path: str) -> None:
     head, signature = read_head(path, signed_headers(head_now(), KEY))
-    with pytest.raises(Forged):
+    with pytest.raises(BadSignature):
         check_signature(head, signature)
 
 
 @pytest.mark.parametrize("name", [NODE, TIME, NONCE, START, DIGEST, SIGNATURE])
 @pytest.mark.parametrize("value", ["", "zz", "١" * 13, "-5", "a" * 10_000, "AB" * 32, "\n" + "0" * 32])
 def test_headers_that_make_no_sense_are_refused(name: str, value: str) -> None:
-    with pytest.raises(Forged, match=name):
+    with pytest.raises(BadSignature, match=name):
         read_head("/beat", signed_headers(head_now(), KEY) | {name: value})
 
 
@@ -86,16 +93,16 @@ def test_a_signature_for_something_else_is_no_request() -> None:
     parts = ["POST", "/beat", head.node, head.time_ms, head.nonce, START_HERE, "run", blake3(BODY).digest()]
     covered = msgspec.msgpack.encode(parts)
     for domain in ("curate-reply-1", "curate-ledger-1", "curate-weights-1", ""):
-        with pytest.raises(Forged):
-            check_signature(head, seal(domain, covered, KEY)[-64:])
-    check_signature(head, seal("curate-request-1", covered, KEY)[-64:])
+        with pytest.raises(BadSignature):
+            check_signature(head, sign(domain, covered, KEY)[-64:])
+    check_signature(head, sign("curate-request-1", covered, KEY)[-64:])
 
 
 def test_a_request_comes_once() -> None:
     nonces, head, now = Nonces(START_HERE), head_now(), time.time()
     nonces.check(head, now)
     nonces.take(head, now)
-    with pytest.raises(Stale, match="already"):
+    with pytest.raises(StaleRequest, match="already"):
         nonces.take(head, now + WINDOW_SECONDS)
 
 
@@ -106,20 +113,20 @@ def test_a_nonce_is_remembered_for_longer_than_its_request_could_be_taken() -> N
 @pytest.mark.parametrize("seconds", [-WINDOW_SECONDS - 1, WINDOW_SECONDS + 1, 1e9, -1e9])
 def test_requests_from_other_times_are_refused(seconds: float) -> None:
     head = msgspec.structs.replace(head_now(), time_ms=int(max(0.0, time.time() + seconds) * 1000))
-    with pytest.raises(Stale, match="clock"):
+    with pytest.raises(StaleRequest, match="clock"):
         Nonces(START_HERE).check(head, time.time())
 
 
 def test_requests_for_an_earlier_start_are_refused() -> None:
-    with pytest.raises(EarlierStart):
+    with pytest.raises(StaleIncarnation):
         Nonces(b"restartd").check(head_now(), time.time())
 
 
 def test_a_node_that_sends_too_much_takes_nothing_from_others() -> None:
-    nonces, now = Nonces(START_HERE, most_of_a_node=3), time.time()
+    nonces, now = Nonces(START_HERE, max_per_node=3), time.time()
     for _ in range(3):
         nonces.take(head_now(), now)
-    with pytest.raises(Crowded):
+    with pytest.raises(NonceLimitExceeded):
         nonces.take(head_now(), now)
     nonces.take(msgspec.structs.replace(head_now(), node=b"o" * 32), now)
     nonces.take(head_now(), now + KEPT_SECONDS + 1)
@@ -133,10 +140,10 @@ def test_a_reply_fits_one_request() -> None:
         (b"t" * 64, 200, BODY, RUN_KEY), (b"s" * 64, 403, BODY, RUN_KEY), (b"s" * 64, 200, b"", RUN_KEY),
         (b"s" * 64, 200, BODY, KEY),
     ):  # fmt: skip
-        with pytest.raises(Forged):
+        with pytest.raises(BadSignature):
             check_reply(request, status, body, headers, public_of(public))
     for signature in ("", "zz", "00" * 64):
-        with pytest.raises(Forged):
+        with pytest.raises(BadSignature):
             check_reply(b"s" * 64, 200, BODY, {SIGNATURE: signature}, public_of(RUN_KEY))
 
 
@@ -167,7 +174,7 @@ def test_invites_that_are_damaged_are_named() -> None:
 
 def test_an_invite_is_printed(tmp_path: Path) -> None:
     key = new_key(tmp_path / "run.key")
-    SwarmFolder(tmp_path).write_address(Address("r", "http://c:1", "http://here:1"))
+    SwarmFolder(tmp_path).write_address(SwarmAddress("r", "http://c:1", "http://here:1"))
     shown = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"])
     made = read_invite(shown.output, public_of(key))
     assert (made.role, made.relays, made.run) == ("verifier", ("http://c:1",), "r")

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from published_weights import RUN, SHARD_BYTES, download, publish, serving
 
-from train.swarm.broadcast.rates import Rates
-from train.swarm.broadcast.relay import Files
-from train.swarm.broadcast.versions import Versions
+from train.swarm.broadcast.rate_limiter import RelayRateLimiter
+from train.swarm.broadcast.relay import RelayApp
+from train.swarm.broadcast.version_store import VersionStore
 
 SECRET = b"the key of the run"
 UPWARDS = [b"../", b"%2e%2e/", b"..%2f", b"..\\", b"%252e%252e/"]
-PLENTY = Rates(1e6, 1e12)
+PLENTY = RelayRateLimiter(1e6, 1e12)
 
 
 def answer(port: int, request: bytes, seconds: float = 10) -> bytes:
@@ -64,7 +64,7 @@ def test_no_path_leads_out_of_the_three_kinds_of_files(tmp_path: Path) -> None:
         *(b"/runs/" + up * n + b"secret" for up in UPWARDS for n in (1, 2, 3)),
         *(base + b"/" + up + b"/manifest" for up in (b"..", b"%2e%2e", b"0/..", b".")),
     ]
-    with serving(Files(tmp_path / "public", PLENTY)) as port:
+    with serving(RelayApp(tmp_path / "public", PLENTY)) as port:
         for path in attempts:
             said = answer(port, get(path))
             assert SECRET not in said, path
@@ -81,7 +81,7 @@ def test_any_bytes_are_answered_or_hung_up_on(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(SECRET)
     rng = random.Random(0)
     whole = get(f"/runs/{RUN}/0/00000".encode())
-    with serving(Files(tmp_path / "public", PLENTY)) as port:
+    with serving(RelayApp(tmp_path / "public", PLENTY)) as port:
         for _ in range(100):
             request = bytearray(whole)
             for _ in range(rng.randrange(1, 6)):
@@ -93,7 +93,7 @@ def test_any_bytes_are_answered_or_hung_up_on(tmp_path: Path) -> None:
 def test_parts_of_a_shard_can_be_asked_for(tmp_path: Path) -> None:
     publish(tmp_path, range(1))
     shard = (tmp_path / "public" / "runs" / RUN / "0" / "00000").read_bytes()
-    with serving(Files(tmp_path / "public", PLENTY)) as port:
+    with serving(RelayApp(tmp_path / "public", PLENTY)) as port:
         request = get(f"/runs/{RUN}/0/00000".encode()).replace(b"\r\n\r\n", b"\r\nrange: bytes=100-199\r\n\r\n")
         said = answer(port, request)
     assert b" 206 " in said
@@ -102,8 +102,8 @@ def test_parts_of_a_shard_can_be_asked_for(tmp_path: Path) -> None:
 
 def test_an_address_that_asks_for_too_much_is_told_to_wait_and_a_client_does(tmp_path: Path) -> None:
     publish(tmp_path, range(1))
-    with serving(Files(tmp_path / "public", Rates(1000, 4 * SHARD_BYTES))) as port:
-        place, _ = Versions(tmp_path / "client", download(f"http://127.0.0.1:{port}")).fetch(0, seconds=60)
+    with serving(RelayApp(tmp_path / "public", RelayRateLimiter(1000, 4 * SHARD_BYTES))) as port:
+        place, _ = VersionStore(tmp_path / "client", download(f"http://127.0.0.1:{port}")).fetch(0, seconds=60)
         assert (place / "model-00000.safetensors").stat().st_size == 12 * SHARD_BYTES
         said = [answer(port, get(f"/runs/{RUN}/0/00000".encode())) for _ in range(12)]
     refused = [each for each in said if b" 429 " in each]
@@ -121,7 +121,7 @@ class Clock:
 @given(st.lists(st.tuples(st.floats(0, 2), st.integers(0, 5000)), max_size=60))
 def test_no_address_gets_more_than_its_rate_and_one_burst(asked: list[tuple[float, int]]) -> None:
     clock, granted, times = Clock(), 0, 0
-    rates = Rates(5, 1000, burst_seconds=2, clock=clock)
+    rates = RelayRateLimiter(5, 1000, burst_seconds=2, clock=clock)
     for pause, n_bytes in asked:
         clock.now += pause
         wait = rates.wait_seconds("one", n_bytes)
@@ -136,7 +136,7 @@ def test_no_address_gets_more_than_its_rate_and_one_burst(asked: list[tuple[floa
 
 
 def test_addresses_that_are_forgotten_do_not_fill_the_memory() -> None:
-    rates = Rates(5, 1000)
+    rates = RelayRateLimiter(5, 1000)
     for number in range(30_000):
         rates.wait_seconds(str(number), 1)
     assert len(rates._buckets) <= 10_000

@@ -10,17 +10,17 @@ import swarm_answers
 import torch
 from msgspec.structs import replace as structs_replace
 
-from train.sampling.protocol import Completion
+from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
 from train.sampling.verifiable.commitment import commit
-from train.sampling.verifiable.drawing import draw
-from train.swarm.calls import Verified
-from train.swarm.settings import Bars
+from train.sampling.verifiable.seeded_sampling import sample_tokens
+from train.swarm.messages import VerificationResult
+from train.swarm.settings import Thresholds
 from train.swarm.verdict import ACCEPTED
-from train.swarm.verification.calibration import bars_from, drawn, measured
-from train.swarm.verification.checking import check
-from train.swarm.verification.misses import allowed_misses
-from train.swarm.verification.prefill import Prefill
+from train.swarm.verification.mismatch_tolerance import max_mismatches
+from train.swarm.verification.threshold_fitting import fit_thresholds, measure_completions, sample_completions
+from train.swarm.verification.verdicts import verdict_on_file
+from train.swarm.verification.verifier_model import VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -31,8 +31,8 @@ TOKENS = 64
 @dataclass(frozen=True)
 class World:
     path: Path
-    prefill: Prefill
-    bars: Bars
+    prefill: VerifierModel
+    bars: Thresholds
 
     def steered(self, seed: int, turns: int, least: float, most: float) -> tuple[list[int], int]:
         """Draw an answer with the second best token at so many places where it is this far behind the best.
@@ -45,7 +45,7 @@ class World:
             for position in range(TOKENS):
                 hidden_LH = self.prefill._model.get_decoder()(input_ids=torch.tensor([ids])).last_hidden_state[0]
                 logits_1V = self.prefill._logits(hidden_LH[-1:])
-                _, _, noisy_1V = draw(logits_1V, lease.lease.draw.temperature, [seed], [position])
+                _, _, noisy_1V = sample_tokens(logits_1V, lease.lease.draw.temperature, [seed], [position])
                 best, second = noisy_1V[0].topk(2).indices.tolist()
                 gap = float(noisy_1V[0, best] - noisy_1V[0, second])
                 turns_here = n_turned < turns and least < gap <= most and second not in self.prefill.ends
@@ -55,12 +55,12 @@ class World:
                     break
         return ids[len(lease.lease.prompt) :], n_turned
 
-    def verdict(self, *answers: list[int]) -> Verified:
+    def verdict(self, *answers: list[int]) -> VerificationResult:
         """Judge a file with these answers, whose commitments and log-probabilities are right."""
         file = swarm_answers.file_of(
-            LEASE, [Completion("", "length", len(ids), token_ids=tuple(ids)) for ids in answers]
+            LEASE, [SampledCompletion("", "length", len(ids), token_ids=tuple(ids)) for ids in answers]
         )
-        views = list(self.prefill.views(file, LEASE.lease))
+        views = list(self.prefill.recompute_file(file, LEASE.lease))
         rows = tuple(
             replace(
                 row,
@@ -70,7 +70,7 @@ class World:
             for row, view in zip(file.rows, views, strict=True)
         )
         settings = swarm_answers.settings(self.path, {"": self.bars}, 640)
-        return check(replace(file, rows=rows), LEASE, views, self.bars, settings, ends=self.prefill.ends)
+        return verdict_on_file(replace(file, rows=rows), LEASE, views, self.bars, settings, ends=self.prefill.ends)
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
@@ -78,10 +78,10 @@ def world(request, tiny_model, tmp_path_factory) -> Iterator[World]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     path = swarm_answers.model(tmp_path_factory.mktemp("slack") / "model", tiny_model)
-    prefill = Prefill(path, request.param)
+    prefill = VerifierModel(path, request.param)
     honest = [lease.lease for lease in swarm_answers.leases(4, tokens=TOKENS, answers=16, seed=1)]
-    answers = drawn(TransformersSampler(str(path)), honest, lambda n_finished: None)
-    bars = bars_from([measured(prefill, *pair) for pair in zip(honest, answers, strict=True)])
+    answers = sample_completions(TransformersSampler(str(path)), honest, lambda n_finished: None)
+    bars = fit_thresholds([measure_completions(prefill, *pair) for pair in zip(honest, answers, strict=True)])
     yield World(path, prefill, bars)
     torch.set_num_threads(threads)
 
@@ -102,7 +102,7 @@ def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
 
 def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -> None:
     first, second = LEASE.lease.seeds
-    allowed = allowed_misses(2 * TOKENS, world.bars.replayed_share, world.bars.replayed_sigmas)
+    allowed = max_mismatches(2 * TOKENS, world.bars.replayed_share, world.bars.replayed_sigmas)
     lax = replace(
         world, bars=structs_replace(world.bars, margin=10.0, margin_mean=1.0)
     )  # if the margin alone would let it pass
@@ -116,7 +116,7 @@ def test_an_answer_cannot_turn_at_every_tie_that_is_just_near_enough(world: Worl
     first, second = LEASE.lease.seeds
     most, bars = world.bars.margin, world.bars
     # The count alone would let it pass, also with the four misses that rounding may add on some processors.
-    each = (allowed_misses(2 * TOKENS, bars.replayed_share, bars.replayed_sigmas) - 4) // 2
+    each = (max_mismatches(2 * TOKENS, bars.replayed_share, bars.replayed_sigmas) - 4) // 2
     turned, n_turned = world.steered(first, each, most / 2, most)
     other, n_others = world.steered(second, each, most / 2, most)
     has_many = most > 0.1  # in float32, few tokens may miss, and few ties are near enough

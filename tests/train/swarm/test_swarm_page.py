@@ -8,8 +8,8 @@ import urllib3
 from browser import Browser, opened
 from swarms import World
 
-from train.swarm.calls import NodeStatus, Status
 from train.swarm.coordinator.page import SECURITY, page
+from train.swarm.messages import NodeStatus, Status
 from train.swarm.protocol.joining import join
 
 HOSTILE = [

@@ -11,23 +11,23 @@ import pytest
 import swarm_answers
 import torch
 
-from train.asynchronous.packed import unpack_logprobs, unpack_tokens
+from train.asynchronous.binary_arrays import unpack_logprobs, unpack_tokens
 from train.errors import ConfigError, SamplerError
-from train.sampling.protocol import Completion
+from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
 from train.sampling.verifiable.commitment import CHUNK_BYTES, commit
-from train.swarm.calls import SwarmLease, Verified
 from train.swarm.files.rows import RolloutFile
-from train.swarm.settings import Bars, SwarmSettings
-from train.swarm.verdict import ACCEPTED, Verdict
-from train.swarm.verification import calibration
-from train.swarm.verification.calibration import bars_from
-from train.swarm.verification.checking import check
-from train.swarm.verification.choice import bars_of
-from train.swarm.verification.measured import Measured
-from train.swarm.verification.misses import allowed_misses
-from train.swarm.verification.prefill import Prefill
-from train.swarm.verification.view import View
+from train.swarm.messages import SwarmLease, VerificationResult
+from train.swarm.settings import SwarmSettings, Thresholds
+from train.swarm.verdict import ACCEPTED, LeaseVerdict
+from train.swarm.verification import threshold_fitting
+from train.swarm.verification.distances import Distances
+from train.swarm.verification.mismatch_tolerance import max_mismatches
+from train.swarm.verification.recomputation import Recomputation
+from train.swarm.verification.threshold_fitting import fit_thresholds
+from train.swarm.verification.threshold_lookup import thresholds_for
+from train.swarm.verification.verdicts import verdict_on_file
+from train.swarm.verification.verifier_model import VerifierModel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -42,25 +42,29 @@ class World:
 
     path: Path
     engine: TransformersSampler
-    prefills: dict[str, Prefill]
+    prefills: dict[str, VerifierModel]
     settings: SwarmSettings
     honest: dict[bytes, RolloutFile] = field(default_factory=dict)  # by lease
-    views: dict[tuple[bytes, str], list[View]] = field(default_factory=dict)  # of honest files, by lease and pair
+    views: dict[tuple[bytes, str], list[Recomputation]] = field(
+        default_factory=dict
+    )  # of honest files, by lease and pair
 
-    def verdict_on(self, lease: SwarmLease, file: RolloutFile, pair: str) -> Verified:
+    def verdict_on(self, lease: SwarmLease, file: RolloutFile, pair: str) -> VerificationResult:
         views = self.views_of(lease, file, pair)
-        return check(file, lease, views, self.settings.bars[pair], self.settings, ends=self.prefills[pair].ends)
+        return verdict_on_file(
+            file, lease, views, self.settings.thresholds[pair], self.settings, ends=self.prefills[pair].ends
+        )
 
-    def views_of(self, lease: SwarmLease, file: RolloutFile, pair: str) -> list[View]:
+    def views_of(self, lease: SwarmLease, file: RolloutFile, pair: str) -> list[Recomputation]:
         """Return what a verifier computes; for an honest file, compute it once."""
         if file is not self.honest.get(lease.id):
-            return list(self.prefills[pair].views(file, lease.lease))
+            return list(self.prefills[pair].recompute_file(file, lease.lease))
         key = lease.id, pair
         if key not in self.views:
-            self.views[key] = list(self.prefills[pair].views(file, lease.lease))
+            self.views[key] = list(self.prefills[pair].recompute_file(file, lease.lease))
         return self.views[key]
 
-    def verdicts(self, pair: str, make: Callable[[SwarmLease], RolloutFile]) -> list[Verified]:
+    def verdicts(self, pair: str, make: Callable[[SwarmLease], RolloutFile]) -> list[VerificationResult]:
         return [self.verdict_on(lease, make(lease), pair) for lease in LEASES]
 
 
@@ -69,11 +73,15 @@ def world(tiny_model, tmp_path_factory) -> Iterator[World]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more of them would wait for each other on a busy machine
     path = swarm_answers.model(tmp_path_factory.mktemp("swarm") / "model", tiny_model)
-    engine, prefills = TransformersSampler(str(path)), {pair: Prefill(path, pair) for pair in PAIRS}
+    engine, prefills = TransformersSampler(str(path)), {pair: VerifierModel(path, pair) for pair in PAIRS}
     honest = [lease.lease for lease in swarm_answers.leases(4, tokens=64, answers=16, seed=1)]
-    answers = list(zip(honest, calibration.drawn(engine, honest, lambda n_finished: None), strict=True))
+    answers = list(
+        zip(honest, threshold_fitting.sample_completions(engine, honest, lambda n_finished: None), strict=True)
+    )
     bars = {
-        pair: bars_from([calibration.measured(prefill, lease, completions) for lease, completions in answers])
+        pair: fit_thresholds(
+            [threshold_fitting.measure_completions(prefill, lease, completions) for lease, completions in answers]
+        )
         for pair, prefill in prefills.items()
     }
     yield World(path, engine, prefills, swarm_answers.settings(path, bars, 640))
@@ -118,10 +126,10 @@ def honest(world: World, lease: SwarmLease, **other: Any) -> RolloutFile:
     return world.honest[lease.id]
 
 
-def with_right_commitments(world: World, lease: SwarmLease, answers: list[Completion]) -> RolloutFile:
+def with_right_commitments(world: World, lease: SwarmLease, answers: list[SampledCompletion]) -> RolloutFile:
     """Return a file whose commitments and log-probabilities are those of the right model, whatever drew the tokens."""
     file = swarm_answers.file_of(lease, answers)
-    views = world.prefills["float32"].views(file, lease.lease)
+    views = world.prefills["float32"].recompute_file(file, lease.lease)
     rows = [
         replace(
             row,
@@ -138,7 +146,7 @@ def with_row(file: RolloutFile, **fields: Any) -> RolloutFile:
     return replace(file, rows=(replace(file.rows[0], **fields), *file.rows[1:]))
 
 
-def no_views() -> Iterator[View]:
+def no_views() -> Iterator[Recomputation]:
     raise AssertionError("nothing has to be computed in order to reject this")
     yield
 
@@ -180,7 +188,7 @@ def test_one_token_of_the_prompt_is_enough(world):
     found = world.verdicts(
         "bfloat16", lambda lease: honest(world, lease, prompt=(lease.lease.prompt[0] ^ 1, *lease.lease.prompt[1:]))
     )
-    assert {one.verdict for one in found} == {Verdict("hard", "commitments")}
+    assert {one.verdict for one in found} == {LeaseVerdict("hard", "commitments")}
 
 
 @pytest.mark.parametrize("temperature", [pytest.param(0.75, marks=pytest.mark.thorough), 0.85])
@@ -220,7 +228,7 @@ def test_a_cheap_model_behind_right_commitments_is_found_by_the_replay(world, pa
     for lease in LEASES:
         file = with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease))
         found = world.verdict_on(lease, file, pair)
-        assert found.verdict == Verdict("hard", "replay")
+        assert found.verdict == LeaseVerdict("hard", "replay")
         assert found.figures["mismatches"] <= world.settings.bars[pair].mismatches
 
 
@@ -230,15 +238,15 @@ def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
     for lease in LEASES:
         for file, verdict in (
             (honest(world, lease), ACCEPTED),
-            (with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease)), Verdict("soft", "unlikely")),
+            (with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease)), LeaseVerdict("soft", "unlikely")),
         ):
-            views = prefill.views(file, lease.lease)
-            found = check(file, lease, views, world.settings.bars["float32"], settings, ends=prefill.ends)
+            views = prefill.recompute_file(file, lease.lease)
+            found = verdict_on_file(file, lease, views, world.settings.bars["float32"], settings, ends=prefill.ends)
             assert found.verdict == verdict
 
 
 def replace_replays(settings: SwarmSettings) -> SwarmSettings:
-    return SwarmSettings(settings.run, settings.terms, settings.vocabulary, settings.bars, replays=False)
+    return SwarmSettings(settings.run, settings.engine, settings.vocabulary, settings.thresholds, replays=False)
 
 
 @pytest.mark.parametrize("pair", COARSE_FIRST)
@@ -250,7 +258,7 @@ def test_the_best_of_several_answers_is_not_the_answer_that_was_asked_for(world,
     ]
     best = [max(answers, key=lambda answer: sum(answer.logprobs)) for answers in zip(*tries, strict=True)]
     assert best != list(tries[0])
-    assert world.verdict_on(lease, swarm_answers.file_of(lease, best), pair).verdict == Verdict("hard", "replay")
+    assert world.verdict_on(lease, swarm_answers.file_of(lease, best), pair).verdict == LeaseVerdict("hard", "replay")
 
 
 @pytest.mark.parametrize("pair", COARSE_FIRST)
@@ -272,12 +280,12 @@ def test_an_answer_ends_where_it_may_end(world):
     first = file.rows[0]
     for ids in (first.token_ids[:-1], (*first.token_ids[:5], end, *first.token_ids[6:])):
         short = with_row(file, token_ids=ids, commitments=first.commitments[: CHUNK_BYTES * -(-len(ids) // 32)])
-        found = check(short, lease, no_views(), Bars(), world.settings, ends=prefill.ends)
-        assert found.verdict == Verdict("soft", "termination")
+        found = verdict_on_file(short, lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
+        assert found.verdict == LeaseVerdict("soft", "termination")
     ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file.rows[1:]]
-    answers = [Completion("", row.finish, len(row.token_ids), token_ids=row.token_ids) for row in ended]
+    answers = [SampledCompletion("", row.finish, len(row.token_ids), token_ids=row.token_ids) for row in ended]
     forged = with_right_commitments(world, lease, answers)
-    assert world.verdict_on(lease, forged, "float32").verdict == Verdict("hard", "replay")
+    assert world.verdict_on(lease, forged, "float32").verdict == LeaseVerdict("hard", "replay")
 
 
 def test_without_a_replay_an_end_needs_a_chance(world):
@@ -287,10 +295,10 @@ def test_without_a_replay_an_end_needs_a_chance(world):
         replace(answer, token_ids=(*answer.token_ids[:3], end)) for answer in swarm_answers.drawn(world.engine, lease)
     ]
     file = with_right_commitments(world, lease, answers)
-    bars = Bars(end_probability=1.0, unlikely_share=1.0)
-    views = prefill.views(file, lease.lease)
-    found = check(file, lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
-    assert found.verdict == Verdict("soft", "termination")
+    bars = Thresholds(end_probability=1.0, unlikely_share=1.0)
+    views = prefill.recompute_file(file, lease.lease)
+    found = verdict_on_file(file, lease, views, bars, replace_replays(world.settings), ends=prefill.ends)
+    assert found.verdict == LeaseVerdict("soft", "termination")
 
 
 def test_malformed_commitments_are_rejected_before_anything_is_computed(world):
@@ -298,8 +306,10 @@ def test_malformed_commitments_are_rejected_before_anything_is_computed(world):
     file = honest(world, lease)
     for data in (b"", file.rows[0].commitments[:-1], b"\0" * len(file.rows[0].commitments)):
         forged = with_row(file, commitments=data)
-        found = check(forged, lease, no_views(), Bars(), world.settings, ends=world.prefills["float32"].ends)
-        assert found.verdict == Verdict("hard", "malformed")
+        found = verdict_on_file(
+            forged, lease, no_views(), Thresholds(), world.settings, ends=world.prefills["float32"].ends
+        )
+        assert found.verdict == LeaseVerdict("hard", "malformed")
 
 
 def test_whatever_the_commitments_are_there_is_a_verdict(world):
@@ -315,7 +325,7 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
             data = bytearray(np.frombuffer(data[: size // 2 * 2], dtype=">u2").clip(0, 65000).tobytes())
             data[::CHUNK_BYTES] = b"\xf0" * len(data[::CHUNK_BYTES])
         forged = with_row(file, commitments=bytes(data))
-        found = check(forged, lease, views, Bars(), world.settings, ends=world.prefills["float32"].ends)
+        found = verdict_on_file(forged, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends)
         assert found.verdict.outcome == "hard"
         reasons.add(found.verdict.reason)
     assert reasons == {"malformed", "commitments"}
@@ -325,7 +335,7 @@ def test_log_probabilities_that_are_not_the_models_are_noticed_and_never_used(wo
     lease = LEASES[0]
     file = honest(world, lease)
     lying = with_row(file, logprobs=tuple(logprob - 1 for logprob in file.rows[0].logprobs))
-    assert world.verdict_on(lease, lying, "float32").verdict == Verdict("soft", "probabilities")
+    assert world.verdict_on(lease, lying, "float32").verdict == LeaseVerdict("soft", "probabilities")
 
 
 def test_a_verifier_that_computes_no_numbers_does_not_know(world):
@@ -333,30 +343,32 @@ def test_a_verifier_that_computes_no_numbers_does_not_know(world):
     file = honest(world, lease)
     views = list(world.views_of(lease, file, "float32"))
     views[1] = replace(views[1], logprobs=views[1].logprobs * np.float32(np.nan))
-    found = check(file, lease, views, Bars(), world.settings, ends=world.prefills["float32"].ends)
-    assert found.verdict == Verdict("unknown", "crashed")
+    found = verdict_on_file(file, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends)
+    assert found.verdict == LeaseVerdict("unknown", "crashed")
 
 
 def test_answers_that_are_computed_together_look_as_they_do_alone(world):
     prefill, file = world.prefills["float32"], honest(world, LEASES[1])
-    for row, view in zip(file.rows, prefill.views(file, LEASES[1].lease), strict=True):
-        alone = prefill.look(row.prompt_ids, row.token_ids, 0.8, row.seed)
+    for row, view in zip(file.rows, prefill.recompute_file(file, LEASES[1].lease), strict=True):
+        alone = prefill.recompute(row.prompt_ids, row.token_ids, 0.8, row.seed)
         assert np.allclose(alone.logprobs, view.logprobs, atol=1e-5)
         assert alone.n_replayed == view.n_replayed == len(row.token_ids)
-    assert prefill.look_at([]) == []
+    assert prefill.recompute_many([]) == []
 
 
 def test_a_verifier_loads_versions_as_engines_do(world, tmp_path):
     from safetensors.torch import save_file
 
-    engine, prefill = changed(world, moved(0.01)), Prefill(world.path)
+    engine, prefill = changed(world, moved(0.01)), VerifierModel(world.path)
     save_file({name: one.clone() for name, one in engine._model.named_parameters()}, tmp_path / "new.safetensors")
     file = swarm_answers.file_of(LEASES[0], swarm_answers.drawn(engine, LEASES[0]))
     for loaded, verdict in ((False, "hard"), (True, "accepted")):
         if loaded:
             prefill.load([tmp_path / "new.safetensors"])
-        views = prefill.views(file, LEASES[0].lease)
-        found = check(file, LEASES[0], views, world.settings.bars["float32"], world.settings, ends=prefill.ends)
+        views = prefill.recompute_file(file, LEASES[0].lease)
+        found = verdict_on_file(
+            file, LEASES[0], views, world.settings.bars["float32"], world.settings, ends=prefill.ends
+        )
         assert found.verdict.outcome == verdict
     save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
     with pytest.raises(SamplerError, match="other are not weights"):
@@ -370,10 +382,10 @@ def test_a_family_whose_head_does_more_is_refused(tmp_path, tiny_model):
     path = random_models.folder(tmp_path / "granite", "granite")
     AutoTokenizer.from_pretrained(tiny_model).save_pretrained(path)
     with pytest.raises(SamplerError, match="after the output layer"):
-        Prefill(path)
+        VerifierModel(path)
 
 
-def measured(n_tokens: int, **distances: float) -> Measured:
+def measured(n_tokens: int, **distances: float) -> Distances:
     plain = {"mismatches": 1, "mismatches_mean": 0.5, "mantissa_mean": 0.01, "misses": 0, "margin": 0.0}
     others = {
         "margin_sum": 0.0,
@@ -382,40 +394,40 @@ def measured(n_tokens: int, **distances: float) -> Measured:
         "end_probability": 0.5,
         "unlikely_share": 0.2,
     }
-    return Measured(n_tokens=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
+    return Distances(n_tokens=n_tokens, **{**plain, **others, **distances})  # type: ignore[arg-type]
 
 
 def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor():
-    bars = bars_from([[measured(1000, mismatches=9, misses=4, margin=0.3)], [measured(998, mismatches_mean=8)]])
+    bars = fit_thresholds([[measured(1000, mismatches=9, misses=4, margin=0.3)], [measured(998, mismatches_mean=8)]])
     assert (bars.mismatches, bars.mismatches_mean, bars.mantissa_mean, bars.margin) == (18, 12, 0.5, 0.6)
     assert bars.replayed_share == pytest.approx(1 - 5 / 2000)
-    coarse = bars_from([[measured(1998, mantissa_mean=0.4)]])
+    coarse = fit_thresholds([[measured(1998, mantissa_mean=0.4)]])
     assert (coarse.mismatches, coarse.mantissa_mean, coarse.margin, coarse.replayed_share) == (32, 1, 0.6, 0.985)
     with pytest.raises(ConfigError, match="too few"):
-        bars_from([[measured(500)]])
+        fit_thresholds([[measured(500)]])
 
 
 def test_misses_are_as_rare_as_was_asked_for():
     misses = np.random.default_rng(0).binomial(200, 0.01, 200_000)
     for sigmas, most in ((2.0, 0.0228), (3.0, 0.00135)):
-        assert 0 < (misses > allowed_misses(200, 0.99, sigmas)).mean() < most * 1.2
-    assert allowed_misses(100, 1.0, 4.0) == 0
-    assert allowed_misses(100, 0.0, 4.0) == 100
-    assert allowed_misses(1, 0.99, 4.0) == 1
+        assert 0 < (misses > max_mismatches(200, 0.99, sigmas)).mean() < most * 1.2
+    assert max_mismatches(100, 1.0, 4.0) == 0
+    assert max_mismatches(100, 0.0, 4.0) == 100
+    assert max_mismatches(1, 0.99, 4.0) == 1
 
 
 def test_bars_are_found_by_the_first_word_of_the_engine():
-    vllm, other = Bars(mismatches=1), Bars(mismatches=2)
+    vllm, other = Thresholds(mismatches=1), Thresholds(mismatches=2)
     settings = swarm_answers.settings(Path("m"), {"vllm/transformers": vllm, "": other}, 10)
-    assert bars_of(settings, "vllm 0.32.0 cpu") is vllm
-    assert bars_of(settings, "transformers 5") is bars_of(settings, "") is other
-    assert bars_of(swarm_answers.settings(Path("m"), {}, 10), "vllm") == Bars()
+    assert thresholds_for(settings, "vllm 0.32.0 cpu") is vllm
+    assert thresholds_for(settings, "transformers 5") is thresholds_for(settings, "") is other
+    assert thresholds_for(swarm_answers.settings(Path("m"), {}, 10), "vllm") == Thresholds()
 
 
 def test_an_engine_that_nobody_has_calibrated_gets_no_wider_bars():
-    narrow, wide = Bars(margin=0.02), Bars(margin=0.5)
+    narrow, wide = Thresholds(margin=0.02), Thresholds(margin=0.5)
     settings = swarm_answers.settings(Path("m"), {"vllm/transformers": wide, "transformers/transformers": narrow}, 10)
-    assert bars_of(settings, "invented 1.0") is narrow
+    assert thresholds_for(settings, "invented 1.0") is narrow
 
 
 @pytest.mark.thorough

@@ -18,14 +18,14 @@ import torch
 from blake3 import blake3
 
 from train.errors import RunError
-from train.sampling.engine_terms import EngineTerms
+from train.sampling.engine_spec import EngineSpec
 from train.sampling.transformers import TransformersSampler
-from train.swarm.calls import SwarmLease
-from train.swarm.files.writing import write
-from train.swarm.node.own_key import own_key
-from train.swarm.verdict import ACCEPTED, Verdict
-from train.swarm.verifier.verifier import Options, Verifier
-from train.weights.manifest import Manifest, WeightFile
+from train.swarm.files.writer import write
+from train.swarm.messages import SwarmLease
+from train.swarm.node.identity_key import load_or_create_key
+from train.swarm.verdict import ACCEPTED, LeaseVerdict
+from train.swarm.verifier.verifier_process import VerifierOptions, VerifierProcess
+from train.weights.manifest import WeightFile, WeightManifest
 
 ROOT = Path(__file__).parents[3]
 VERSION = 1
@@ -47,7 +47,7 @@ def world(model: Path, tmp_path: Path) -> Iterator[swarms.World]:
     made = swarms.World(tmp_path, RULES)
     content = (model / "model.safetensors").read_bytes()
     file = WeightFile("model.safetensors", len(content), blake3(content).hexdigest())
-    made.controller.published(Manifest(VERSION, (file,), str(model)))
+    made.controller.publish_weights(WeightManifest(VERSION, (file,), str(model)))
     yield made
     made.close()
 
@@ -55,7 +55,7 @@ def world(model: Path, tmp_path: Path) -> Iterator[swarms.World]:
 @contextmanager
 def coordinator(world: swarms.World, model: Path) -> Iterator[None]:
     """Run a coordinator, always at the same address."""
-    terms = EngineTerms(swarms.RUN, str(model), "transformers", 128)
+    terms = EngineSpec(swarms.RUN, str(model), "transformers", 128)
     listen = world.url.removeprefix("http://") or "127.0.0.1:0"
     with world.coordinator(listen=listen, terms=terms, vocabulary=10_000):
         yield
@@ -75,7 +75,7 @@ def verifier(invite: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-def answered(node: swarms.Member, engine: TransformersSampler, folder: Path) -> Verdict:
+def answered(node: swarms.Member, engine: TransformersSampler, folder: Path) -> LeaseVerdict:
     """Let a node draw the answers to a lease, and return the verdict on them."""
     [lease, *_] = node.ask(VERSION, slots=RULES.completions)
     rows = swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)).rows
@@ -84,7 +84,7 @@ def answered(node: swarms.Member, engine: TransformersSampler, folder: Path) -> 
     return verdict_on(node, lease)
 
 
-def verdict_on(node: swarms.Member, lease: SwarmLease) -> Verdict:
+def verdict_on(node: swarms.Member, lease: SwarmLease) -> LeaseVerdict:
     until = time.monotonic() + 120  # the verifier may still be loading the model
     while time.monotonic() < until:
         if verdict := dict(node.beat(VERSION).verdicts).get(lease.id):
@@ -96,7 +96,7 @@ def verdict_on(node: swarms.Member, lease: SwarmLease) -> Verdict:
 def test_a_verifier_outlives_its_coordinator_and_leaves_when_told_to(
     world: swarms.World, model: Path, tmp_path: Path
 ) -> None:
-    engine = TransformersSampler(str(model), most_tokens=128)
+    engine = TransformersSampler(str(model), max_tokens=128)
     with coordinator(world, model):
         pass  # now there is an address, for the invite
     with verifier(swarms.invite(world.place, "verifier").text, tmp_path) as process:
@@ -106,7 +106,7 @@ def test_a_verifier_outlives_its_coordinator_and_leaves_when_told_to(
         with coordinator(world, model):
             node.join()
             assert answered(node, engine, tmp_path) == ACCEPTED
-            batch = world.controller.wait_for_cut(0, 20)
+            batch = world.controller.wait_for_batch(0, 20)
             assert [len(group) for group in batch] == [2, 2]
             attacker = world.member()
             [lease, *_] = attacker.ask(VERSION, slots=RULES.completions)
@@ -124,7 +124,9 @@ def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path
     with coordinator(world, model):
         told = swarms.invite(world.place, "verifier").text
         lines: list[str] = []
-        verifier = Verifier(Options(told, key=tmp_path / "key", folder=tmp_path / "versions"), note=lines.append)
+        verifier = VerifierProcess(
+            VerifierOptions(told, key=tmp_path / "key", folder=tmp_path / "versions"), note=lines.append
+        )
         thread = threading.Thread(target=verifier.run)
         thread.start()
         until = time.monotonic() + 60
@@ -137,7 +139,7 @@ def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path
 
 
 def test_two_processes_do_not_share_a_key(world: swarms.World, model: Path, tmp_path: Path) -> None:
-    own_key(tmp_path / "verifier.key")
+    load_or_create_key(tmp_path / "verifier.key")
     with coordinator(world, model), verifier(swarms.invite(world.place, "verifier").text, tmp_path) as process:
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 1

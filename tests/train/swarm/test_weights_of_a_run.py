@@ -9,24 +9,24 @@ import torch
 from msgspec.structs import replace
 from published_weights import KEY, PUBLIC, RUN, relay
 
-from train.asynchronous.workers.nearest import Nearest
+from train.asynchronous.workers.local_first_source import LocalFirstSource
 from train.errors import RunError, TransferError
 from train.swarm.broadcast.broadcaster import Broadcaster
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_source import RelaySource
-from train.weights.manifest import Manifest
-from train.weights.shared_memory import SharedMemory
+from train.weights.manifest import WeightManifest
+from train.weights.shared_memory import SharedMemoryTransport
 
 
 class Run:
     """A trainer's side: publishes to memory, and names the newest version as a controller does."""
 
     def __init__(self, folder: Path) -> None:
-        self.memory, self.folder = SharedMemory(file_bytes=50_000), folder
-        self.manifest: Manifest | None = None
+        self.memory, self.folder = SharedMemoryTransport(file_bytes=50_000), folder
+        self.manifest: WeightManifest | None = None
         self.values = torch.arange(50_000, dtype=torch.float32).bfloat16().reshape(5, 100, 100)
 
-    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         is_new = self.manifest is not None and self.manifest.version != after
         return self.manifest if is_new else None
 
@@ -37,7 +37,9 @@ class Run:
 
     def broadcaster(self, **options: int) -> Broadcaster:
         origin = Origin(f"file://{self.folder / 'public'}", RUN, KEY, shard_bytes=10_000, **options)
-        return Broadcaster(self, Nearest("http://127.0.0.1:1", {}), origin, self.folder / "copies", ledger=head)
+        return Broadcaster(
+            self, LocalFirstSource("http://127.0.0.1:1", {}), origin, self.folder / "copies", ledger=head
+        )
 
 
 def head() -> bytes:

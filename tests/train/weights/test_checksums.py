@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.weights.checksums import Region, checksum, in_words, partial_sum  # noqa: E402
+from train.weights.checksums import Region, checksum, partial_checksum, to_hex  # noqa: E402
 
 
 @pytest.fixture
@@ -52,19 +52,19 @@ def test_the_sums_of_parts_are_those_of_the_whole(matrix):
         (matrix[10:, 8:], Region((30, 16), (24, 1), 10 * 24 + 8)),
         (matrix[10:, :8].t(), Region((8, 30), (1, 24), 10 * 24)),
     ]
-    assert in_words(sum(partial_sum(values, place, matrix.shape) for values, place in parts)) == checksum(matrix)
+    assert to_hex(sum(partial_checksum(values, place, matrix.shape) for values, place in parts)) == checksum(matrix)
     of_three_dimensions = matrix.view(5, 8, 24)
     parts = [
         (of_three_dimensions[:, :3], Region((5, 3, 24), (192, 24, 1), 0)),
         (of_three_dimensions[:, 3:], Region((5, 5, 24), (192, 24, 1), 72)),
     ]
-    total = sum(partial_sum(values, place, (5, 8, 24)) for values, place in parts)
-    assert in_words(total) == checksum(of_three_dimensions)
+    total = sum(partial_checksum(values, place, (5, 8, 24)) for values, place in parts)
+    assert to_hex(total) == checksum(of_three_dimensions)
 
 
 def test_elements_that_are_no_block_are_refused(matrix):
     with pytest.raises(ValueError, match="not a block"):
-        partial_sum(matrix.view(-1)[20:30], Region((10,), (1,), 20), matrix.shape)
+        partial_checksum(matrix.view(-1)[20:30], Region((10,), (1,), 20), matrix.shape)
 
 
 def test_signs_of_zeros_do_not_count():

@@ -18,7 +18,7 @@ import msgspec  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
 
 from train.errors import TransferError  # noqa: E402
-from train.weights.folder import Folder, name_of  # noqa: E402
+from train.weights.folder import FolderTransport, version_folder_name  # noqa: E402
 from train.weights.http_source import HttpSource  # noqa: E402
 from train.weights.manifest import WeightFile  # noqa: E402
 
@@ -55,7 +55,7 @@ class Server:
         start = int(re.fullmatch(r"bytes=(\d+)-", request.headers["range"])[1])
         self.requests.append((name, start))
         assert request.headers["authorization"] == "Bearer secret"
-        path = self.folder / name_of(int(version)) / name
+        path = self.folder / version_folder_name(int(version)) / name
         trouble = self.trouble(len(self.requests), name, start)
         if trouble == "status" or not path.exists():
             request.send_error(503 if trouble else 404)
@@ -84,7 +84,7 @@ class Server:
 
 @pytest.fixture
 def publisher(tmp_path):
-    return Folder(tmp_path / "published", file_bytes=300_000)
+    return FolderTransport(tmp_path / "published", file_bytes=300_000)
 
 
 @pytest.fixture

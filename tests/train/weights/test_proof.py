@@ -8,16 +8,16 @@ from msgspec.structs import replace  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from train.errors import ParityError, SamplerError  # noqa: E402
-from train.weights.checksums import checksum, in_words  # noqa: E402
-from train.weights.held import DIFFERENT_COPIES, combined  # noqa: E402
-from train.weights.in_process import InProcess  # noqa: E402
+from train.weights.checksums import checksum, to_hex  # noqa: E402
+from train.weights.in_process import InProcessTransport  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
+from train.weights.partial_checksums import DIFFERENT_COPIES, combine_checksums  # noqa: E402
 from train.weights.proof import load_and_prove, prove  # noqa: E402
-from train.weights.shared_memory import SharedMemory  # noqa: E402
+from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
-MOST_ERROR = 1.001
+MAX_ERROR = 1.001
 LAYER = "model.layers.1."
 
 
@@ -117,10 +117,10 @@ FAULTS = [
 @pytest.mark.parametrize(("fault", "words"), FAULTS)
 def test_a_fault_is_noticed_at_once_and_a_right_update_passes(engine, versions, prompts, fault, words):
     old, new = map(tensors, versions)
-    load_and_prove(engine, old.items(), 1, probe(versions[0], prompts), MOST_ERROR)
+    load_and_prove(engine, old.items(), 1, probe(versions[0], prompts), MAX_ERROR)
     with pytest.raises(ParityError, match=words):
-        load_and_prove(Faulty(engine, fault, old), new.items(), 2, probe(versions[1], prompts), MOST_ERROR)
-    figures = load_and_prove(engine, new.items(), 2, probe(versions[1], prompts), MOST_ERROR)
+        load_and_prove(Faulty(engine, fault, old), new.items(), 2, probe(versions[1], prompts), MAX_ERROR)
+    figures = load_and_prove(engine, new.items(), 2, probe(versions[1], prompts), MAX_ERROR)
     assert figures["parity/checked"] == 1
     assert figures["parity/token_mult_prob_error"] < 1.0001
     assert figures["parity/logp_difference_max"] < 1e-4
@@ -128,7 +128,7 @@ def test_a_fault_is_noticed_at_once_and_a_right_update_passes(engine, versions, 
 
 def test_fixed_tokens_notice_what_has_no_checksum(engine, versions, prompts):
     old, new = map(tensors, versions)
-    way = InProcess()
+    way = InProcessTransport()
     of_fixed_tokens = replace(way.publish(new.items(), 2, probe(versions[1], prompts), 1.0001), tensors=())
     engine.load(new.items(), 2)
     assert prove(engine, of_fixed_tokens)["parity/checked"] == 0
@@ -143,7 +143,7 @@ def test_fixed_tokens_notice_what_has_no_checksum(engine, versions, prompts):
 def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versions):
     old = tensors(versions[0])
     too_long = Probe(((1,) * 100_000,), ((0.0,) * 99_999,))
-    manifest = InProcess().publish(old.items(), 7, too_long, MOST_ERROR)
+    manifest = InProcessTransport().publish(old.items(), 7, too_long, MAX_ERROR)
     engine.load(old.items(), 7)
     with pytest.raises(SamplerError, match=r"cannot take 100000 tokens to compare it.*Give it a larger max_model_len"):
         prove(engine, manifest)
@@ -154,16 +154,16 @@ def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versio
 def test_an_output_layer_that_stays_behind_is_noticed(engine, versions, monkeypatch):
     """vLLM on a CPU keeps a packed copy of an embedding that is the output layer, too."""
     old, new = map(tensors, versions)
-    load_and_prove(engine, old.items(), 1, None, MOST_ERROR)
+    load_and_prove(engine, old.items(), 1, None, MAX_ERROR)
     monkeypatch.setattr("train.sampling.vllm.with_head", lambda weights: weights)
     with pytest.raises(ParityError, match=r"1 of 26 tensors .*model.embed_tokens.weight"):
-        load_and_prove(engine, new.items(), 2, None, MOST_ERROR)
+        load_and_prove(engine, new.items(), 2, None, MAX_ERROR)
 
 
 def test_files_in_memory_are_loaded_and_proven(engine, versions, prompts):
-    way = SharedMemory(file_bytes=50_000)
+    way = SharedMemoryTransport(file_bytes=50_000)
     for version, model in enumerate(versions):
-        manifest = way.publish(tensors(model).items(), version, probe(model, prompts), MOST_ERROR)
+        manifest = way.publish(tensors(model).items(), version, probe(model, prompts), MAX_ERROR)
         engine.load(way.fetch(manifest), version)
         assert prove(engine, manifest)["parity/checked"] == 1
     assert len(manifest.files) > 3
@@ -171,10 +171,10 @@ def test_files_in_memory_are_loaded_and_proven(engine, versions, prompts):
 
 
 def test_the_proof_leaves_answers_in_progress_as_they_are(engine, versions, prompts):
-    from train.sampling.protocol import Sampling
+    from train.sampling.protocol import SamplingParams
 
-    sampling = Sampling(temperature=0.8, top_p=1.0, max_tokens=20, logprobs=True)
-    manifest = InProcess().publish(tensors(versions[0]).items(), 3, probe(versions[0], prompts), MOST_ERROR)
+    sampling = SamplingParams(temperature=0.8, top_p=1.0, max_tokens=20, logprobs=True)
+    manifest = InProcessTransport().publish(tensors(versions[0]).items(), 3, probe(versions[0], prompts), MAX_ERROR)
 
     def drawn(proofs):
         for number, ids in enumerate(prompts):
@@ -195,22 +195,22 @@ def test_the_proof_leaves_answers_in_progress_as_they_are(engine, versions, prom
 
 
 def test_parts_on_several_gpus_make_up_the_whole():
-    from train.weights.checksums import Region, partial_sum
+    from train.weights.checksums import Region, partial_checksum
 
     whole = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
     norm = torch.arange(6.0)
 
     def part(rows, tensor=whole):
         place = Region((rows[1] - rows[0], 6), (6, 1), rows[0] * 6)
-        return ("w", place.sizes, place.strides, place.offset, partial_sum(tensor[slice(*rows)], place, (8, 6)))
+        return ("w", place.sizes, place.strides, place.offset, partial_checksum(tensor[slice(*rows)], place, (8, 6)))
 
     def copy(tensor):
-        return ("norm", (6,), (1,), 0, partial_sum(tensor, Region((6,), (1,), 0), (6,)))
+        return ("norm", (6,), (1,), 0, partial_checksum(tensor, Region((6,), (1,), 0), (6,)))
 
     shapes = {"w": (8, 6), "norm": (6,)}
-    found = combined([part((0, 4)), copy(norm), part((4, 8)), copy(norm)], shapes)
+    found = combine_checksums([part((0, 4)), copy(norm), part((4, 8)), copy(norm)], shapes)
     assert found == {"w": checksum(whole), "norm": checksum(norm)}
-    assert combined([part((0, 4)), copy(norm)], shapes) == {"norm": checksum(norm)}  # a part is nowhere
-    assert combined([copy(norm), copy(norm + 1)], shapes) == {"norm": DIFFERENT_COPIES}
-    assert combined([part((0, 4)), part((4, 8), whole + 1)], shapes)["w"] != checksum(whole)
-    assert in_words(-1) == "f" * 16
+    assert combine_checksums([part((0, 4)), copy(norm)], shapes) == {"norm": checksum(norm)}  # a part is nowhere
+    assert combine_checksums([copy(norm), copy(norm + 1)], shapes) == {"norm": DIFFERENT_COPIES}
+    assert combine_checksums([part((0, 4)), part((4, 8), whole + 1)], shapes)["w"] != checksum(whole)
+    assert to_hex(-1) == "f" * 16

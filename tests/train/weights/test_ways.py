@@ -15,10 +15,10 @@ from blake3 import blake3  # noqa: E402
 
 from train.errors import TransferError  # noqa: E402
 from train.weights.checksums import checksum  # noqa: E402
-from train.weights.folder import Folder  # noqa: E402
-from train.weights.in_process import InProcess  # noqa: E402
+from train.weights.folder import FolderTransport  # noqa: E402
+from train.weights.in_process import InProcessTransport  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
-from train.weights.shared_memory import SharedMemory  # noqa: E402
+from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 PROBE = Probe(((1, 2, 3),), ((-0.5, -1.5),))
@@ -34,9 +34,9 @@ def model(version=0):
 @pytest.fixture(params=["in process", "shared memory", "folder"])
 def way(request, tmp_path):
     ways = {
-        "in process": InProcess,
-        "shared memory": lambda: SharedMemory(file_bytes=2000),
-        "folder": lambda: Folder(tmp_path / "weights", file_bytes=2000),
+        "in process": InProcessTransport,
+        "shared memory": lambda: SharedMemoryTransport(file_bytes=2000),
+        "folder": lambda: FolderTransport(tmp_path / "weights", file_bytes=2000),
     }
     made = ways[request.param]()
     yield made
@@ -52,16 +52,16 @@ def test_tensors_arrive_as_they_were_sent(way):
     arrived = dict(way.fetch(manifest))
     assert list(arrived) == list(copied)
     assert all(arrived[name].equal(copied[name]) and arrived[name].dtype == copied[name].dtype for name in copied)
-    assert (manifest.version, manifest.probe, manifest.most_error) == (3, PROBE, 1.01)
+    assert (manifest.version, manifest.probe, manifest.max_error) == (3, PROBE, 1.01)
     assert {each.name: each.checksum for each in manifest.tensors} == {
         name: checksum(tensor) for name, tensor in copied.items()
     }
     assert {(each.dtype, each.shape) for each in manifest.tensors if each.name == "norm"} == {("bfloat16", (8,))}
 
 
-@pytest.mark.parametrize("kind", [SharedMemory, Folder])
+@pytest.mark.parametrize("kind", [SharedMemoryTransport, FolderTransport])
 def test_files_have_a_bounded_size_and_a_digest(kind, tmp_path):
-    made = kind(file_bytes=2000) if kind is SharedMemory else kind(tmp_path, file_bytes=2000)
+    made = kind(file_bytes=2000) if kind is SharedMemoryTransport else kind(tmp_path, file_bytes=2000)
     manifest = made.publish(model().items(), 1, None, 1.0)
     assert len(manifest.files) > 3
     for file, path in zip(manifest.files, made.fetch(manifest).paths, strict=True):
@@ -77,7 +77,7 @@ def test_a_version_that_newer_ones_have_replaced_is_gone(way):
     with pytest.raises(TransferError, match="weights 1 are gone"):
         way.fetch(manifests[1])
     assert dict(way.fetch(manifests[3]))["norm"].equal(model(3)["norm"])
-    if not isinstance(way, InProcess):
+    if not isinstance(way, InProcessTransport):
         assert dict(way.fetch(manifests[2]))["norm"].equal(model(2)["norm"])
     again = way.publish(model(7).items(), 3, None, 1.0)  # a run that was resumed at an earlier step
     assert dict(way.fetch(again))["norm"].equal(model(7)["norm"])
@@ -93,12 +93,12 @@ def test_half_a_version_is_never_seen(way, tmp_path):
     with pytest.raises(RuntimeError, match="a rank is gone"):
         way.publish(failing(model(2)), 2, None, 1.0)
     assert dict(way.fetch(whole))["norm"].equal(model(1)["norm"])
-    if isinstance(way, Folder):
+    if isinstance(way, FolderTransport):
         assert [path.name for path in (tmp_path / "weights").iterdir()] == ["weights-000001"]
 
 
 def test_a_full_disk_is_named_and_harms_no_earlier_version(tmp_path):
-    way = Folder(tmp_path)
+    way = FolderTransport(tmp_path)
     whole = way.publish(model(1).items(), 1, None, 1.0)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # no file may be larger
@@ -113,8 +113,8 @@ def test_a_full_disk_is_named_and_harms_no_earlier_version(tmp_path):
 
 WRITER = """
 import sys, time, msgspec, torch
-from train.weights.shared_memory import SharedMemory
-manifest = SharedMemory().publish([("w", torch.arange(1000.0))], 5, None, 1.0)
+from train.weights.shared_memory import SharedMemoryTransport
+manifest = SharedMemoryTransport().publish([("w", torch.arange(1000.0))], 5, None, 1.0)
 print(msgspec.json.encode(manifest).decode(), flush=True)
 time.sleep(600)
 """
@@ -123,14 +123,14 @@ time.sleep(600)
 def test_another_process_reads_memory_and_a_killed_writer_leaves_nothing():
     import msgspec
 
-    from train.weights.manifest import Manifest
+    from train.weights.manifest import WeightManifest
 
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER], env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE
     )
-    reader = SharedMemory()
+    reader = SharedMemoryTransport()
     try:
-        manifest = msgspec.json.decode(writer.stdout.readline(), type=Manifest)
+        manifest = msgspec.json.decode(writer.stdout.readline(), type=WeightManifest)
         assert dict(reader.fetch(manifest))["w"].equal(torch.arange(1000.0))
         writer.send_signal(signal.SIGKILL)
         writer.wait()

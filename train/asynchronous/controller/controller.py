@@ -22,41 +22,46 @@ from statistics import fmean
 from rewards import reward
 from rewards.reward import Reward
 from train.asynchronous import journal
-from train.asynchronous.controller.answers import Expected, objection
-from train.asynchronous.controller.asking import Asking, AsksAt
-from train.asynchronous.controller.batch import is_unknown, lesson_of, next_batch, reason_to_reject
-from train.asynchronous.controller.dealing import share
-from train.asynchronous.controller.leases import Leases, Worker
-from train.asynchronous.controller.record import Record
-from train.asynchronous.controller.sampler import ControllerSampler, Desk
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.controller.tally import Tally
+from train.asynchronous.binary_arrays import unpack_tokens
+from train.asynchronous.controller.batch_selection import (
+    has_no_known_reward,
+    next_batch,
+    reason_to_reject,
+    signal_of_group,
+)
+from train.asynchronous.controller.controller_metrics import ControllerMetrics
+from train.asynchronous.controller.dispatcher import Dispatcher, PromptSource
+from train.asynchronous.controller.evaluation_sampler import ControllerSampler, EvaluationQueue
+from train.asynchronous.controller.journaled_groups import JournaledGroups
+from train.asynchronous.controller.leases import LeaseTable, WorkerInfo
+from train.asynchronous.controller.load_balancing import min_loaded_share
+from train.asynchronous.controller.result_validation import ResultConstraints, validation_error
+from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.groups import events
 from train.asynchronous.groups.events import Event
-from train.asynchronous.groups.open_group import OpenGroup, State
+from train.asynchronous.groups.open_group import GroupState, OpenGroup
 from train.asynchronous.messages import (
-    Answer,
-    Answers,
-    Beat,
-    Key,
+    Heartbeat,
+    HeartbeatResponse,
     Lease,
-    Leaving,
-    Orders,
-    Receipt,
-    Work,
-    WorkRequest,
+    LeaseKey,
+    LeaseRequest,
+    LeaseResponse,
+    ReleaseRequest,
+    ResultStatus,
+    SampleResult,
+    SubmitResults,
 )
-from train.asynchronous.packed import unpack_tokens
 from train.errors import ControllerUnreachable, RolloutError
-from train.rollouts.batch import Group, Submit
-from train.rollouts.steps import in_tokens
-from train.sampling.protocol import Asked
-from train.weights.manifest import Manifest
+from train.rollouts.batch_collector import Group, Submit
+from train.rollouts.step_boundaries import steps_in_tokens
+from train.sampling.protocol import Prompt
+from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
 _ASK_AGAIN_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
-_MOST_BROKEN = 3  # answers that make no sense, after which a worker gets no more work
+_MAX_INVALID_RESULTS = 3  # answers that make no sense, after which a worker gets no more work
 
 
 class Controller:
@@ -78,13 +83,13 @@ class Controller:
 
     def __init__(
         self,
-        questions: AsksAt,
-        settings: Settings,
+        questions: PromptSource,
+        settings: ControllerSettings,
         recorder: journal.Recorder,
         *,
         submit: Submit,
         decode: Callable[[Sequence[int]], str],
-        encode: Callable[[Asked], Sequence[int]] = lambda prompt: tuple(prompt),  # type: ignore[arg-type]
+        encode: Callable[[Prompt], Sequence[int]] = lambda prompt: tuple(prompt),  # type: ignore[arg-type]
         seed: int = 0,
         step: int = 0,
         position: int = 0,
@@ -96,22 +101,24 @@ class Controller:
         self._encode = encode
         self._now = now
         self._changed = threading.Condition()
-        self._leases = Leases(now(), silent_seconds=settings.silent_seconds, least_seconds=settings.least_lease_seconds)
-        self._desk = Desk(settings.vocabulary)
-        self._tally = Tally()
-        self._manifest: Manifest | None = None
+        self._leases = LeaseTable(
+            now(), silent_seconds=settings.worker_timeout_seconds, min_seconds=settings.min_lease_seconds
+        )
+        self._desk = EvaluationQueue(settings.vocabulary)
+        self._tally = ControllerMetrics()
+        self._manifest: WeightManifest | None = None
         self._published = -inf  # when that was
         self._error: BaseException | None = None
         self._over = False
-        self._record = Record(recorder, step=step, position=position)
+        self._record = JournaledGroups(recorder, step=step, position=position)
         self._groups = self._record.groups
-        self._asking = Asking(questions, settings, self._record, self._leases, seed)
+        self._asking = Dispatcher(questions, settings, self._record, self._leases, seed)
         with self._changed:
             self._restore(step)
 
     # --- what the trainer calls ---
 
-    def try_cut(self, version: int) -> list[Group] | None:
+    def try_take_batch(self, version: int) -> list[Group] | None:
         """Return the groups to train on with these weights, or None if they are not ready.
 
         The cut is on disk when this returns. The list is empty, and nothing is cut, if max_rounds rounds of groups
@@ -119,24 +126,24 @@ class Controller:
 
         Raises RolloutError if the journal cannot be written, and whatever ended the run in another thread.
         """
-        if version < self._record.recorded_until:
-            return self._record.recorded_cut(version)
-        if version != self._groups.cuts:
-            raise ValueError(f"the next cut is that of version {self._groups.cuts}, not {version}")
-        with self._turn():
+        if version < self._record.first_unrecorded_version:
+            return self._record.replay_batch(version)
+        if version != self._groups.batches_taken:
+            raise ValueError(f"the next cut is that of version {self._groups.batches_taken}, not {version}")
+        with self._locked():
             taken = self._take()
         if taken is None:
             return None
         self._record.sync()
         return [group.rollouts() for group in taken]
 
-    def wait_for_cut(self, version: int, seconds: float) -> list[Group]:
+    def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
         """Return the same as `try_cut`, as soon as it is there.
 
         Raises RolloutError if it is not within so many seconds, and everything that `try_cut` raises.
         """
         until = time.monotonic() + seconds
-        while (groups := self.try_cut(version)) is None:
+        while (groups := self.try_take_batch(version)) is None:
             left = until - time.monotonic()
             if left <= 0:
                 raise RolloutError(self._late_message(version, seconds))
@@ -145,15 +152,15 @@ class Controller:
                     self._changed.wait(min(left, 1.0))
         return groups
 
-    def published(self, manifest: Manifest) -> None:
+    def publish_weights(self, manifest: WeightManifest) -> None:
         """Let workers have new weights; they can be fetched as the manifest says."""
-        with self._turn():
-            self._happened(events.Published(manifest.version, _digest(manifest)))
+        with self._locked():
+            self._append_event(events.WeightsPublished(manifest.version, _digest(manifest)))
             self._manifest = manifest
             self._published = self._now()
             self._changed.notify_all()
 
-    def lengthen(self, max_tokens: int) -> None:
+    def set_max_tokens(self, max_tokens: int) -> None:
         """Ask from now on for answers of up to so many tokens. Groups that are open keep their own limit."""
         with self._changed:
             self._asking.max_tokens = max_tokens
@@ -165,7 +172,7 @@ class Controller:
         """
         return ControllerSampler(self._desk, self._changed, self._check_error, self._encode, patience_seconds)
 
-    def check(self, now: float | None = None) -> None:
+    def expire_leases(self, now: float | None = None) -> None:
         """End the leases that are over, and name the workers that are dead. Call this about once a second."""
         with self._changed:
             if self._error is None and not self._over:
@@ -179,41 +186,42 @@ class Controller:
         with self._changed:
             self._fail(error)
 
-    def figures(self) -> dict[str, float]:
-        """Return the metrics of the last cut and of the workers; train/run/figures.py explains them."""
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the last cut and of the workers; train/run/step_metrics.py explains them."""
         with self._changed:
             workers = self._leases.workers.values()
             return {
-                **self._tally.of_last_cut,
+                **self._tally.last_batch,
                 "workers/alive": len(workers),
                 "workers/dead": self._tally.n_dead,
                 "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
                 "idle/sampler": 1 - fmean(worker.busy for worker in workers) if workers else nan,
                 "controller/lag_s": self._tally.slowest_call(),
                 "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
-                "groups/running": len(self._groups.in_state(State.LEASED)),
-                "groups/ready": len(self._groups.in_state(State.READY)),
+                "groups/running": len(self._groups.in_state(GroupState.LEASED)),
+                "groups/ready": len(self._groups.in_state(GroupState.READY)),
                 "groups/outstanding": len(self._groups.open),
             }
 
-    def lessons(self) -> dict[str, int]:
-        """Return how many groups of the last cut, or given up before it, taught what (train.rollouts.batch.signal)."""
+    def signal_counts(self) -> dict[str, int]:
+        """Return how many groups of the last cut, or given up before it, taught what
+        (train.rollouts.batch_collector.group_signal)."""
         with self._changed:
             return dict(self._tally.lessons)
 
     @property
-    def cuts(self) -> int:
+    def batches_taken(self) -> int:
         """The number of batches that were taken, which is the version of the next cut that is not recorded yet."""
-        return self._groups.cuts
+        return self._groups.batches_taken
 
     @property
     def position(self) -> int:
         """The position in the data after every prompt that was asked."""
         return self._groups.next_position
 
-    def forget(self, step: int) -> None:
+    def prune_journal(self, step: int) -> None:
         """Remove what the journal needs no more if training never resumes before this step. Raises OSError."""
-        self._record.forget(step - self._settings.staleness)
+        self._record.prune(step - self._settings.staleness)
 
     def close(self) -> None:
         """End the run for all workers, and close the journal."""
@@ -222,47 +230,53 @@ class Controller:
             self._changed.notify_all()
             self._record.close()
 
-    # --- what workers call; see messages.ControllerCalls ---
+    # --- what workers call; see messages.ControllerAPI ---
 
-    def work(self, request: WorkRequest) -> Work:
-        with self._worker_turn():
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
+        with self._worker_call():
             now = self._now()
-            worker = self._leases.saw(request.worker, now)
+            worker = self._leases.touch(request.worker, now)
             if self._over:
-                return Work(over=True)
+                return LeaseResponse(over=True)
             if not self._may_work(request, worker):
-                return Work(wait_seconds=_ASK_AGAIN_SECONDS)
-            worker.loaded, worker.asked = request.loaded, now
+                return LeaseResponse(wait_seconds=_ASK_AGAIN_SECONDS)
+            worker.loaded_version, worker.last_request = request.loaded, now
             leases = self._lease_samples(request, now)
             worker.free_groups = -(-(request.slots - len(leases)) // self._settings.completions)
-            for _ in range(share(self._asking.rooms(now), request.worker, self._asking.most(request.loaded))):
-                leases.append(self._asking.ask(request.worker, request.loaded, now))
+            for _ in range(
+                min_loaded_share(
+                    self._asking.waiting_workers(now), request.worker, self._asking.capacity(request.loaded)
+                )
+            ):
+                leases.append(self._asking.dispatch(request.worker, request.loaded, now))
                 worker.free_groups -= 1
-            return Work(tuple(leases), wait_seconds=0.0 if leases else _ASK_AGAIN_SECONDS)
+            return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _ASK_AGAIN_SECONDS)
 
-    def answers(self, answers: Answers) -> list[Receipt]:
+    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
         return [self._receive(answers.worker, answer) for answer in answers.answers]
 
-    def beat(self, beat: Beat) -> Orders:
-        with self._worker_turn():
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        with self._worker_call():
             if self._over:
-                return Orders(beat.running, over=True)
+                return HeartbeatResponse(beat.running, over=True)
             now = self._now()
             is_loading = beat.loaded < self._newest() and now - self._published < self._settings.load_seconds
-            drop = self._leases.beat(beat.worker, beat.running, now, draws=beat.tokens_per_second > 0 or is_loading)
+            drop = self._leases.heartbeat(
+                beat.worker, beat.running, now, draws=beat.tokens_per_second > 0 or is_loading
+            )
             worker = self._leases.workers[beat.worker]
             worker.tokens_per_second, worker.cache_use, worker.busy = (
                 number if isfinite(number) else 0.0 for number in (beat.tokens_per_second, beat.cache_use, beat.busy)
             )
-            return Orders(tuple(drop))
+            return HeartbeatResponse(tuple(drop))
 
-    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         with self._changed:
             self._changed.wait_for(lambda: self._over or self._newest() not in (-1, after), wait_seconds)
             return None if self._newest() == after else self._manifest
 
-    def leave(self, leaving: Leaving) -> None:
-        with self._worker_turn():
+    def release(self, leaving: ReleaseRequest) -> None:
+        with self._worker_call():
             if leaving.only is None:
                 ended = self._leases.leave(leaving.worker)
             else:
@@ -276,15 +290,15 @@ class Controller:
 
     # --- asking ---
 
-    def _may_work(self, request: WorkRequest, worker: Worker) -> bool:
+    def _may_work(self, request: LeaseRequest, worker: WorkerInfo) -> bool:
         if request.loaded > self._newest():
-            if worker.foreign_version != request.loaded:
+            if worker.unknown_version != request.loaded:
                 log.warning("%s has weights %d, which this run does not have yet", request.worker, request.loaded)
-            worker.foreign_version = request.loaded
+            worker.unknown_version = request.loaded
             return False
-        return request.loaded >= 0 and request.slots > 0 and worker.n_broken < _MOST_BROKEN
+        return request.loaded >= 0 and request.slots > 0 and worker.n_invalid < _MAX_INVALID_RESULTS
 
-    def _lease_samples(self, request: WorkRequest, now: float) -> list[Lease]:
+    def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
         if request.loaded != self._newest():
             return []
         n = min(request.slots, len(self._desk.waiting))
@@ -295,10 +309,10 @@ class Controller:
 
     # --- answers and rewards ---
 
-    def _receive(self, worker: str, answer: Answer) -> Receipt:
+    def _receive(self, worker: str, answer: SampleResult) -> ResultStatus:
         """Take one answer. Decoding it takes longest, and happens while others may call."""
-        with self._worker_turn():
-            self._leases.saw(worker, self._now())
+        with self._worker_call():
+            self._leases.touch(worker, self._now())
             if self._over:
                 return "stale"
             receipt, reason = self._judge_sample(answer) if answer.group < 0 else self._judge_answer(answer)
@@ -310,65 +324,67 @@ class Controller:
                 self._reject(self._groups.open[answer.group], "refused")
                 return "taken"
         text = self._decode(tuple(unpack_tokens(answer.tokens)))
-        with self._worker_turn():
+        with self._worker_call():
             receipt, _ = self._judge_answer(answer)  # meanwhile it may have come again, or the lease may be over
             if receipt == "taken" and not self._over:
                 self._accept_answer(answer, text)
         return receipt
 
-    def _judge_sample(self, answer: Answer) -> tuple[Receipt, str]:
-        receipt, reason = self._desk.take(answer, self._newest(), self._decode)
+    def _judge_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
+        receipt, reason = self._desk.accept(answer, self._newest(), self._decode)
         if receipt == "taken":
             self._leases.end((answer.group, answer.attempt))
             self._changed.notify_all()
         return receipt, reason
 
-    def _judge_answer(self, answer: Answer) -> tuple[Receipt, str]:
+    def _judge_answer(self, answer: SampleResult) -> tuple[ResultStatus, str]:
         group = self._groups.open.get(answer.group)
-        if group is None or group.asked.attempt != answer.attempt:
+        if group is None or group.dispatched.attempt != answer.attempt:
             return "stale", ""
         if answer.number in group.answers:
             return "again", ""
-        if group.state is not State.LEASED:
+        if group.state is not GroupState.LEASED:
             return "stale", ""
-        asked = group.asked
-        reason = objection(
+        asked = group.dispatched
+        reason = validation_error(
             answer,
-            Expected(asked.completions, asked.max_tokens, asked.birth, self._newest(), self._settings.vocabulary),
+            ResultConstraints(
+                asked.completions, asked.max_tokens, asked.start_version, self._newest(), self._settings.vocabulary
+            ),
         )
         return ("broken", reason) if reason else ("taken", "")
 
-    def _refuse(self, worker: str, answer: Answer, reason: str) -> None:
+    def _refuse(self, worker: str, answer: SampleResult, reason: str) -> None:
         """An answer makes no sense: its group is asked again, and a worker that goes on like this gets no more."""
-        self._tally.n_broken += 1
-        culprit = self._leases.saw(worker, self._now())
-        culprit.n_broken += 1
+        self._tally.n_invalid += 1
+        culprit = self._leases.touch(worker, self._now())
+        culprit.n_invalid += 1
         log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
-        if culprit.n_broken == _MOST_BROKEN:
-            log.error("%s sent %d broken answers, so it gets no more work. Restart it.", worker, _MOST_BROKEN)
+        if culprit.n_invalid == _MAX_INVALID_RESULTS:
+            log.error("%s sent %d broken answers, so it gets no more work. Restart it.", worker, _MAX_INVALID_RESULTS)
         key = answer.group, answer.attempt
         if self._leases.holder(key) == worker:
             self._leases.end(key)
             self._lose(key, "broken")
 
-    def _accept_answer(self, answer: Answer, text: str) -> None:
-        group = self._happened(events.Answered(answer, text))
+    def _accept_answer(self, answer: SampleResult, text: str) -> None:
+        group = self._append_event(events.Answered(answer, text))
         assert group is not None
         key = answer.group, answer.attempt
-        self._leases.answered(key, self._now())
+        self._leases.renew(key, self._now())
         n_tokens = len(answer.tokens) // 4
-        self._tally.answered(group.asked.birth, n_tokens, len(answer.spans))
+        self._tally.record_result(group.dispatched.start_version, n_tokens, len(answer.spans))
         self._score(group, answer, text)
-        if group.state is not State.LEASED:
+        if group.state is not GroupState.LEASED:
             self._leases.end(key)
-            self._asking.answered(answer.group)
+            self._asking.discard(answer.group)
 
-    def _score(self, group: OpenGroup, answer: Answer, text: str) -> None:
-        completion = reward.Answer(text, len(answer.tokens) // 4, answer.finish == "length")
+    def _score(self, group: OpenGroup, answer: SampleResult, text: str) -> None:
+        completion = reward.Completion(text, len(answer.tokens) // 4, answer.finish == "length")
         future = self._submit(completion, self._asking.task(group))
         future.add_done_callback(partial(self._scored, answer, text))
 
-    def _scored(self, answer: Answer, text: str, future: "Future[Reward]") -> None:
+    def _scored(self, answer: SampleResult, text: str, future: "Future[Reward]") -> None:
         """A reward is known. An error of scoring ends the run at the trainer's next call."""
         with self._changed:
             if self._over or self._error is not None:
@@ -376,7 +392,7 @@ class Controller:
             try:
                 worth = future.result()
                 tokens = tuple(unpack_tokens(answer.tokens)) if worth.steps else ()
-                group = self._happened(
+                group = self._append_event(
                     events.Scored(
                         answer.group,
                         answer.attempt,
@@ -385,10 +401,10 @@ class Controller:
                         worth.verdict,
                         worth.seconds,
                         worth.parts,
-                        in_tokens(worth.steps, text, tokens, self._decode),
+                        steps_in_tokens(worth.steps, text, tokens, self._decode),
                     )
                 )
-                if group is not None and group.state is State.SCORED:
+                if group is not None and group.state is GroupState.SCORED:
                     self._accept_or_reject(group)
             except Exception as error:
                 self._fail(error)
@@ -396,29 +412,29 @@ class Controller:
                 self._fail(RolloutError(f"a reward has failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
-        taught = lesson_of(group, self._settings)
+        taught = signal_of_group(group, self._settings)
         if reason := reason_to_reject(group, taught, self._settings):
             self._reject(group, reason)
         else:
-            self._happened(events.Accepted(group.asked.group, group.asked.attempt, taught))
+            self._append_event(events.Accepted(group.dispatched.group, group.dispatched.attempt, taught))
             self._changed.notify_all()
 
     def _reject(self, group: OpenGroup, taught: str) -> None:
-        self._happened(events.Rejected(group.asked.group, group.asked.attempt, taught))
-        self._leases.end((group.asked.group, group.asked.attempt))
-        self._asking.answered(group.asked.group)
+        self._append_event(events.Rejected(group.dispatched.group, group.dispatched.attempt, taught))
+        self._leases.end((group.dispatched.group, group.dispatched.attempt))
+        self._asking.discard(group.dispatched.group)
         self._changed.notify_all()
 
     # --- leases that end ---
 
     def _end_leases(self, now: float) -> None:
-        ended, dead = self._leases.check(now)
+        ended, dead = self._leases.expire(now)
         for name in dead:
             lost = [each for each in ended if each.worker == name]
             self._tally.n_dead += bool(lost)
             if lost:
                 log.warning("%s is dead: it said nothing for %g s; %d groups are asked again", name,
-                            self._settings.silent_seconds, len(lost))  # fmt: skip
+                            self._settings.worker_timeout_seconds, len(lost))  # fmt: skip
             else:
                 log.info("%s has left", name)
         for each in ended:
@@ -426,39 +442,39 @@ class Controller:
                 log.warning("%s lost group %d: %s", each.worker, each.key[0], each.reason)
             self._lose(each.key, each.reason)
 
-    def _lose(self, key: Key, reason: str) -> None:
+    def _lose(self, key: LeaseKey, reason: str) -> None:
         if key[0] < 0:
-            self._desk.lose(key)
+            self._desk.requeue(key)
             return
-        lost = self._groups.lost(*key, reason)
+        lost = self._groups.loss_event(*key, reason)
         if lost is None:
             return
         self._tally.n_lost += 1
-        group = self._happened(lost)
-        self._asking.answered(key[0])
-        if group is not None and group.state is State.SCORED:
+        group = self._append_event(lost)
+        self._asking.discard(key[0])
+        if group is not None and group.state is GroupState.SCORED:
             self._accept_or_reject(group)
 
     # --- cutting ---
 
     def _take(self) -> list[OpenGroup] | None:
         """Record the next cut and return its groups, or None if it is not allowed yet."""
-        version, batch = self._groups.cuts, next_batch(self._groups, self._settings)
+        version, batch = self._groups.batches_taken, next_batch(self._groups, self._settings)
         if batch is None:
             return None
-        self._tally.lessons = dict(self._groups.lessons)
+        self._tally.lessons = dict(self._groups.signal_counts)
         if batch:
-            self._record.cut(batch)
-            self._tally.cut(version, batch, staleness=self._settings.staleness)
+            self._record.take_batch(batch)
+            self._tally.record_batch(version, batch, staleness=self._settings.staleness)
         return batch
 
     # --- events, errors, the past ---
 
-    def _happened(self, event: Event) -> OpenGroup | None:
-        return self._record.happened(event)
+    def _append_event(self, event: Event) -> OpenGroup | None:
+        return self._record.append(event)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Hold the lock. An error in here ends the run: the trainer gets it."""
         with self._changed:
             self._check_error()
@@ -471,13 +487,13 @@ class Controller:
                 self._check_error()
 
     @contextmanager
-    def _worker_turn(self) -> Iterator[None]:
+    def _worker_call(self) -> Iterator[None]:
         """The same for a call of a worker, which can only come back later."""
         began = time.monotonic()
         try:
-            with self._turn():
+            with self._locked():
                 yield
-            self._tally.called(time.monotonic() - began)
+            self._tally.record_call_seconds(time.monotonic() - began)
         except Exception as error:
             raise ControllerUnreachable(f"the run has stopped: {error}") from error
 
@@ -495,22 +511,24 @@ class Controller:
 
     def _restore(self, step: int) -> None:
         """Go on with the groups that the journal had: what was sampled is lost, what has no reward is scored again."""
-        for group in self._groups.in_state(State.READY):
-            if is_unknown(group):  # what computes rewards may work again, so others are asked
+        for group in self._groups.in_state(GroupState.READY):
+            if has_no_known_reward(group):  # what computes rewards may work again, so others are asked
                 self._reject(group, "unknown")
-        self._happened(self._groups.resumed(step))
-        self._tally.ignored_until = max((group.asked.birth for group in self._groups.open.values()), default=-1)
-        for group in self._groups.in_state(State.FINISHED):
+        self._append_event(self._groups.resumption_event(step))
+        self._tally.ignored_until = max(
+            (group.dispatched.start_version for group in self._groups.open.values()), default=-1
+        )
+        for group in self._groups.in_state(GroupState.FINISHED):
             for number, answered in sorted(group.answers.items()):
                 if number not in group.scores:
                     self._score(group, answered.answer, answered.text)
-        for group in self._groups.in_state(State.SCORED):
+        for group in self._groups.in_state(GroupState.SCORED):
             self._accept_or_reject(group)
 
     def _late_message(self, version: int, seconds: float) -> str:
         with self._changed:
-            ready = len(self._groups.in_state(State.READY))
-            running = len(self._groups.in_state(State.LEASED))
+            ready = len(self._groups.in_state(GroupState.READY))
+            running = len(self._groups.in_state(GroupState.LEASED))
             workers = sorted(self._leases.workers)
             n_dead = self._tally.n_dead
         message = (
@@ -525,6 +543,6 @@ class Controller:
         )
 
 
-def _digest(manifest: Manifest) -> str:
+def _digest(manifest: WeightManifest) -> str:
     checksums = sorted((tensor.name, tensor.checksum) for tensor in manifest.tensors)
     return hashlib.sha256(repr(checksums).encode()).hexdigest() if checksums else ""

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from train.asynchronous.groups.events import GIVEN_BACK
-from train.asynchronous.messages import Key
+from train.asynchronous.messages import LeaseKey
 
 _CHECKED_EACH_SECONDS = 0.25
 _STALL_SECONDS = 5.0  # if this process itself did nothing for so long, workers could not be heard
@@ -22,29 +22,29 @@ _MULTIPLE = 3.0
 
 
 @dataclass(slots=True)
-class Worker:
+class WorkerInfo:
     """What is known of a worker.
 
-    seen         when it last said anything
-    beat         when it last sent a sign of life
-    loaded       version of its weights
-    n_leases     leases that it has
-    n_broken     answers it sent that make no sense
-    free_groups  groups for which it had room when it last asked, less those that it was given
-    asked        when that was
+    last_seen       when it last said anything
+    last_heartbeat  when it last sent a sign of life
+    loaded_version  version of its weights
+    n_leases        leases that it has
+    n_invalid       answers it sent that make no sense
+    free_groups     groups for which it had room when it last asked, less those that it was given
+    last_request    when that was
     """
 
-    seen: float
-    beat: float
-    loaded: int = -1
+    last_seen: float
+    last_heartbeat: float
+    loaded_version: int = -1
     n_leases: int = 0
-    n_broken: int = 0
+    n_invalid: int = 0
     free_groups: int = 0
-    asked: float = 0.0
+    last_request: float = 0.0
     tokens_per_second: float = 0.0
     cache_use: float = 0.0
     busy: float = 0.0
-    foreign_version: int = -1  # of weights that it has and this run does not
+    unknown_version: int = -1  # of weights that it has and this run does not
 
 
 @dataclass(slots=True)
@@ -57,55 +57,55 @@ class _Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedLease:
     """A lease that ended before all answers came. reason: "silent", "late", "unknown to the worker" or "given back"."""
 
-    key: Key
+    key: LeaseKey
     worker: str
     reason: str
 
 
-class Leases:
+class LeaseTable:
     """All leases and all workers that live."""
 
-    def __init__(self, now: float, *, silent_seconds: float, least_seconds: float) -> None:
-        self.workers: dict[str, Worker] = {}
-        self._leases: dict[Key, _Lease] = {}
+    def __init__(self, now: float, *, silent_seconds: float, min_seconds: float) -> None:
+        self.workers: dict[str, WorkerInfo] = {}
+        self._leases: dict[LeaseKey, _Lease] = {}
         self._answer_seconds: deque[float] = deque(maxlen=_ANSWERS)
         self._silent_seconds = silent_seconds
-        self._least_seconds = least_seconds
-        self._seconds = least_seconds
+        self._min_seconds = min_seconds
+        self._seconds = min_seconds
         self._n_answers = 0
         self._checked = now
 
-    def saw(self, name: str, now: float) -> Worker:
+    def touch(self, name: str, now: float) -> WorkerInfo:
         """Note that the worker said something."""
-        worker = self.workers.setdefault(name, Worker(now, now))
-        worker.seen = now
+        worker = self.workers.setdefault(name, WorkerInfo(now, now))
+        worker.last_seen = now
         return worker
 
-    def grant(self, key: Key, worker: str, now: float) -> float:
+    def grant(self, key: LeaseKey, worker: str, now: float) -> float:
         """Begin a lease, and return after how many seconds without progress it ends."""
         self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
-        self.saw(worker, now).n_leases += 1
+        self.touch(worker, now).n_leases += 1
         return self._seconds
 
-    def leave(self, name: str) -> list[Ended]:
+    def leave(self, name: str) -> list[EndedLease]:
         """Forget a worker that ends, and return the leases that it gives back."""
-        ended = [Ended(key, name, GIVEN_BACK) for key, lease in self._leases.items() if lease.worker == name]
+        ended = [EndedLease(key, name, GIVEN_BACK) for key, lease in self._leases.items() if lease.worker == name]
         for each in ended:
             self.end(each.key)
         self.workers.pop(name, None)
         return ended
 
-    def give_back(self, name: str, keys: Collection[Key]) -> list[Ended]:
+    def give_back(self, name: str, keys: Collection[LeaseKey]) -> list[EndedLease]:
         """Return those of these leases that the worker has; it gives them back, and goes on."""
-        ended = [Ended(key, name, GIVEN_BACK) for key in keys if self.holder(key) == name]
+        ended = [EndedLease(key, name, GIVEN_BACK) for key in keys if self.holder(key) == name]
         for each in ended:
             self.end(each.key)
         return ended
 
-    def answered(self, key: Key, now: float) -> None:
+    def renew(self, key: LeaseKey, now: float) -> None:
         """Note that an answer came."""
         if lease := self._leases.get(key):
             lease.ends = now + lease.seconds
@@ -113,11 +113,11 @@ class Leases:
             self._n_answers += 1
             if self._n_answers % _MEASURED_EACH == 0:
                 slowest = sorted(self._answer_seconds)[int(0.99 * (len(self._answer_seconds) - 1))]
-                self._seconds = max(self._least_seconds, _MULTIPLE * slowest)
+                self._seconds = max(self._min_seconds, _MULTIPLE * slowest)
 
-    def beat(self, name: str, running: Collection[Key], now: float, *, draws: bool) -> list[Key]:
+    def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, draws: bool) -> list[LeaseKey]:
         """Note a sign of life, and return which of the groups that the worker runs are not its own any more."""
-        self.saw(name, now).beat = now
+        self.touch(name, now).last_heartbeat = now
         foreign = []
         for key in running:
             lease = self._leases.get(key)
@@ -129,22 +129,22 @@ class Leases:
                 lease.ends = now + lease.seconds
         return foreign
 
-    def end(self, key: Key) -> None:
+    def end(self, key: LeaseKey) -> None:
         lease = self._leases.pop(key, None)
         if lease is not None and lease.worker in self.workers:
             self.workers[lease.worker].n_leases -= 1
 
-    def holder(self, key: Key) -> str:
+    def holder(self, key: LeaseKey) -> str:
         lease = self._leases.get(key)
         return lease.worker if lease else ""
 
-    def check(self, now: float) -> tuple[list[Ended], list[str]]:
+    def expire(self, now: float) -> tuple[list[EndedLease], list[str]]:
         """End the leases that are over; return them, and the names of the workers that are dead."""
         if now - self._checked < _CHECKED_EACH_SECONDS:
             return [], []
         self._forgive_stall(now)
-        dead = [name for name, worker in self.workers.items() if now - worker.seen >= self._silent_seconds]
-        ended = [Ended(key, lease.worker, self._reason(lease, now, dead)) for key, lease in self._leases.items()]
+        dead = [name for name, worker in self.workers.items() if now - worker.last_seen >= self._silent_seconds]
+        ended = [EndedLease(key, lease.worker, self._reason(lease, now, dead)) for key, lease in self._leases.items()]
         ended = [each for each in ended if each.reason]
         for each in ended:
             self.end(each.key)
@@ -158,14 +158,14 @@ class Leases:
             return "silent"
         if now >= lease.ends:
             return "late"
-        return "unknown to the worker" if worker.beat - lease.known >= self._silent_seconds else ""
+        return "unknown to the worker" if worker.last_heartbeat - lease.known >= self._silent_seconds else ""
 
     def _forgive_stall(self, now: float) -> None:
         stall = now - self._checked
         self._checked = now
         if stall > _STALL_SECONDS:
             for worker in self.workers.values():
-                worker.seen = min(now, worker.seen + stall)
+                worker.last_seen = min(now, worker.last_seen + stall)
             for lease in self._leases.values():
                 lease.ends += stall
                 lease.known = min(now, lease.known + stall)  # the beat that is read next may be older than the lease

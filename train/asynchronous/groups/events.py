@@ -6,10 +6,10 @@ groups wait say all that has to be known of them, since the segment of the journ
 
 from msgspec import Struct
 
-from train.asynchronous.messages import Answer
+from train.asynchronous.messages import SampleResult
 
 
-class Waiting(Struct, frozen=True, array_like=True):
+class PendingGroup(Struct, frozen=True, array_like=True):
     """A group that was lost and has to be asked again, with this attempt."""
 
     group: int
@@ -18,42 +18,42 @@ class Waiting(Struct, frozen=True, array_like=True):
     losses: int
 
 
-class Begun(Struct, frozen=True, array_like=True, tag="begun"):
+class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
     """The first event of each segment of the journal: all that is not known from the events of open groups."""
 
     cuts: int
     next_group: int
     next_position: int
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[PendingGroup, ...] = ()
 
 
 class Resumed(Struct, frozen=True, array_like=True, tag="resumed"):
     """The controller started again at this step. waiting: the groups that were being sampled, and now wait."""
 
     step: int
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[PendingGroup, ...] = ()
 
 
-class Published(Struct, frozen=True, array_like=True, tag="published"):
+class WeightsPublished(Struct, frozen=True, array_like=True, tag="published"):
     """New weights can be fetched. digest: of the checksums of their tensors; empty if there are none."""
 
     version: int
     digest: str = ""
 
 
-class Asked(Struct, frozen=True, array_like=True, tag="asked"):
+class Dispatched(Struct, frozen=True, array_like=True, tag="asked"):
     """A worker was given a group.
 
-    birth   the version that the worker had loaded
-    losses  how often the group was lost before
-    prompt  token ids, 4 bytes each, little-endian and unsigned
-    source  where the problem comes from
+    start_version  the version that the worker had loaded
+    losses         how often the group was lost before
+    prompt         token ids, 4 bytes each, little-endian and unsigned
+    source         where the problem comes from
     """
 
     group: int
     attempt: int
     position: int
-    birth: int
+    start_version: int
     worker: str
     completions: int
     max_tokens: int
@@ -66,7 +66,7 @@ class Asked(Struct, frozen=True, array_like=True, tag="asked"):
 class Answered(Struct, frozen=True, array_like=True, tag="answered"):
     """A worker sent an answer; `text` is what its tokens mean."""
 
-    answer: Answer
+    answer: SampleResult
     text: str
 
 
@@ -84,11 +84,12 @@ class Scored(Struct, frozen=True, array_like=True, tag="scored"):
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
-    """All answers are scored, and the group will be trained on. lesson: see train.rollouts.batch.signal."""
+    """All answers are scored, and the group will be trained on. lesson: see
+    train.rollouts.batch_collector.group_signal."""
 
     group: int
     attempt: int
-    lesson: str
+    signal: str
 
 
 class Rejected(Struct, frozen=True, array_like=True, tag="rejected"):
@@ -96,26 +97,37 @@ class Rejected(Struct, frozen=True, array_like=True, tag="rejected"):
 
     group: int
     attempt: int
-    lesson: str
+    signal: str
 
 
 GIVEN_BACK = "given back"  # by a worker that ends; this loss does not count against the group
 
 
-class Lost(Struct, frozen=True, array_like=True, tag="lost"):
+class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
     """The lease has ended before all answers came. again: how it waits; None: it goes on with the answers it has."""
 
     group: int
     attempt: int
     reason: str
-    again: Waiting | None
+    again: PendingGroup | None
 
 
-class Cut(Struct, frozen=True, array_like=True, tag="cut"):
+class BatchTaken(Struct, frozen=True, array_like=True, tag="cut"):
     """A batch was taken. groups: number, attempt and birth of each, in the order in which they are trained on."""
 
     version: int
     groups: tuple[tuple[int, int, int], ...]
 
 
-Event = Begun | Resumed | Published | Asked | Answered | Scored | Accepted | Rejected | Lost | Cut
+Event = (
+    SegmentStarted
+    | Resumed
+    | WeightsPublished
+    | Dispatched
+    | Answered
+    | Scored
+    | Accepted
+    | Rejected
+    | LeaseLost
+    | BatchTaken
+)

@@ -4,14 +4,14 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
+from train.asynchronous.binary_arrays import unpack_logprobs, unpack_tokens
 from train.asynchronous.groups import events
-from train.asynchronous.groups.events import Asked, Scored
-from train.asynchronous.messages import Answer
-from train.asynchronous.packed import unpack_logprobs, unpack_tokens
-from train.rollouts.batch import Group, Rollout
+from train.asynchronous.groups.events import Dispatched, Scored
+from train.asynchronous.messages import SampleResult
+from train.rollouts.batch_collector import Group, Rollout
 
 
-class State(Enum):
+class GroupState(Enum):
     LEASED = "leased"  # a worker samples it
     FINISHED = "finished"  # all answers are there
     SCORED = "scored"  # all rewards are there
@@ -22,8 +22,8 @@ class State(Enum):
 class OpenGroup:
     """A group from being asked to being used, lost or rejected."""
 
-    asked: Asked
-    state: State = State.LEASED
+    dispatched: Dispatched
+    state: GroupState = GroupState.LEASED
     answers: dict[int, events.Answered] = field(default_factory=dict)
     scores: dict[int, Scored] = field(default_factory=dict)
 
@@ -40,15 +40,15 @@ class OpenGroup:
 
     def rollouts(self) -> Group:
         """Return the group as the learner takes it. All its answers must be scored."""
-        prompt_ids = tuple(unpack_tokens(self.asked.prompt))
+        prompt_ids = tuple(unpack_tokens(self.dispatched.prompt))
         return tuple(
             self._rollout(prompt_ids, answered.answer, answered.text, self.scores[number])
             for number, answered in sorted(self.answers.items())
         )
 
-    def _rollout(self, prompt_ids: tuple[int, ...], answer: Answer, text: str, scored: Scored) -> Rollout:
+    def _rollout(self, prompt_ids: tuple[int, ...], answer: SampleResult, text: str, scored: Scored) -> Rollout:
         return Rollout(
-            problem_id=self.asked.problem_id,
+            problem_id=self.dispatched.problem_id,
             prompt_ids=prompt_ids,
             token_ids=tuple(unpack_tokens(answer.tokens)),
             logprobs=tuple(unpack_logprobs(answer.logprobs)),
@@ -58,9 +58,9 @@ class OpenGroup:
             reward=_or_nan(scored.value),
             verdict=scored.verdict,
             reward_seconds=scored.seconds,
-            source=self.asked.source,
-            parts=scored.parts,
-            steps=scored.steps,
+            source=self.dispatched.source,
+            reward_components=scored.parts,
+            step_rewards=scored.steps,
         )
 
 

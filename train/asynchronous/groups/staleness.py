@@ -29,7 +29,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 
-def capacity(loaded: int, cuts: int, outstanding: int, *, prompts: int, staleness: int, steps: int) -> int:
+def dispatch_capacity(loaded: int, cuts: int, outstanding: int, *, prompts: int, staleness: int, steps: int) -> int:
     """Return how many further groups a worker with these weights may be given.
 
     loaded       version of the worker's weights
@@ -41,7 +41,7 @@ def capacity(loaded: int, cuts: int, outstanding: int, *, prompts: int, stalenes
     return max(0, min(loaded + staleness + 1, steps) * prompts - cuts * prompts - outstanding)
 
 
-def cut(
+def select_batch(
     version: int,
     ready: Iterable[tuple[int, int]],
     outstanding: Iterable[int],

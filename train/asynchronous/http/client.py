@@ -10,10 +10,18 @@ from urllib3.exceptions import HTTPError, LocationValueError
 from urllib3.util import Timeout, parse_url
 
 from train.asynchronous.http.routes import MSGPACK, RUN_HEADER
-from train.asynchronous.messages import Answers, Beat, Leaving, Orders, Receipt, Work, WorkRequest
+from train.asynchronous.messages import (
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    ReleaseRequest,
+    ResultStatus,
+    SubmitResults,
+)
 from train.errors import ConfigError, ControllerUnreachable, RunError
-from train.sampling.engine_terms import EngineTerms
-from train.weights.manifest import Manifest
+from train.sampling.engine_spec import EngineSpec
+from train.weights.manifest import WeightManifest
 
 _CONNECT_SECONDS = 10.0
 _REPLY_SECONDS = 60.0
@@ -49,27 +57,27 @@ class HttpController:
         """What other calls of the same run must send, too."""
         return self._headers
 
-    def terms(self) -> EngineTerms:
+    def terms(self) -> EngineSpec:
         """Return what the engine has to be like. From now on, calls are meant for this run only."""
-        terms = self._reply("GET", "/run", EngineTerms)
+        terms = self._reply("GET", "/run", EngineSpec)
         with self._lock:
             self._headers[RUN_HEADER] = terms.run
         return terms
 
-    def work(self, request: WorkRequest) -> Work:
-        return self._reply("POST", "/work", Work, request)
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
+        return self._reply("POST", "/work", LeaseResponse, request)
 
-    def answers(self, answers: Answers) -> list[Receipt]:
-        return self._reply("POST", "/answers", list[Receipt], answers)
+    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
+        return self._reply("POST", "/answers", list[ResultStatus], answers)
 
-    def beat(self, beat: Beat) -> Orders:
-        return self._reply("POST", "/beat", Orders, beat)
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        return self._reply("POST", "/beat", HeartbeatResponse, beat)
 
-    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         path = f"/weights?after={after}&wait={wait_seconds:g}"
-        return self._reply("GET", path, Manifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
+        return self._reply("GET", path, WeightManifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
 
-    def leave(self, leaving: Leaving) -> None:
+    def release(self, leaving: ReleaseRequest) -> None:
         self._reply("POST", "/leave", type(None), leaving)
 
     def close(self) -> None:

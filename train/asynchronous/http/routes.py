@@ -28,28 +28,28 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from sandbox.service.hosts import Hosts
-from sandbox.service.refusals import (
-    ForeignPage,
-    Malformed,
-    Misdirected,
-    NotJson,
-    Refusal,
-    TooLarge,
-    TooSlow,
+from sandbox.service.allowed_hosts import AllowedHosts
+from sandbox.service.service_errors import (
+    CrossOriginRequest,
+    MalformedRequest,
+    MisdirectedRequest,
+    PayloadTooLarge,
+    RequestTimeout,
+    ServiceError,
     Unauthorized,
+    UnsupportedMediaType,
 )
-from train.asynchronous.messages import Answers, Beat, ControllerCalls, Leaving, WorkRequest
+from train.asynchronous.messages import ControllerAPI, Heartbeat, LeaseRequest, ReleaseRequest, SubmitResults
 from train.errors import ControllerUnreachable
-from train.sampling.engine_terms import EngineTerms
-from train.weights.manifest import Manifest
+from train.sampling.engine_spec import EngineSpec
+from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
 MSGPACK = "application/msgpack"
-MOST_BODY_BYTES = 64 * 2**20
+MAX_BODY_BYTES = 64 * 2**20
 RUN_HEADER = "x-curate-run"  # name of the run that a worker belongs to
-_LONGEST_WAIT_SECONDS = 30.0
+_MAX_WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.1  # between two looks for new weights
 _BODY_SECONDS = 120.0  # for all of a body: those that never end must not fill the memory
 _THREADS = 16  # calls of the controller at once; they only take its lock and decode answers
@@ -57,23 +57,23 @@ _THREADS = 16  # calls of the controller at once; they only take its lock and de
 Message = TypeVar("Message")
 
 
-class WrongRun(Refusal):
+class WrongRun(ServiceError):
     """The worker belongs to another run."""
 
     status = HTTPStatus.CONFLICT
 
 
-class Missing(Refusal):
+class WeightsNotFound(ServiceError):
     status = HTTPStatus.NOT_FOUND
 
 
-class Stopped(Refusal):
+class Stopped(ServiceError):
     """The run has stopped because of an error; it may be continued."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
-class App:
+class ControllerApp:
     """The controller as an ASGI application.
 
     run    name of the run, the same when it is continued
@@ -82,19 +82,17 @@ class App:
     terms  what GET /run answers
     """
 
-    def __init__(
-        self, controller: ControllerCalls, terms: EngineTerms, *, run: str, host: str, token: str | None
-    ) -> None:
+    def __init__(self, controller: ControllerAPI, terms: EngineSpec, *, run: str, host: str, token: str | None) -> None:
         self._controller = controller
         self._terms = terms
         self._run = run
         self._token = None if token is None else token.encode()
-        self._hosts = Hosts(host, token=token is not None)
+        self._hosts = AllowedHosts(host, token=token is not None)
         self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
         self._is_over = False
-        self._told: dict[int, Manifest] = {}  # those of the newest two versions that workers were told of
+        self._told: dict[int, WeightManifest] = {}  # those of the newest two versions that workers were told of
         self._looked = 0.0  # when `_newest` was
-        self._newest: Manifest | None = None
+        self._newest: WeightManifest | None = None
         self._heard: dict[str, float] = {}  # workers that do not know yet that the run is over, and when they called
         self._app = Starlette(
             routes=[
@@ -107,7 +105,7 @@ class App:
                 Route("/beat", self._beat, methods=["POST"]),
                 Route("/leave", self._leave, methods=["POST"]),
             ],
-            exception_handlers={Refusal: _refused, 404: _unknown, 405: _unknown},
+            exception_handlers={ServiceError: _refused, 404: _unknown, 405: _unknown},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -116,7 +114,7 @@ class App:
             self._hosts.check(scope["headers"])
             if scope["path"] != "/health":
                 self._check(request)
-        except (Misdirected, ForeignPage, Unauthorized, WrongRun) as refusal:
+        except (MisdirectedRequest, CrossOriginRequest, Unauthorized, WrongRun) as refusal:
             await (await _refused(request, refusal))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -125,7 +123,7 @@ class App:
         """Let no one wait for new weights any more."""
         self._is_over = True
 
-    def all_know(self, seconds: float) -> bool:
+    def all_workers_notified(self, seconds: float) -> bool:
         """Return whether every worker that called within so many seconds knows that the run is over."""
         return all(time.monotonic() - heard > seconds for heard in list(self._heard.values()))
 
@@ -145,24 +143,24 @@ class App:
         return _packed(self._terms)
 
     async def _work(self, request: Request) -> Response:
-        message = await _message(request, WorkRequest)
-        work = await self._call(lambda: self._controller.work(message))
+        message = await _message(request, LeaseRequest)
+        work = await self._call(lambda: self._controller.request_leases(message))
         self._note(message.worker, work.over)
         return _packed(work)
 
     async def _answers(self, request: Request) -> Response:
-        message = await _message(request, Answers)
-        return _packed(await self._call(lambda: self._controller.answers(message)))
+        message = await _message(request, SubmitResults)
+        return _packed(await self._call(lambda: self._controller.submit_results(message)))
 
     async def _beat(self, request: Request) -> Response:
-        message = await _message(request, Beat)
-        orders = await self._call(lambda: self._controller.beat(message))
+        message = await _message(request, Heartbeat)
+        orders = await self._call(lambda: self._controller.heartbeat(message))
         self._note(message.worker, orders.over)
         return _packed(orders)
 
     async def _leave(self, request: Request) -> Response:
-        message = await _message(request, Leaving)
-        await self._call(lambda: self._controller.leave(message))
+        message = await _message(request, ReleaseRequest)
+        await self._call(lambda: self._controller.release(message))
         if message.only is None:
             self._heard.pop(message.worker, None)
         return Response(status_code=204)
@@ -170,9 +168,9 @@ class App:
     async def _weights(self, request: Request) -> Response:
         after, wait_seconds = _number(request, "after", -1), _number(request, "wait", 0.0)
         if not isfinite(wait_seconds):
-            raise Malformed("wait must be a number of seconds")
-        until = time.monotonic() + min(wait_seconds, _LONGEST_WAIT_SECONDS)
-        manifest: Manifest | None = await self._call(lambda: self._controller.weights(after, 0.0))
+            raise MalformedRequest("wait must be a number of seconds")
+        until = time.monotonic() + min(wait_seconds, _MAX_WAIT_SECONDS)
+        manifest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(after, 0.0))
         while manifest is None or manifest.version == after:
             if time.monotonic() >= until or self._is_over or await request.is_disconnected():
                 return Response(status_code=204)
@@ -181,33 +179,33 @@ class App:
         self._remember(manifest)
         return _packed(manifest)
 
-    async def _looked_up(self) -> Manifest | None:
+    async def _looked_up(self) -> WeightManifest | None:
         """Return the newest manifest to one of those who wait, hundreds of workers perhaps: one looks for all of them.
 
         None: another one is looking. What is returned was looked up after the caller began to wait.
         """
         if time.monotonic() - self._looked >= _LOOK_SECONDS:
             self._looked, self._newest = time.monotonic(), None
-            self._newest = await self._call(lambda: self._controller.weights(-1, 0.0))
+            self._newest = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         return self._newest
 
     async def _file(self, request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["name"]
-        newest: Manifest | None = await self._call(lambda: self._controller.weights(-1, 0.0))
+        newest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         if newest is not None:
             self._remember(newest)
         manifest = next((told for each, told in self._told.items() if str(each) == version), None)
         if manifest is None or name not in {file.name for file in manifest.files}:
-            raise Missing(
+            raise WeightsNotFound(
                 f"there is no file {name} of weights {version}; the newest weights are "
                 f"{'none' if newest is None else newest.version}"
             )
         path = Path(manifest.folder) / name
         if not path.is_file():
-            raise Missing(f"the file {name} of weights {version} is gone")
+            raise WeightsNotFound(f"the file {name} of weights {version} is gone")
         return FileResponse(path, media_type="application/octet-stream")
 
-    def _remember(self, newest: Manifest) -> None:
+    def _remember(self, newest: WeightManifest) -> None:
         """Keep the manifest and the one before it, as publishers do: a download may take longer than a step."""
         self._told = {each: told for each, told in self._told.items() if each == newest.version - 1}
         self._told[newest.version] = newest
@@ -229,11 +227,11 @@ class App:
 
 async def _message(request: Request, kind: type[Message]) -> Message:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MSGPACK:
-        raise NotJson(f"the body must be msgpack; send the header content-type: {MSGPACK}")
+        raise UnsupportedMediaType(f"the body must be msgpack; send the header content-type: {MSGPACK}")
     try:
         return msgspec.msgpack.decode(await _body(request), type=kind)
     except (msgspec.DecodeError, OverflowError, RecursionError) as error:
-        raise Malformed(
+        raise MalformedRequest(
             f"the body is not of type {kind.__name__}: {error}. Trainer and worker must have the same version of curate"
         ) from error
 
@@ -241,31 +239,31 @@ async def _message(request: Request, kind: type[Message]) -> Message:
 async def _body(request: Request) -> bytes:
     chunks, size = [], 0
     length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > MOST_BODY_BYTES:
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
         raise _too_large()
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > MOST_BODY_BYTES:
+                if size > MAX_BODY_BYTES:
                     raise _too_large()
                 chunks.append(chunk)
     except TimeoutError:
-        raise TooSlow(f"the body did not arrive within {_BODY_SECONDS:g} s") from None
+        raise RequestTimeout(f"the body did not arrive within {_BODY_SECONDS:g} s") from None
     except ClientDisconnect:
-        raise Malformed("the client has gone") from None
+        raise MalformedRequest("the client has gone") from None
     return b"".join(chunks)
 
 
-def _too_large() -> TooLarge:
-    return TooLarge(f"the body must have at most {MOST_BODY_BYTES:,} bytes; send fewer answers at once")
+def _too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body must have at most {MAX_BODY_BYTES:,} bytes; send fewer answers at once")
 
 
 def _number(request: Request, name: str, default: Any) -> Any:
     try:
         return type(default)(request.query_params.get(name, default))
     except ValueError:
-        raise Malformed(f"{name} must be a number") from None
+        raise MalformedRequest(f"{name} must be a number") from None
 
 
 def _packed(message: Any) -> Response:
@@ -273,7 +271,7 @@ def _packed(message: Any) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+    assert isinstance(error, ServiceError)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     return JSONResponse({"detail": str(error), "error": error.error}, error.status, headers)
 

@@ -9,13 +9,13 @@ from typing import Self
 
 import uvicorn
 
-from sandbox.service.http_protocol import MOST_CONNECTIONS, bounded_config
+from sandbox.service.bounded_http import MAX_CONNECTIONS, bounded_config
 from sandbox.service.server import listen, raise_descriptor_limit
 from sandbox.service.settings import is_loopback
-from train.asynchronous.http.routes import App
-from train.asynchronous.messages import ControllerCalls
+from train.asynchronous.http.routes import ControllerApp
+from train.asynchronous.messages import ControllerAPI
 from train.errors import ConfigError, RunError
-from train.sampling.engine_terms import EngineTerms
+from train.sampling.engine_spec import EngineSpec
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class ControllerServer:
     """
 
     def __init__(
-        self, controller: ControllerCalls, listen_to: str, *, token: str | None, run: str, terms: EngineTerms,
+        self, controller: ControllerAPI, listen_to: str, *, token: str | None, run: str, terms: EngineSpec,
         fail: Callable[[RunError], None] = lambda error: None,
     ) -> None:  # fmt: skip
         self._fail = fail
@@ -56,8 +56,8 @@ class ControllerServer:
             self._listener = listen(host, port)
         except OSError as error:
             raise ConfigError(f"workers.listen: cannot listen on {listen_to}: {error}") from error
-        most_connections = min(MOST_CONNECTIONS, raise_descriptor_limit() // _FILES_PER_CONNECTION)
-        self._app = App(controller, terms, run=run, host=host, token=token)
+        max_connections = min(MAX_CONNECTIONS, raise_descriptor_limit() // _FILES_PER_CONNECTION)
+        self._app = ControllerApp(controller, terms, run=run, host=host, token=token)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
         self._server = uvicorn.Server(
             bounded_config(
@@ -66,7 +66,7 @@ class ControllerServer:
                 answer_seconds=_ANSWER_SECONDS,
                 keep_alive_seconds=_KEEP_ALIVE_SECONDS,
                 stop_seconds=int(_STOP_SECONDS),
-                most_connections=most_connections,
+                max_connections=max_connections,
             )
         )
         self._thread = threading.Thread(target=self._serve, name="controller-http", daemon=True)
@@ -81,7 +81,7 @@ class ControllerServer:
     def close(self, *, over: bool = True) -> None:
         """End the server. If the run is over, workers that live are told so first; the controller must be closed."""
         until = time.monotonic() + _GOODBYE_SECONDS
-        while over and not self._app.all_know(_GOODBYE_SECONDS) and time.monotonic() < until:
+        while over and not self._app.all_workers_notified(_GOODBYE_SECONDS) and time.monotonic() < until:
             time.sleep(0.05)
         self._app.stop()
         self._server.should_exit = True

@@ -19,9 +19,9 @@ audit_report.py  what a journal proves, in words
 """
 
 from train.asynchronous.journal.frames import FOLDER
-from train.asynchronous.journal.reader import cuts, cuts_among, read
+from train.asynchronous.journal.reader import batches_in, read, recorded_batches
 from train.asynchronous.journal.recorder import NoJournal, Recorder
 from train.asynchronous.journal.repair import repair
-from train.asynchronous.journal.writer import Journal
+from train.asynchronous.journal.writer import RunJournal
 
-__all__ = ["FOLDER", "Journal", "NoJournal", "Recorder", "cuts", "cuts_among", "read", "repair"]
+__all__ = ["FOLDER", "RunJournal", "NoJournal", "Recorder", "recorded_batches", "batches_in", "read", "repair"]

@@ -11,18 +11,18 @@ from train.asynchronous.groups.events import Event
 
 
 @dataclass(slots=True)
-class Audit:
+class JournalAudit:
     """What a journal says of a run.
 
-    n_cuts       batches that were trained on
-    n_asked      different groups that were asked
-    n_used       groups that were trained on
-    rejected     groups that were given up, by reason
-    n_open       groups that were neither, at the end
-    n_abandoned  groups that were open when training went on without this journal
-    n_unknown    groups that were used, and asked before the first segment that is kept
-    oldest       the age of the oldest token that was trained on, in versions
-    findings     what must not be, in words; a sound journal has none
+    n_cuts         batches that were trained on
+    n_asked        different groups that were asked
+    n_used         groups that were trained on
+    rejected       groups that were given up, by reason
+    n_open         groups that were neither, at the end
+    n_abandoned    groups that were open when training went on without this journal
+    n_unknown      groups that were used, and asked before the first segment that is kept
+    max_staleness  the age of the oldest token that was trained on, in versions
+    findings       what must not be, in words; a sound journal has none
     """
 
     n_cuts: int = 0
@@ -32,22 +32,22 @@ class Audit:
     n_open: int = 0
     n_abandoned: int = 0
     n_unknown: int = 0
-    oldest: int = 0
+    max_staleness: int = 0
     findings: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Asked:
-    event: events.Asked
+    event: events.Dispatched
     spans: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
     scored: set[int] = field(default_factory=set)
     lost: bool = False
     accepted: bool = False
 
 
-def audit(recorded: Iterable[Event], *, staleness: int) -> Audit:
+def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
     """Check the events of a journal (journal.read) against the bound on staleness and against each other."""
-    result = Audit()
+    result = JournalAudit()
     result.findings = list(_Auditor(result, staleness).findings(recorded))
     return result
 
@@ -55,7 +55,7 @@ def audit(recorded: Iterable[Event], *, staleness: int) -> Audit:
 class _Auditor:
     """What was asked and not used yet, by number, and the end of every group that had one."""
 
-    def __init__(self, result: Audit, staleness: int) -> None:
+    def __init__(self, result: JournalAudit, staleness: int) -> None:
         self._result = result
         self._staleness = staleness
         self._open: dict[int, _Asked] = {}
@@ -67,9 +67,9 @@ class _Auditor:
     def findings(self, recorded: Iterable[Event]) -> Iterator[str]:
         for event in recorded:
             match event:
-                case events.Begun():
+                case events.SegmentStarted():
                     self._begin(event)
-                case events.Asked():
+                case events.Dispatched():
                     yield from self._ask(event)
                 case events.Answered(answer=answer):
                     if (asked := self._known(answer.group, answer.attempt)) and not asked.lost:
@@ -80,12 +80,12 @@ class _Auditor:
                 case events.Accepted():
                     if asked := self._known(event.group, event.attempt):
                         asked.accepted = True
-                case events.Lost():
+                case events.LeaseLost():
                     if asked := self._known(event.group, event.attempt):
                         asked.lost = True
                 case events.Rejected():
                     yield from self._reject(event)
-                case events.Cut():
+                case events.BatchTaken():
                     yield from self._cut(event)
         self._result.n_open = len(self._open)
         missing = set(range(max(self._first_kept, 0), max(self._ends | self._open, default=-1) + 1))
@@ -96,7 +96,7 @@ class _Auditor:
         asked = self._open.get(number)
         return asked if asked is not None and asked.event.attempt == attempt else None
 
-    def _begin(self, begun: events.Begun) -> None:
+    def _begin(self, begun: events.SegmentStarted) -> None:
         if self._first_kept < 0:
             self._first_kept, self._cuts = begun.next_group, begun.cuts
         if begun.cuts > self._cuts:
@@ -106,7 +106,7 @@ class _Auditor:
             self._open.clear()
             self._cuts = begun.cuts
 
-    def _ask(self, event: events.Asked) -> Iterator[str]:
+    def _ask(self, event: events.Dispatched) -> Iterator[str]:
         before = self._open.get(event.group)
         name = f"group {event.group}"
         if event.group in self._ends:
@@ -124,9 +124,9 @@ class _Auditor:
         if self._open.pop(event.group, None) is None and event.group >= self._first_kept:
             yield f"group {event.group} was rejected, and it was not open"
         self._ends[event.group] = "rejected"
-        self._result.rejected[event.lesson] = self._result.rejected.get(event.lesson, 0) + 1
+        self._result.rejected[event.signal] = self._result.rejected.get(event.signal, 0) + 1
 
-    def _cut(self, cut: events.Cut) -> Iterator[str]:
+    def _cut(self, cut: events.BatchTaken) -> Iterator[str]:
         if cut.version != self._cuts:
             yield f"after {self._cuts} batches, one of version {cut.version} was cut"
         self._cuts = cut.version + 1
@@ -147,7 +147,7 @@ class _Auditor:
                 yield from self._used(name, asked, attempt, birth, cut.version)
 
     def _used(self, name: str, asked: _Asked, attempt: int, birth: int, version: int) -> Iterator[str]:
-        if (asked.event.attempt, asked.event.birth) != (attempt, birth):
+        if (asked.event.attempt, asked.event.start_version) != (attempt, birth):
             yield f"{name} was used as another attempt or birth than it was asked with"
         if not asked.accepted or asked.scored != set(asked.spans):
             yield f"{name} was used before all its answers were scored"
@@ -158,6 +158,6 @@ class _Auditor:
                 yield from self._age(f"a token of {name}, answer {number},", of_span, version)
 
     def _age(self, what: str, born: int, version: int) -> Iterator[str]:
-        self._result.oldest = max(self._result.oldest, version - born)
+        self._result.max_staleness = max(self._result.max_staleness, version - born)
         if not 0 <= version - born <= self._staleness:
             yield f"{what} was drawn at version {born} and used at version {version}; {self._staleness} is allowed"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from train.asynchronous.journal.audit import audit
+from train.asynchronous.journal.audit import audit_journal
 from train.asynchronous.journal.frames import FOLDER
 from train.asynchronous.journal.reader import read
 from train.errors import CheckpointError
 
-_MOST_FINDINGS = 5  # of those that are named
+_MAX_FINDINGS = 5  # of those that are named
 
 
 def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
@@ -18,11 +18,11 @@ def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
 
     Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
     """
-    found = audit(read(recorded / FOLDER), staleness=staleness)
+    found = audit_journal(read(recorded / FOLDER), staleness=staleness)
     if found.findings:
         raise CheckpointError(
             f"the journal of {recorded} proves {len(found.findings)} faults: "
-            f"{'; '.join(found.findings[:_MOST_FINDINGS])}. If a file of {recorded / FOLDER} was removed or replaced, "
+            f"{'; '.join(found.findings[:_MAX_FINDINGS])}. If a file of {recorded / FOLDER} was removed or replaced, "
             "restore it from a copy; otherwise, please report this."
         )
     if not found.n_cuts:
@@ -32,4 +32,7 @@ def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
         f"journal    {found.n_cuts:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
         f"open at the end: {found.n_open:,}"
     )
-    yield f"staleness  the oldest token was trained on {found.oldest} updates after its weights; allowed: {staleness}"
+    yield (
+        f"staleness  the oldest token was trained on {found.max_staleness} updates after its weights; "
+        f"allowed: {staleness}"
+    )

@@ -19,12 +19,12 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
-def framed(event: Event) -> bytes:
+def encode_frame(event: Event) -> bytes:
     data = _encoder.encode(event)
     return len(data).to_bytes(4, "little") + blake3(data).digest(_DIGEST_BYTES) + data
 
 
-def frames(path: Path) -> Iterator[tuple[Event, int]]:
+def read_frames(path: Path) -> Iterator[tuple[Event, int]]:
     """Yield each event, and where its frame ends. Ends before the first frame that is torn."""
     end = 0
     with path.open("rb") as file:

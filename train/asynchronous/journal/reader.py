@@ -6,9 +6,9 @@ from pathlib import Path
 from train.asynchronous.groups import events
 from train.asynchronous.groups.events import Event
 from train.asynchronous.groups.states import Groups
-from train.asynchronous.journal.frames import frames, segments_of
+from train.asynchronous.journal.frames import read_frames, segments_of
 from train.errors import CheckpointError
-from train.rollouts.batch import Group
+from train.rollouts.batch_collector import Group
 
 
 def read(folder: Path) -> Iterator[Event]:
@@ -16,28 +16,28 @@ def read(folder: Path) -> Iterator[Event]:
     segments = list(segments_of(folder).values())
     for path in segments:
         end, size = 0, path.stat().st_size  # the file may be removed while its last event is worked on
-        for event, end_of_frame in frames(path):
+        for event, end_of_frame in read_frames(path):
             end = end_of_frame
             yield event
         if end < size and path is not segments[-1]:
             raise CheckpointError(f"{path}: damaged at byte {end}. Restore the file from a copy.")
 
 
-def cuts(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
+def recorded_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
     """Yield the version and the groups of each recorded cut, beginning with the cut that step `after_step` + 1 uses.
 
     All that a learner needs is in them, to the last bit.
 
     Raises CheckpointError if the journal is damaged, or if groups of these cuts were in segments that were removed.
     """
-    return cuts_among(read(folder), after_step)
+    return batches_in(read(folder), after_step)
 
 
-def cuts_among(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
+def batches_in(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
     """Do the same with the events of a journal."""
     groups = Groups()
     for event in recorded:
-        if not isinstance(event, events.Cut):
+        if not isinstance(event, events.BatchTaken):
             groups.apply(event)
             continue
         taken = groups.take(event)

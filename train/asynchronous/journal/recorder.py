@@ -16,13 +16,13 @@ class Recorder(Protocol):
     def append(self, event: Event) -> None:
         """Record an event, without waiting for the disk. Raises OSError."""
 
-    def turn(self, header: events.Begun) -> None:
+    def rotate(self, header: events.SegmentStarted) -> None:
         """Begin the segment after a cut. Raises OSError."""
 
     def sync(self) -> None:
         """Return when everything that was appended before is on disk. Raises OSError."""
 
-    def forget(self, segments_before: int) -> None:
+    def prune(self, segments_before: int) -> None:
         """Remove old segments."""
 
     def close(self) -> None: ...
@@ -36,10 +36,10 @@ class NoJournal:
 
     def append(self, event: Event) -> None: ...
 
-    def turn(self, header: events.Begun) -> None: ...
+    def rotate(self, header: events.SegmentStarted) -> None: ...
 
     def sync(self) -> None: ...
 
-    def forget(self, segments_before: int) -> None: ...
+    def prune(self, segments_before: int) -> None: ...
 
     def close(self) -> None: ...

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from train.asynchronous.groups import events
-from train.asynchronous.journal.frames import frames, segments_of
+from train.asynchronous.journal.frames import read_frames, segments_of
 from train.errors import CheckpointError
 from train.fsync import fsync_path
 
@@ -16,11 +16,11 @@ def repair(folder: Path) -> None:
     """
     segments = list(segments_of(folder).values())
     for place, path in enumerate(segments):
-        valid = max((end for _, end in frames(path)), default=0)
+        valid = max((end for _, end in read_frames(path)), default=0)
         if valid == path.stat().st_size:
             continue
         later = segments[place + 1 :]
-        if any(isinstance(event, events.Cut) for after in later for event, _ in frames(after)):
+        if any(isinstance(event, events.BatchTaken) for after in later for event, _ in read_frames(after)):
             raise CheckpointError(
                 f"{path}: damaged at byte {valid}, and later batches cannot be repeated without it. Restore the file "
                 "from a copy, or delete the folder to continue from the newest checkpoint without a journal."

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from train.asynchronous.groups import events
 from train.asynchronous.groups.events import Event
-from train.asynchronous.journal.frames import framed, open_segment, segments_of
+from train.asynchronous.journal.frames import encode_frame, open_segment, segments_of
 from train.asynchronous.journal.reader import read
 from train.asynchronous.journal.repair import repair
 from train.fsync import fsync_path
 
 
-class Journal:
+class RunJournal:
     """The journal of a run, open for writing. Another thread may call `sync` while one appends."""
 
     def __init__(self, folder: Path, segment: int) -> None:
@@ -26,7 +26,7 @@ class Journal:
         self._closed = False
 
     @classmethod
-    def open(cls, folder: Path) -> "Journal":
+    def open(cls, folder: Path) -> "RunJournal":
         """Open the journal in a folder, which is made if needed, after repairing its end.
 
         Raises CheckpointError if it is damaged before its end, and OSError.
@@ -39,12 +39,12 @@ class Journal:
         return read(self._folder)
 
     def append(self, event: Event) -> None:
-        frame = framed(event)
+        frame = encode_frame(event)
         written = self._file.write(frame)
         if written != len(frame):  # a full disk; what is torn is cut off when the journal is opened again
             raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes could be written to {self._folder}")
 
-    def turn(self, header: events.Begun) -> None:
+    def rotate(self, header: events.SegmentStarted) -> None:
         with self._lock:
             self._file = open_segment(self._folder, header.cuts)
             self._unsynced.append(self._file)
@@ -61,7 +61,7 @@ class Journal:
             self._unsynced = [self._file]
         fsync_path(self._folder)
 
-    def forget(self, segments_before: int) -> None:
+    def prune(self, segments_before: int) -> None:
         for segment, path in segments_of(self._folder).items():
             if segment < segments_before:
                 path.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from train.config import Engine
+from train.config import EngineConfig
 from train.errors import ControllerUnreachable, SamplerError
 from train.sampling.engine_environment import gpus_of_engines, visible
 from train.sampling.restart_budget import RestartBudget
@@ -39,7 +39,7 @@ class LocalWorkers:
 
     def __init__(
         self,
-        settings: Engine,
+        settings: EngineConfig,
         url: str,
         token: str | None,
         logs: Path,
@@ -89,7 +89,7 @@ class LocalWorkers:
         self._names[number] = f"worker-{number}-{os.getpid()}-{self._n_started}"
         with self._log(number).open("ab") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "train.asynchronous.workers.local_worker", self._url, self._names[number]],
+                [sys.executable, "-m", "train.asynchronous.workers.local_worker_main", self._url, self._names[number]],
                 env={**os.environ, **self._token, "CUDA_VISIBLE_DEVICES": self._gpus[number]},
                 stdin=subprocess.PIPE,
                 stdout=output,

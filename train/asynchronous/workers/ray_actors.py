@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from sandbox.extras import install_command
-from train.asynchronous.workers.rollout import Options, Rollout
+from train.asynchronous.workers.rollout_process import RolloutOptions, RolloutProcess
 from train.errors import ConfigError, RunError
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ Note = Callable[[str], None]
 class _Actor:
     """Runs one worker in a process of the cluster."""
 
-    def __init__(self, options: Options) -> None:
-        self._rollout = Rollout(options, note=print)  # Ray shows what its actors print
+    def __init__(self, options: RolloutOptions) -> None:
+        self._rollout = RolloutProcess(options, note=print)  # Ray shows what its actors print
 
     def run(self) -> None:
         self._rollout.run()
@@ -36,7 +36,7 @@ class _Actor:
         self._rollout.leave()
 
 
-def roll_out_on_ray(address: str, options: Options, *, workers: int, gpus: int, note: Note) -> None:
+def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, gpus: int, note: Note) -> None:
     """Run workers on a Ray cluster until the run is over.
 
     address  HOST:PORT of the cluster's head, or auto

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class EvaluatedModel:
     """A model, and how it is run.
 
     base_url  address of a server; None: it is run here
@@ -40,12 +40,12 @@ class Model:
         """Raise SamplerError if the model would be asked in a chat and cannot chat, as far as its files here say."""
         from train.sampling.has_chat_template import check_chat_template
 
-        chats = any(isinstance(one.asked, list) for one in exercises)
+        chats = any(isinstance(one.prompt, list) for one in exercises)
         if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:
             check_chat_template(self.name, self.engine.vllm.get("revision"))
 
     @contextmanager
-    def opened(self) -> "Iterator[Sampler]":
+    def open(self) -> "Iterator[Sampler]":
         """Load the model. Raises SamplerError."""
         from train.sampling.open_sampler import open_sampler
 

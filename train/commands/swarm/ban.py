@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 
 
 @click.command("ban")
@@ -16,8 +16,8 @@ def command(folder: Path, node: str) -> None:
     It loses its stake and its leases, and its answers that still wait for a verdict are not used.
     """
     from train.errors import ConfigError, ControllerUnreachable, TrainError
-    from train.swarm.calls import Ban, Status
     from train.swarm.folder import SwarmFolder
+    from train.swarm.messages import Ban, Status
     from train.swarm.operator import AWAY, operator_client
 
     with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):

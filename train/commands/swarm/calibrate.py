@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import ProgressBar, require, user_errors
+from sandbox.commands.console import ProgressBar, require_extra, user_errors
 from train.commands.config_options import ConfigSource, config_options
 
 
@@ -30,24 +30,24 @@ def command(config: ConfigSource, out: Path, groups: int) -> None:
     those of the nodes are; then a verifier looks at the answers, on this machine as well. `curate coordinator --bars`
     takes the file.
     """
-    require("train")
+    require_extra("train")
     from curate.errors import CurateError
     from train.errors import TrainError
-    from train.swarm.verification.bars_file import read_bars, write_bars
     from train.swarm.verification.calibrate import calibrate
+    from train.swarm.verification.thresholds_file import read_thresholds, write_thresholds
 
     with user_errors(TrainError, CurateError):
         settings = config.read()
-        others = read_bars(out) if out.exists() else {}
+        others = read_thresholds(out) if out.exists() else {}
         with ProgressBar(" answers") as progress:
             pair, bars, found = calibrate(settings, n_leases=groups, report=progress)
-        write_bars(out, {**others, pair: bars})
+        write_thresholds(out, {**others, pair: bars})
     click.echo(f"{pair}: {found.n_tokens:,} tokens of {groups * settings.rollout.completions} answers")
     for name, measured, bar in (
-        ("exponents that differ in a chunk, at most", found.mismatches, bars.mismatches),
+        ("exponents that differ in a chunk, at most", found.exponent_mismatches, bars.mismatches),
         ("exponents that differ, on average", found.mismatches_mean, bars.mismatches_mean),
         ("difference of mantissas, on average", found.mantissa_mean, bars.mantissa_mean),
-        ("tokens that the seeds give, share", 1 - found.misses / found.n_tokens, bars.replayed_share),
+        ("tokens that the seeds give, share", 1 - found.token_mismatches / found.n_tokens, bars.replayed_share),
         ("nats that a token was below the best, at most", found.margin, bars.margin),
         ("difference of log-probabilities, on average", found.logprob_error, bars.logprob_error),
     ):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 from train.commands.urls import checked_urls
 
 
@@ -27,7 +27,7 @@ def command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float) 
     from train.errors import TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.protocol.invites import new_invite
-    from train.swarm.signed import read_key
+    from train.swarm.signatures import read_key
 
     with user_errors(TrainError):
         place = SwarmFolder(folder)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.frame import user_errors
+from sandbox.commands.console import user_errors
 from train.commands.cells import print_cells
 
 
@@ -13,8 +13,8 @@ from train.commands.cells import print_cells
 def command(folder: Path) -> None:
     """Show nodes, leases, verdicts and relays of the swarm whose coordinator runs in FOLDER, and its status page."""
     from train.errors import ControllerUnreachable, TrainError
-    from train.swarm.calls import Status
     from train.swarm.folder import SwarmFolder
+    from train.swarm.messages import Status
     from train.swarm.operator import AWAY, operator_client
 
     with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):

@@ -7,18 +7,18 @@ from functools import lru_cache
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import exercises
-from train.evaluation.protocols.named import FORMS, OWN, PROTOCOLS
-from train.evaluation.protocols.settle import settle
-from train.evaluation.protocols.settled import Settled
-from train.evaluation.protocols.wishes import Wishes
-from train.evaluation.suites.named import named
+from train.evaluation.exercises import read_exercises
+from train.evaluation.protocols.by_name import FORMS, OWN, PROTOCOLS
+from train.evaluation.protocols.evaluation_settings import EvaluationSettings
+from train.evaluation.protocols.overrides import ProtocolOverrides
+from train.evaluation.protocols.resolution import resolve_settings
+from train.evaluation.suites.by_name import parse_suite
 
-_MOST_SUITES = 4  # that stay in memory, with all their tests
+_MAX_SUITES = 4  # that stay in memory, with all their tests
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SuiteRequest:
     """What a user asks of an adapter; empty: what `curate evaluate` does without the option of this name.
 
     suite     as behind `--suite`: NAME, NAME=LOCATION or NAME?option=value
@@ -32,27 +32,27 @@ class Wanted:
     protocol: str = ""
     form: str = ""
 
-    def settled(self) -> Settled:
+    def settled(self) -> EvaluationSettings:
         """Return how the suite is measured. Raises CurateError for unknown names and for what makes no sense."""
         for kind, name, names in (("protocol", self.protocol, PROTOCOLS), ("form", self.form, [*FORMS, OWN])):
             if name and name not in names:
                 raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
-        wishes = Wishes(window=self.window or None, form=self.form or None)
-        return settle(self.protocol or None, named(self.suite)[0], wishes, PromptFormat())
+        wishes = ProtocolOverrides(window=self.window or None, form=self.form or None)
+        return resolve_settings(self.protocol or None, parse_suite(self.suite)[0], wishes, PromptFormat())
 
 
-@lru_cache(_MOST_SUITES)
-def exercise_set(wanted: Wanted) -> Mapping[str, Exercise]:
+@lru_cache(_MAX_SUITES)
+def exercise_set(wanted: SuiteRequest) -> Mapping[str, Exercise]:
     """Return the exercises of a suite by their ids. Raises CurateError if there is no such suite, or it is unreadable.
 
     The harness asks with messages. So exercises in which the model continues plain text, or its own message, raise
     CurateError, too: most services would answer such a chat instead of continuing it.
     """
-    name, location = named(wanted.suite)
+    name, location = parse_suite(wanted.suite)
     settled = wanted.settled()
-    found = exercises(location, settled.setting.window, suite=name, style=settled.style)
+    found = read_exercises(location, settled.setting.window, suite=name, style=settled.style)
     for exercise in found:
-        if isinstance(exercise.asked, str) or exercise.asked[-1]["role"] != "user":
+        if isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user":
             raise CurateError(
                 f"{wanted.suite}: in this form the model continues a text that is already begun, which this harness "
                 "cannot ask for. Use `curate evaluate`, or another form, such as evalplus-thinking."
@@ -60,7 +60,7 @@ def exercise_set(wanted: Wanted) -> Mapping[str, Exercise]:
     return {exercise.id: exercise for exercise in found}
 
 
-def exercise_named(id: str, wanted: Wanted) -> Exercise:
+def exercise_named(id: str, wanted: SuiteRequest) -> Exercise:
     """Return one exercise of a suite. Raises CurateError if the suite has none of this name, and as exercise_set."""
     found = exercise_set(wanted)
     if id not in found:
@@ -74,5 +74,5 @@ def exercise_named(id: str, wanted: Wanted) -> Exercise:
 
 def messages(exercise: Exercise) -> list[dict[str, str]]:
     """Return what the model is asked, as messages of which the user's is the last."""
-    assert not isinstance(exercise.asked, str)  # exercise_set has seen to it
-    return exercise.asked
+    assert not isinstance(exercise.prompt, str)  # exercise_set has seen to it
+    return exercise.prompt

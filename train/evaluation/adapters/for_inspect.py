@@ -17,11 +17,11 @@ from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accurac
 from inspect_ai.solver import TaskState, generate
 
 from rewards.reward import ACCEPTED
-from train.evaluation.adapters.exercise_set import Wanted, exercise_named, exercise_set, messages
-from train.evaluation.adapters.ruling import ruling
+from train.evaluation.adapters.exercise_set import SuiteRequest, exercise_named, exercise_set, messages
+from train.evaluation.adapters.judgement import judge_answer
 from train.evaluation.adapters.run_sandbox import RunSandbox
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import NoVerdict, Ruling
+from train.evaluation.judges.judge import JudgeResult, NoVerdict
 
 EXERCISE = "curate_exercise"  # in the metadata of a sample: the id of its exercise, if the sample itself has another
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
@@ -36,7 +36,7 @@ def curate_task(suite: str, window: str = "", protocol: str = "", form: str = ""
     Temperature, top_p, tokens, stops and, as epochs, the number of samples are those of the protocol or, without one,
     those of `curate evaluate`. Options of `inspect eval` take their place. The arguments are those of curate_dataset.
     """
-    used = Wanted(suite, window, protocol, form).settled().setting
+    used = SuiteRequest(suite, window, protocol, form).settled().setting
     return Task(
         dataset=curate_dataset(suite, window, protocol, form),
         solver=generate(),
@@ -62,7 +62,7 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
     Raises CurateError for names that do not exist, if the suite cannot be read, and for forms in which the model
     continues a text that is already begun.
     """
-    samples = [_sample(exercise) for exercise in exercise_set(Wanted(suite, window, protocol, form)).values()]
+    samples = [_sample(exercise) for exercise in exercise_set(SuiteRequest(suite, window, protocol, form)).values()]
     return MemoryDataset(samples, name=suite, location=suite)
 
 
@@ -74,7 +74,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
     sandbox that fails is an error of the sample, and an answer without a verdict is not scored; neither counts as
     wrong. Raises CurateError as curate_dataset does, and if the suite has no exercise for a sample.
     """
-    wanted = Wanted(suite, window, protocol, form)
+    wanted = SuiteRequest(suite, window, protocol, form)
     exercise_set(wanted)  # what is wrong with the suite is said before any answer is sampled
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -98,13 +98,13 @@ class _Closing(Hooks):
         await to_thread.run_sync(_sandbox.close)
 
 
-def _judge(exercise: Exercise, answer: str) -> Ruling:
-    return ruling(exercise, answer, _sandbox.opened())
+def _judge(exercise: Exercise, answer: str) -> JudgeResult:
+    return judge_answer(exercise, answer, _sandbox.opened())
 
 
 def _sample(exercise: Exercise) -> Sample:
     asked: list[ChatMessage] = [_MESSAGES[one["role"]](content=one["content"]) for one in messages(exercise)]
-    facts = exercise.facts
+    facts = exercise.metadata
     day = facts.date and facts.date.isoformat()
     known = {"difficulty": facts.difficulty, "platform": facts.platform, "date": day}
     return Sample(

@@ -25,16 +25,16 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc, SamplingMethod
 
-from curate.dataset.workspace import write_whole
+from curate.dataset.output_folder import write_atomic
 from curate.verification.retries import with_retries
+from rewards.process_singletons import sandbox_options
 from rewards.reward import ACCEPTED
-from rewards.shared import sandbox_options
 from sandbox import Sandbox
-from train.evaluation.adapters.exercise_set import Wanted, exercise_named, exercise_set, messages
-from train.evaluation.adapters.ruling import ruling
+from train.evaluation.adapters.exercise_set import SuiteRequest, exercise_named, exercise_set, messages
+from train.evaluation.adapters.judgement import judge_answer
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import NoVerdict, Ruling
-from train.evaluation.suites.named import named
+from train.evaluation.judges.judge import JudgeResult, NoVerdict
+from train.evaluation.suites.by_name import parse_suite
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +59,11 @@ def lighteval_task(
     that do not exist, if the suite cannot be read, and for forms in which the model continues a text that is already
     begun.
     """
-    wanted = Wanted(suite, window, protocol, form)
+    wanted = SuiteRequest(suite, window, protocol, form)
     used = wanted.settled().setting
     rows = [_row(exercise) for exercise in exercise_set(wanted).values()]
     return LightevalTaskConfig(
-        name=name or "curate_" + named(suite)[0].replace("+", "_plus"),
+        name=name or "curate_" + parse_suite(suite)[0].replace("+", "_plus"),
         prompt_function=_doc,
         hf_repo=str(_written(rows)),
         hf_subset="default",
@@ -84,7 +84,7 @@ def lighteval_metric(
     those of lighteval_task. Answers without a verdict count neither as right nor as wrong; a problem that has no other
     answers is left out of the mean, and its standard error is then not a number.
     """
-    wanted = Wanted(suite, window, protocol, form)
+    wanted = SuiteRequest(suite, window, protocol, form)
     exercise_set(wanted)  # what is wrong with the suite is said before any answer is sampled
     return SampleLevelMetric(
         metric_name="curate_pass@1",
@@ -99,7 +99,7 @@ def lighteval_metric(
 class ShareRight(SamplingMetric, SampleLevelComputation):
     """For each problem, the share of its samples that are right. It holds no tests: lighteval copies and prints it."""
 
-    def __init__(self, wanted: Wanted, n: int) -> None:
+    def __init__(self, wanted: SuiteRequest, n: int) -> None:
         super().__init__()
         self.wanted = wanted
         self.n = n  # lighteval sets it for a task that is called NAME@n=8
@@ -130,9 +130,9 @@ def mean_of_judged(shares: Sequence[float]) -> float:
 def _verdicts(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> list[tuple[int, str]]:
     """Return (place, verdict) of each answer that has a verdict."""
 
-    def judged(answer: tuple[int, Exercise, str]) -> Ruling | NoVerdict:
+    def judged(answer: tuple[int, Exercise, str]) -> JudgeResult | NoVerdict:
         try:
-            return ruling(answer[1], answer[2], sandbox)
+            return judge_answer(answer[1], answer[2], sandbox)
         except NoVerdict as error:
             return error
 
@@ -171,5 +171,5 @@ def _written(rows: list[dict[str, str]]) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "lighteval"
     folder = cache / hashlib.sha256(content.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / f"{_SPLIT}.jsonl", content)  # others may be reading it
+    write_atomic(folder / f"{_SPLIT}.jsonl", content)  # others may be reading it
     return folder

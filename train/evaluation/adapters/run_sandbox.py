@@ -6,7 +6,7 @@ the packages that CURATE_PACKAGES names.
 
 import threading
 
-from rewards.shared import sandbox_options
+from rewards.process_singletons import sandbox_options
 from sandbox import Sandbox
 
 

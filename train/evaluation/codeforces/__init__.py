@@ -5,7 +5,7 @@ attempts.py           in which attempt a model solves a problem, over all orders
 contest_rating.py     the rating that a score in a contest is worth, as CodeElo computes it
 model_rating.py       the rating of a model over contests, with its intervals
 percentiles.py        the share of users with a lower rating, from a table that has a name
-known_facts.py        difficulty and day of problems, as contests tell them
+contest_metadata.py   difficulty and day of problems, as contests tell them
 contest_ids.py        contests by their numbers; those that DeepCoder's table of Codeforces ratings uses
 difficulty_rating.py  the rating by problem difficulty, for which no standings are needed
 rating.py             what an evaluation says about the rating of its model: by contests, or by problem difficulty

@@ -22,7 +22,7 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(_NOT_IN_DIGESTS.sub("", statement).encode()).hexdigest()[:10]
 
 
-class UnnamedProblems:
+class UnmatchedProblems:
     """The problems of DeepCoder's rows that no row has been yet."""
 
     def __init__(self) -> None:

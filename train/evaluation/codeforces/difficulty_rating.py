@@ -12,13 +12,13 @@ from math import log, log10, sqrt, tanh
 from statistics import NormalDist
 
 from train.evaluation.statistics.bootstrap import bootstrap_interval
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 _SLOPE = log(10) / 400
 _Z = NormalDist().inv_cdf(0.975)
 _DRAWN = 1000  # sets of problems for the interval
 _FEW = 10  # problems
-_MOST_STEPS = 100
+_MAX_STEPS = 100
 _EXACT = 1e-9  # rating points
 
 
@@ -60,7 +60,7 @@ class DifficultyRating:
     with_prior: bool
 
 
-def solved_problems(outcomes: Iterable[Outcomes]) -> list[SolvedProblem]:
+def solved_problems(outcomes: Iterable[ProblemOutcomes]) -> list[SolvedProblem]:
     """Return the problems that have a verdict and whose difficulty is a rating."""
     return [
         SolvedProblem(problem.facts.difficulty, problem.n, problem.n_correct)
@@ -100,7 +100,7 @@ def likeliest_rating(
     middle = levels[len(levels) // 2][0] if prior is None else prior.mean
     low, high = min(levels[0][0], middle) - margin, max(levels[-1][0], middle) + margin  # the maximum lies between
     rating = middle if start is None else min(max(start, low), high)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         slope, curvature = _derivatives(levels, rating, prior)
         low, high = (rating, high) if slope > 0 else (low, rating)
         better = rating + slope / curvature

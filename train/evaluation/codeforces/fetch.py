@@ -26,7 +26,7 @@ _STAGE = "fetch"
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchSummary:
     """What a fetch has done.
 
     n_fetched  contests that were fetched now
@@ -46,7 +46,7 @@ def fetch_contests(
     base_url: str = BASE_URL,
     pause_seconds: float = SECONDS_BETWEEN_REQUESTS,
     progress: Progress = no_progress,
-) -> Fetched:
+) -> FetchSummary:
     """Fetch the contests that the file lacks. Contests in the file that were not asked for stay there.
 
     pause_seconds: least time between two requests
@@ -69,7 +69,7 @@ def fetch_contests(
             else:
                 refused[id] = found
             progress(_STAGE, done, len(wanted))
-    return Fetched(len(missing) - len(refused), n_known, refused)
+    return FetchSummary(len(missing) - len(refused), n_known, refused)
 
 
 def _contest(client: ApiClient, id: int) -> Contest | str:

@@ -18,7 +18,7 @@ from train.evaluation.codeforces.contest_rating import is_rated, ratings
 from train.evaluation.codeforces.contests import Contest, problem_key
 from train.evaluation.codeforces.percentiles import PercentileTable
 from train.evaluation.statistics.bootstrap import bootstrap_interval
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 _DRAWN = 10_000  # sets of contests for the interval
 
@@ -71,7 +71,7 @@ class ModelRating:
 
 
 def rate_model(
-    outcomes: Iterable[Outcomes], contests: Sequence[Contest], table: PercentileTable, *, seed: int = 0
+    outcomes: Iterable[ProblemOutcomes], contests: Sequence[Contest], table: PercentileTable, *, seed: int = 0
 ) -> ModelRating:
     """Return the rating of a model from the verdicts of its samples.
 
@@ -103,12 +103,12 @@ def rate_model(
     )
 
 
-def rate_in_contest(contest: Contest, problems: Mapping[str, Outcomes]) -> ContestRating:
+def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -> ContestRating:
     """Return the rating of a model in one contest, for the outcomes of its problems by their index."""
     judged = {problem.index: problems[problem.index] for problem in contest.problems if problem.index in problems}
     counts = {index: (outcome.n, outcome.n_correct) for index, outcome in judged.items()}
     chances = score_probabilities(contest.problems, counts)
-    in_order = score_in_order(contest.problems, {index: outcome.bits for index, outcome in judged.items()})
+    in_order = score_in_order(contest.problems, {index: outcome.correct for index, outcome in judged.items()})
     worth = ratings(contest, {*chances, in_order})
     mean = sum(chance * worth[score] for score, chance in chances.items())
     variance = sum(chance * (worth[score] - mean) ** 2 for score, chance in chances.items())
@@ -116,8 +116,8 @@ def rate_in_contest(contest: Contest, problems: Mapping[str, Outcomes]) -> Conte
     return ContestRating(contest.id, len(contest.problems), n_judged, mean, sqrt(variance), worth[in_order])
 
 
-def _by_contest(outcomes: Iterable[Outcomes]) -> dict[int, dict[str, Outcomes]]:
-    of_contest: dict[int, dict[str, Outcomes]] = {}
+def _by_contest(outcomes: Iterable[ProblemOutcomes]) -> dict[int, dict[str, ProblemOutcomes]]:
+    of_contest: dict[int, dict[str, ProblemOutcomes]] = {}
     for problem in outcomes:
         contest, index = problem_key(problem.id)
         problems = of_contest.setdefault(contest, {})
@@ -127,6 +127,6 @@ def _by_contest(outcomes: Iterable[Outcomes]) -> dict[int, dict[str, Outcomes]]:
     return of_contest
 
 
-def _has_verdict(contest: Contest, of_contest: Mapping[int, Mapping[str, Outcomes]]) -> bool:
+def _has_verdict(contest: Contest, of_contest: Mapping[int, Mapping[str, ProblemOutcomes]]) -> bool:
     problems = of_contest.get(contest.id, {})
     return any(problem.index in problems and problems[problem.index].n for problem in contest.problems)

@@ -11,15 +11,15 @@ from typing import Any
 
 from curate.errors import CurateError
 from train.evaluation.codeforces.contest_file import default_path, read_contests
+from train.evaluation.codeforces.contest_metadata import ContestMetadata, keys_of
 from train.evaluation.codeforces.contest_rating import is_rated
 from train.evaluation.codeforces.contests import Contest
 from train.evaluation.codeforces.difficulty_rating import DifficultyRating, rate_by_difficulty, solved_problems
-from train.evaluation.codeforces.known_facts import KnownFacts, keys_of
 from train.evaluation.codeforces.model_rating import ModelRating, rate_model
 from train.evaluation.codeforces.percentiles import deepcoder_2024
 from train.evaluation.results.ratings import BY_CONTESTS, BY_DIFFICULTY
 from train.evaluation.results.tests_source import tests_source
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 log = logging.getLogger(__name__)
 
@@ -79,13 +79,13 @@ def known_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
         return []
 
 
-def ratings_of(outcomes: Sequence[Outcomes], *, seed: int = 0) -> list[dict[str, Any]]:
+def ratings_of(outcomes: Sequence[ProblemOutcomes], *, seed: int = 0) -> list[dict[str, Any]]:
     """Return the ratings of an evaluation for its result file, with the contests in the usual place."""
     rating = rate(outcomes, known_contests(None, (problem.id for problem in outcomes)), seed=seed)
     return [] if rating is None else rating.to_json()
 
 
-def rate(outcomes: Iterable[Outcomes], contests: Sequence[Contest], *, seed: int = 0) -> Rating | None:
+def rate(outcomes: Iterable[ProblemOutcomes], contests: Sequence[Contest], *, seed: int = 0) -> Rating | None:
     """Return the rating of a model; None if none of the problems is of the suite `codeforces`.
 
     contests  those whose standings are known
@@ -100,18 +100,18 @@ def rate(outcomes: Iterable[Outcomes], contests: Sequence[Contest], *, seed: int
         for (contest, index), problem in _as_posed(problems).items()
         if contest in ratable
     ]
-    known = KnownFacts(contests)
+    known = ContestMetadata(contests)
     solved = solved_problems(replace(problem, facts=known.complete(problem.id, problem.facts)) for problem in problems)
     return Rating(
         tests=tests_source(problems) or "unknown",
-        attempts=max(len(problem.bits) for problem in problems),
+        attempts=max(len(problem.correct) for problem in problems),
         by_contests=rate_model(posed, contests, deepcoder_2024(), seed=seed) if any(map(_has_verdict, posed)) else None,
         by_difficulty=rate_by_difficulty(solved, seed=seed) if solved else None,
         n_difficulties=len(solved),
     )
 
 
-def _as_posed(problems: Sequence[Outcomes]) -> dict[tuple[int, str], Outcomes]:
+def _as_posed(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
     """Return the problems by contest and index. One that was posed in several contests stands for itself in each."""
     keys = [keys_of(problem.id) for problem in problems]
     posed = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
@@ -121,7 +121,7 @@ def _as_posed(problems: Sequence[Outcomes]) -> dict[tuple[int, str], Outcomes]:
     return posed
 
 
-def _has_verdict(problem: Outcomes) -> bool:
+def _has_verdict(problem: ProblemOutcomes) -> bool:
     return problem.n > 0
 
 

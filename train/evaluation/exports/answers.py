@@ -7,27 +7,27 @@ from pathlib import Path
 from curate.errors import CurateError
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
-from train.evaluation.extraction.named import extracted
-from train.evaluation.judges.by_calls import ByCalls
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.kept_samples import read_samples
-from train.evaluation.reopened import Reopened, keys_of, reopen
-from train.evaluation.results.read import read
+from train.evaluation.extraction.by_name import extracted
+from train.evaluation.judges.by_calls import CallJudge
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.loaded_result import LoadedResult, load_result, sample_keys
+from train.evaluation.results.reader import read_result
 from train.evaluation.sample_record import SampleRecord
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.sample_store import read_samples
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 _SHOWN = 5  # ids in a message
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class ExportData:
     """records: the answers to each problem by its id, in the order of the samples; each sample has one."""
 
-    reopened: Reopened
+    reopened: LoadedResult
     records: Mapping[str, tuple[SampleRecord, ...]]
 
     @property
-    def problems(self) -> tuple[Outcomes, ...]:
+    def problems(self) -> tuple[ProblemOutcomes, ...]:
         return self.reopened.result.outcomes
 
     @property
@@ -43,13 +43,13 @@ class Answers:
         return [_source(exercise, record.text) for record in self.records[id]]
 
 
-def answers_of(path: Path, suites: tuple[str, ...], form: str) -> Answers:
+def load_export_data(path: Path, suites: tuple[str, ...], form: str) -> ExportData:
     """Read a result that was evaluated on one of these suites, with its answers.
 
     Raises CurateError if it was evaluated on another suite, or if an answer is missing: no form can say that nothing is
     known about a sample.
     """
-    reopened = reopen(read(path))
+    reopened = load_result(read_result(path))
     if reopened.origin.suite not in suites:
         raise CurateError(
             f"{path} is the result on {reopened.origin.suite or 'a suite without a name'}, and {form} takes results on "
@@ -57,32 +57,34 @@ def answers_of(path: Path, suites: tuple[str, ...], form: str) -> Answers:
         )
     gone = [problem.id for problem in reopened.result.outcomes if problem.id not in reopened.exercises]
     if gone:
-        raise CurateError(f"{reopened.origin.location} does not have {some(gone)} any more. Is it the same file?")
-    keys = {problem.id: keys_of(problem) for problem in reopened.result.outcomes}
+        raise CurateError(
+            f"{reopened.origin.location} does not have {summarize_ids(gone)} any more. Is it the same file?"
+        )
+    keys = {problem.id: sample_keys(problem) for problem in reopened.result.outcomes}
     kept = read_samples(reopened.samples_path, {key for of_problem in keys.values() for key in of_problem})
     missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
     if missing:
         raise CurateError(
-            f"samples of {some(missing)} have no answer, and {form} cannot say that. Run the same `curate "
+            f"samples of {summarize_ids(missing)} have no answer, and {form} cannot say that. Run the same `curate "
             "evaluate` again, which draws them."
         )
-    return Answers(reopened, {id: tuple(kept[key] for key in of_problem) for id, of_problem in keys.items()})
+    return ExportData(reopened, {id: tuple(kept[key] for key in of_problem) for id, of_problem in keys.items()})
 
 
-def some(ids: list[str]) -> str:
+def summarize_ids(ids: list[str]) -> str:
     """Return the first of some ids as text, and how many more there are."""
     more = len(ids) - _SHOWN
     return ", ".join(ids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _source(exercise: Exercise, answer: str) -> str:
-    judge, text = exercise.judge, exercise.judged(answer)
-    if isinstance(judge, ByTests):
+    judge, text = exercise.judge, exercise.judged_text(answer)
+    if isinstance(judge, SuiteJudge):
         if judge.languages != PYTHON_ONLY:
             raise CurateError("the answers may be in several languages, and this form is for Python alone.")
         program = judge.submission(text)
         return program.source if program else ""
-    if isinstance(judge, ByCalls):
+    if isinstance(judge, CallJudge):
         program = extracted(judge.extraction, text, PYTHON_ONLY)
         return f"{judge.given}\n{program.source}" if program and judge.given else program.source if program else ""
     raise CurateError(f"the answer to {exercise.id} is not a program.")

@@ -3,19 +3,19 @@
 import json
 
 from curate.errors import CurateError
-from train.evaluation.exports.answers import Answers, some
+from train.evaluation.exports.answers import ExportData, summarize_ids
 
 SUITES = ("humaneval+", "mbpp+")
 
 
-def content(answers: Answers) -> str:
+def content(answers: ExportData) -> str:
     """Return the content of the file. Raises CurateError unless all tasks were evaluated, which EvalPlus demands."""
     evaluated = {problem.id for problem in answers.problems}
     left_out = [id for id in answers.exercises if id not in evaluated]
     if left_out:
         raise CurateError(
-            f"{some(left_out)} were not evaluated, and EvalPlus takes all tasks or none. Evaluate without --problems; "
-            "samples that are there are not drawn again."
+            f"{summarize_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. Evaluate without "
+            "--problems; samples that are there are not drawn again."
         )
     return "".join(
         json.dumps({"task_id": problem.id, "solution": source}) + "\n"

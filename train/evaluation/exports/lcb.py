@@ -2,11 +2,11 @@
 
 import json
 
-from train.evaluation.exports.answers import Answers
+from train.evaluation.exports.answers import ExportData
 from train.evaluation.exports.livecodebench import Benchmark, id_of
 
 
-def content(answers: Answers, benchmark: Benchmark) -> str:
+def content(answers: ExportData, benchmark: Benchmark) -> str:
     """Return the content of the file."""
     k = answers.reopened.result.k
     found = [

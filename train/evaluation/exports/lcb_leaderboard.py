@@ -9,31 +9,31 @@ from curate.errors import CurateError
 from curate.reading.tables import Row
 from curate.reading.values import optional_text
 from sandbox import Verdict
-from train.evaluation.exports.answers import Answers, some
+from train.evaluation.exports.answers import ExportData, summarize_ids
 from train.evaluation.exports.livecodebench import Benchmark, id_of
 from train.evaluation.results.labels import short
 
 
-def path(answers: Answers) -> Path:
+def path(answers: ExportData) -> Path:
     """Return the path that the leaderboard expects, below the folder of all models."""
     result = answers.reopened.result
     name = f"Scenario.codegeneration_{result.k}_{float(result.sampling['temperature'])}_eval_all.json"
     return Path(short(result.model)) / name
 
 
-def content(answers: Answers, benchmark: Benchmark) -> str:
+def content(answers: ExportData, benchmark: Benchmark) -> str:
     """Return the content of the file. Raises CurateError if samples have no verdict."""
-    unknown = [problem.id for problem in answers.problems if None in problem.bits]
+    unknown = [problem.id for problem in answers.problems if None in problem.correct]
     if unknown:
         raise CurateError(
-            f"samples of {some(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
+            f"samples of {summarize_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
             "`curate evaluate` again, which judges them."
         )
-    bits = {problem.id: [bool(bit) for bit in problem.bits] for problem in answers.problems}
+    bits = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.problems}
     return json.dumps([_entry(row, answers, bits.get(id_of(row))) for row in benchmark.rows], indent=1) + "\n"
 
 
-def _entry(row: Row, answers: Answers, graded: list[bool] | None) -> dict[str, Any]:
+def _entry(row: Row, answers: ExportData, graded: list[bool] | None) -> dict[str, Any]:
     """Return what the file says of a problem; graded is None for one that we cannot read."""
     k = answers.reopened.result.k
     records = answers.records[id_of(row)] if graded is not None else ()

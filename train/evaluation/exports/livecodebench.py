@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Unreadable, locate, read_rows
+from curate.reading.tables import Row, UnreadableRow, locate, read_rows
 from curate.reading.values import optional_text
 from curate.sources.livecodebench import select
-from train.evaluation.exports.answers import Answers, some
+from train.evaluation.exports.answers import ExportData, summarize_ids
 
 SUITES = ("lcb",)
 ALL_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
@@ -42,7 +42,7 @@ def id_of(row: Row) -> str:
     return _PREFIX + optional_text(row["question_id"])
 
 
-def benchmark(answers: Answers) -> Benchmark:
+def benchmark(answers: ExportData) -> Benchmark:
     """Return the rows that were evaluated.
 
     Raises CurateError if LiveCodeBench cannot choose just these. An empty list of programs would not do for the others:
@@ -55,8 +55,8 @@ def benchmark(answers: Answers) -> Benchmark:
     left_out = [id_of(row) for row in not_evaluated if id_of(row) not in unreadable]
     if left_out:
         raise CurateError(
-            f"{some(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. Evaluate "
-            "without --problems; samples that are there are not drawn again."
+            f"{summarize_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
+            "Evaluate without --problems; samples that are there are not drawn again."
         )
     days = [_time(row).date() for row in rows if id_of(row) in evaluated]
     first, last = min(days), max(days)
@@ -76,10 +76,10 @@ def benchmark(answers: Answers) -> Benchmark:
 
 def _rows(location: str) -> list[Row]:
     rows = list(read_rows(select(locate(location)), _COLUMNS, _OPTIONAL))
-    return [row for row in rows if not isinstance(row, Unreadable)]
+    return [row for row in rows if not isinstance(row, UnreadableRow)]
 
 
-def _in_window(row: Row, answers: Answers) -> bool:
+def _in_window(row: Row, answers: ExportData) -> bool:
     first, _, last = answers.reopened.origin.window.partition("..")
     return not first or first <= _time(row).date().isoformat() <= last
 

@@ -1,6 +1,6 @@
 """Our rule, by which training finds the program, too: see rewards/extract/program.py."""
 
-from rewards.extract import submission_in
+from rewards.extract import extract_submission
 from sandbox import Program
 
 NAME = "curate"
@@ -8,4 +8,4 @@ NAME = "curate"
 
 def program(answer: str, languages: tuple[str, ...]) -> Program | None:
     """Return the program, which is in one of the languages; None if there is none."""
-    return submission_in(answer, languages)
+    return extract_submission(answer, languages)

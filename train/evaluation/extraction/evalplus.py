@@ -5,7 +5,7 @@ definitions that the function needs, the first definition of a name, and no func
 as it is.
 """
 
-from rewards.extract.fences import PYTHON, blocks
+from rewards.extract.code_blocks import PYTHON, parse_code_blocks
 from sandbox import Program
 
 NAME = "evalplus"
@@ -15,7 +15,7 @@ _THOUGHT_ENDS = "</think>"
 def program(answer: str, languages: tuple[str, ...]) -> Program | None:
     """Return the program; None if there is none. It is taken for Python."""
     _, thought_ends, rest = answer.rpartition(_THOUGHT_ENDS)
-    found = blocks(rest)
+    found = parse_code_blocks(rest)
     named = [block for block in found if block.language == PYTHON] or [block for block in found if not block.language]
     if not named:
         return None

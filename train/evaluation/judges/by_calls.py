@@ -4,7 +4,7 @@ The tests of a task come in parts, the base inputs and the plus inputs. Each par
 function of the answer is called with the inputs, and what it returns leaves the sandbox and is compared outside it (see
 call_run.py and evalplus_rules.py). An answer is right if all parts are. The first part that is not ends the judging.
 
-No call may take more CPU time than CALL_SECONDS, and all calls of a part no more than MOST_SECONDS, or FACTOR times
+No call may take more CPU time than CALL_SECONDS, and all calls of a part no more than MAX_SECONDS, or FACTOR times
 what the reference takes if that is more.
 """
 
@@ -14,19 +14,19 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
-from train.evaluation.extraction.named import USUAL, extracted, identity
-from train.evaluation.judges.call_run import MEMORY_MB, MOST_SECONDS, run_calls
+from train.evaluation.extraction.by_name import DEFAULT, extracted, identity
+from train.evaluation.judges.call_run import MAX_SECONDS, MEMORY_MB, run_calls
 from train.evaluation.judges.evalplus_rules import first_wrong
-from train.evaluation.judges.expected import Reference, expected_outputs
-from train.evaluation.judges.judge import Ruling
+from train.evaluation.judges.judge import JudgeResult
+from train.evaluation.judges.reference_outputs import Reference, expected_outputs
 
 CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1, and when its published verdicts were made; since April 2025 it is 4.0
 FACTOR = 4.0
-_LONGEST_PROGRAM = 4 << 20  # characters
+_MAX_PROGRAM_BYTES = 4 << 20  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SuitePart:
     """A part of a task's tests. `digest` is reference.digest."""
 
     name: str
@@ -34,58 +34,58 @@ class Part:
     digest: str
 
     @classmethod
-    def of(cls, name: str, reference: Reference) -> "Part":
+    def of(cls, name: str, reference: Reference) -> "SuitePart":
         return cls(name, reference, reference.digest)
 
 
 @dataclass(frozen=True, slots=True)
-class ByCalls:
+class CallJudge:
     """parts       the parts of the tests, in the order in which they are judged
     tolerance   absolute tolerance for floats; 0: see evalplus_rules.py
     given       code that runs before an answer; empty: an answer has to import what it needs
     extraction  how the program is found in an answer: see extraction/
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[SuitePart, ...]
     tolerance: float = 0.0
     given: str = ""
-    extraction: str = USUAL
+    extraction: str = DEFAULT
 
     @property
     def identity(self) -> list[Any]:
-        limits = [CALL_SECONDS, MOST_SECONDS, FACTOR, *MEMORY_MB]
+        limits = [CALL_SECONDS, MAX_SECONDS, FACTOR, *MEMORY_MB]
         parts = [[part.name, part.digest] for part in self.parts]
         return ["calls", parts, self.tolerance, self.given, limits, *identity(self.extraction)]
 
-    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         program = extracted(self.extraction, answer, PYTHON_ONLY)
-        return Ruling(NO_CODE) if program is None else self.rule_program(program.source, sandbox)
+        return JudgeResult(NO_CODE) if program is None else self.rule_program(program.source, sandbox)
 
-    def rule_program(self, program: str, sandbox: Sandbox) -> Ruling:
+    def rule_program(self, program: str, sandbox: Sandbox) -> JudgeResult:
         """Judge a program. Raises SandboxError, and NoVerdict if the reference itself fails."""
-        if len(program) > _LONGEST_PROGRAM:
-            return Ruling(Verdict.COMPILE_ERROR.value)
+        if len(program) > _MAX_PROGRAM_BYTES:
+            return JudgeResult(Verdict.COMPILE_ERROR.value)
         verdicts: list[tuple[str, str]] = []
         for part in self.parts:
             verdict = self.verdict(part, program, sandbox)
             verdicts.append((part.name, verdict.value))
             if verdict is not Verdict.ACCEPTED:
                 break
-        return Ruling(verdicts[-1][1], tuple(verdicts))
+        return JudgeResult(verdicts[-1][1], tuple(verdicts))
 
-    def verdict(self, part: Part, program: str, sandbox: Sandbox) -> Verdict:
+    def verdict(self, part: SuitePart, program: str, sandbox: Sandbox) -> Verdict:
         """Return the verdict of one part on a program. Raises as rule_program does."""
         reference = part.reference
         expected = expected_outputs(reference, part.digest, sandbox)
         limits = [max(CALL_SECONDS, FACTOR * output.cpu_seconds) for output in expected]
-        most_seconds = max(MOST_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
+        max_seconds = max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
         calls = run_calls(
             [self.given, program],
             reference.entry_point,
             reference.inputs,
             limits,
             sandbox,
-            most_seconds=most_seconds,
+            max_seconds=max_seconds,
         )
         wrong = first_wrong(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
         return calls.end if wrong is None else Verdict.WRONG_ANSWER

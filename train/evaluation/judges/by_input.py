@@ -16,9 +16,9 @@ from sandbox import Sandbox, Verdict
 from train.evaluation.judges.call_run import run_calls
 from train.evaluation.judges.completed_assertion import predicted_input
 from train.evaluation.judges.equal_outputs import equal_outputs
-from train.evaluation.judges.expected import expected_outputs
 from train.evaluation.judges.expression_run import LONGEST, SECONDS, literal_reference, run_expression
-from train.evaluation.judges.judge import Ruling
+from train.evaluation.judges.judge import JudgeResult
+from train.evaluation.judges.reference_outputs import expected_outputs
 
 _FUNCTION = "f"
 _ARGUMENTS = "arguments_of_call"
@@ -27,7 +27,7 @@ _CALL = f"def call_with(given, named):\n    return {_FUNCTION}(*given, **named)\
 
 
 @dataclass(frozen=True, slots=True)
-class ByInput:
+class InputJudge:
     """code      defines the function, whose name is f
     output    what it has to return, as a literal
     stepwise  whether the prompt asks for steps before the answer
@@ -41,25 +41,25 @@ class ByInput:
     def identity(self) -> list[Any]:
         return ["input", self.code, self.output, self.stepwise, SECONDS]
 
-    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         call = predicted_input(answer, stepwise=self.stepwise)
         if not call:
-            return Ruling(NO_ANSWER)
+            return JudgeResult(NO_ANSWER)
         if len(call) > LONGEST or not _is_call(call):
-            return Ruling(Verdict.WRONG_ANSWER.value)
+            return JudgeResult(Verdict.WRONG_ANSWER.value)
         reference = literal_reference(self.output)
         (wanted,) = expected_outputs(reference, reference.digest, sandbox)
         found = run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), sandbox, given=self.code + _COLLECT)
         if not found.outputs:
-            return Ruling(found.end.value)
+            return JudgeResult(found.end.value)
         arguments = _plain_arguments(found.outputs[0].text)
         if arguments is None:
-            return Ruling(Verdict.WRONG_ANSWER.value)
+            return JudgeResult(Verdict.WRONG_ANSWER.value)
         calls = run_calls([self.code, _CALL], "call_with", [arguments], [SECONDS], sandbox)
         if not calls.outputs:
-            return Ruling(calls.end.value)
+            return JudgeResult(calls.end.value)
         right = equal_outputs(calls.outputs[0], wanted)
-        return Ruling((Verdict.ACCEPTED if right else Verdict.WRONG_ANSWER).value)
+        return JudgeResult((Verdict.ACCEPTED if right else Verdict.WRONG_ANSWER).value)
 
 
 def _is_call(expression: str) -> bool:

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from rewards import Answer, MathAnswer, Task
-from rewards.mathematics.reward import final_answer
+from rewards import Completion, MathReward, Task
+from rewards.mathematics.reward import extract_final_answer
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
-from train.evaluation.judges.judge import NoVerdict, Ruling
+from train.evaluation.judges.judge import JudgeResult, NoVerdict
 from train.evaluation.judges.whole_numbers import whole_number
 
 
 @dataclass(frozen=True, slots=True)
-class ByMathematics:
+class MathJudge:
     """expected   the right answer, in LaTeX
     whole      whether it is a whole number. Then another whole number is wrong, however it is written
     """
@@ -30,19 +30,19 @@ class ByMathematics:
     def identity(self) -> list[Any]:
         return ["mathematics", self.expected, self.whole]
 
-    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
-        given = final_answer(answer)
+    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
+        given = extract_final_answer(answer)
         if given is None:
-            return Ruling(NO_ANSWER)
+            return JudgeResult(NO_ANSWER)
         number = whole_number(given) if self.whole else None
         if number is not None:
-            return Ruling(ACCEPTED if number == whole_number(self.expected) else WRONG_ANSWER)
-        reward = _compared()(Answer(answer, n_tokens=0), Task(expected=self.expected))
+            return JudgeResult(ACCEPTED if number == whole_number(self.expected) else WRONG_ANSWER)
+        reward = _compared()(Completion(answer, n_tokens=0), Task(expected=self.expected))
         if reward.value is None:
             raise NoVerdict(reward.detail)
-        return Ruling(reward.verdict)
+        return JudgeResult(reward.verdict)
 
 
 @cache
-def _compared() -> MathAnswer:
-    return MathAnswer()
+def _compared() -> MathReward:
+    return MathReward()

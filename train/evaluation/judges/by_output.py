@@ -11,13 +11,13 @@ from rewards.reward import NO_ANSWER
 from sandbox import Sandbox, Verdict
 from train.evaluation.judges.completed_assertion import predicted_output
 from train.evaluation.judges.equal_outputs import equal_outputs
-from train.evaluation.judges.expected import expected_outputs
 from train.evaluation.judges.expression_run import LONGEST, SECONDS, literal_reference, run_expression
-from train.evaluation.judges.judge import Ruling
+from train.evaluation.judges.judge import JudgeResult
+from train.evaluation.judges.reference_outputs import expected_outputs
 
 
 @dataclass(frozen=True, slots=True)
-class ByOutput:
+class OutputJudge:
     """output    what the function returns, as a literal
     stepwise  whether the prompt asks for steps before the answer
     """
@@ -29,16 +29,16 @@ class ByOutput:
     def identity(self) -> list[Any]:
         return ["output", self.output, self.stepwise, SECONDS]
 
-    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         expression = predicted_output(answer, stepwise=self.stepwise)
         if not expression:
-            return Ruling(NO_ANSWER)
+            return JudgeResult(NO_ANSWER)
         if len(expression) > LONGEST:
-            return Ruling(Verdict.WRONG_ANSWER.value)
+            return JudgeResult(Verdict.WRONG_ANSWER.value)
         reference = literal_reference(self.output)
         (wanted,) = expected_outputs(reference, reference.digest, sandbox)
         calls = run_expression(expression, sandbox)
         if not calls.outputs:
-            return Ruling(calls.end.value)
+            return JudgeResult(calls.end.value)
         right = equal_outputs(calls.outputs[0], wanted)
-        return Ruling((Verdict.ACCEPTED if right else Verdict.WRONG_ANSWER).value)
+        return JudgeResult((Verdict.ACCEPTED if right else Verdict.WRONG_ANSWER).value)

@@ -6,19 +6,19 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY, languages_for
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
-from train.evaluation.extraction.named import USUAL, extracted, identity
-from train.evaluation.judges.judge import Ruling
+from train.evaluation.extraction.by_name import DEFAULT, extracted, identity
+from train.evaluation.judges.judge import JudgeResult
 
 
 @dataclass(frozen=True, slots=True)
-class ByTests:
+class SuiteJudge:
     """languages   the languages that an answer may be written in; see rewards.extract
     extraction  how the program is found in an answer: see extraction/
     """
 
     suite: Suite
     languages: tuple[str, ...] = PYTHON_ONLY
-    extraction: str = USUAL
+    extraction: str = DEFAULT
 
     @property
     def identity(self) -> list[Any]:
@@ -30,6 +30,6 @@ class ByTests:
         """Return the program that is judged for an answer; None if the answer has no program."""
         return extracted(self.extraction, answer, languages_for(self.suite, self.languages))
 
-    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         program = self.submission(answer)
-        return Ruling(NO_CODE if program is None else sandbox.judge(program, self.suite).verdict.value)
+        return JudgeResult(NO_CODE if program is None else sandbox.judge(program, self.suite).verdict.value)

@@ -14,11 +14,11 @@ from pathlib import Path
 from signal import SIGPROF
 
 from sandbox import Limits, Outcome, Program, RunResult, Sandbox, Verdict
-from train.evaluation.judges import inside
+from train.evaluation.judges import sandbox_runner
 
 # The first of these is tried first: runs at once have to fit into the memory of the machine. The last is EvalPlus's.
 MEMORY_MB = (1024, 4096)
-MOST_SECONDS = 60.0  # CPU time of all calls together, as in EvalPlus
+MAX_SECONDS = 60.0  # CPU time of all calls together, as in EvalPlus
 _MORE_SECONDS = 2.0  # for the start, and for writing down what was returned
 _OUTPUT_KB = 64 * 1024
 _ENDS = {
@@ -31,10 +31,10 @@ _FAILURES = {b"e compile": Verdict.COMPILE_ERROR, b"e MemoryError": Verdict.MEMO
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CallOutput:
     """What a call is claimed to have returned.
 
-    text          encoded as JSON (see inside.py), or if it is large, a digest
+    text          encoded as JSON (see sandbox_runner.py), or if it is large, a digest
     large         whether the text is a digest
     cpu_seconds   CPU time of the call; a claim, too
     """
@@ -45,14 +45,14 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class CallResults:
     """What became of the calls.
 
     outputs   of the first calls, up to one that failed
     end       why there are no more; ACCEPTED if there is an output for each input
     """
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[CallOutput, ...]
     end: Verdict
 
 
@@ -63,21 +63,21 @@ def run_calls(
     limits: Sequence[float],
     sandbox: Sandbox,
     *,
-    most_seconds: float = MOST_SECONDS,
-) -> Calls:
+    max_seconds: float = MAX_SECONDS,
+) -> CallResults:
     """Call a function once for each input.
 
     programs       texts that are executed one after the other, and then define the function
     entry_point    the function
     inputs         lists of arguments, each as the JSON of its encoding
     limits         CPU seconds of each call; 0: no limit
-    most_seconds   the most CPU seconds of all calls together
+    max_seconds   the most CPU seconds of all calls together
 
     Raises SandboxError.
     """
     head = json.dumps({"programs": list(programs), "entry_point": entry_point, "limits": list(limits)})
     request = f'{head[:-1]}, "inputs": [{", ".join(inputs)}]}}'
-    seconds = min(most_seconds, sum(limits) or most_seconds) + _MORE_SECONDS
+    seconds = min(max_seconds, sum(limits) or max_seconds) + _MORE_SECONDS
     for memory_mb in MEMORY_MB:
         allowed = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
         calls = _read(sandbox.run(_inside(), request, allowed), len(inputs))
@@ -88,30 +88,30 @@ def run_calls(
 
 @cache
 def _inside() -> Program:
-    return Program(Path(inside.__file__).read_text(encoding="utf-8"))
+    return Program(Path(sandbox_runner.__file__).read_text(encoding="utf-8"))
 
 
-def _read(result: RunResult, n_inputs: int) -> Calls:
+def _read(result: RunResult, n_inputs: int) -> CallResults:
     *lines, _ = result.stdout.split(b"\n", n_inputs)  # a last line that was not written to its end claims nothing
-    outputs: list[Output] = []
+    outputs: list[CallOutput] = []
     for line in lines:
         output = _output(line)
         if output is None:
-            return Calls(tuple(outputs), _end(line, result))
+            return CallResults(tuple(outputs), _end(line, result))
         outputs.append(output)
-    return Calls(tuple(outputs), Verdict.ACCEPTED if len(outputs) == n_inputs else _end(b"", result))
+    return CallResults(tuple(outputs), Verdict.ACCEPTED if len(outputs) == n_inputs else _end(b"", result))
 
 
-def _output(line: bytes) -> Output | None:
+def _output(line: bytes) -> CallOutput | None:
     """Return the output that a line claims; None if it claims none."""
-    if len(line) > inside.LARGE + 100:
+    if len(line) > sandbox_runner.LARGE + 100:
         return None
     kind, _, rest = line.decode("utf-8", "replace").partition(" ")
     seconds, _, text = rest.partition(" ")
     if kind not in ("v", "d") or not text:
         return None
     try:
-        return Output(text, kind == "d", float(seconds))
+        return CallOutput(text, kind == "d", float(seconds))
     except ValueError:
         return None
 

@@ -5,7 +5,7 @@ was asked to think first, its last line. Of the assertion in it, the input is wh
 output what stands between the first and the second. Thoughts in <think> tags are left out, unlike there.
 """
 
-from rewards.extract.thought import without_thoughts
+from rewards.extract.thinking import strip_thinking
 
 _BEGIN, _END = "[ANSWER]", "[/ANSWER]"
 
@@ -26,7 +26,7 @@ def predicted_input(answer: str, *, stepwise: bool) -> str:
 
 
 def _answer(answer: str, stepwise: bool) -> str:
-    text = without_thoughts(answer, lambda rest: _BEGIN in rest) or ""
+    text = strip_thinking(answer, lambda rest: _BEGIN in rest) or ""
     if _BEGIN in text:
         return text.split(_BEGIN)[1].split(_END)[0].strip()
     text = text.split(_END)[0].strip()

@@ -2,17 +2,21 @@
 
 import json
 
-from train.evaluation.judges import inside
-from train.evaluation.judges.call_run import Output
+from train.evaluation.judges import sandbox_runner
+from train.evaluation.judges.call_run import CallOutput
 
 
-def equal_outputs(given: Output, wanted: Output) -> bool:
+def equal_outputs(given: CallOutput, wanted: CallOutput) -> bool:
     """Return whether two outputs are equal. What is not plain data, or not an encoding at all, equals nothing."""
-    return _digest(given) == _digest(wanted) != inside.UNEQUAL
+    return _digest(given) == _digest(wanted) != sandbox_runner.UNEQUAL
 
 
-def _digest(output: Output) -> str:
+def _digest(output: CallOutput) -> str:
     try:
-        return output.text if output.large else inside.digest(inside.decode(json.loads(output.text), claimed=True))
+        return (
+            output.text
+            if output.large
+            else sandbox_runner.digest(sandbox_runner.decode(json.loads(output.text), claimed=True))
+        )
     except Exception:  # a hostile program may claim anything
-        return inside.UNEQUAL
+        return sandbox_runner.UNEQUAL

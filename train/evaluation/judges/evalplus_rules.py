@@ -17,18 +17,22 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from train.evaluation.judges import inside
-from train.evaluation.judges.call_run import Output
+from train.evaluation.judges import sandbox_runner
+from train.evaluation.judges.call_run import CallOutput
 
 FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
-_MOST_COMPARED = 10_000_000  # numbers in an array that numpy makes of two shapes
+_MAX_COMPARED = 10_000_000  # numbers in an array that numpy makes of two shapes
 _NEVER_IDENTICAL = ("NaN", '{"o"')  # marks of values that equal nothing, not even themselves
-Tree = Any  # a value as JSON, see inside.py
+Tree = Any  # a value as JSON, see sandbox_runner.py
 
 
 def first_wrong(
-    entry_point: str, tolerance: float, inputs: Sequence[str], outputs: Sequence[Output], expected: Sequence[Output]
+    entry_point: str,
+    tolerance: float,
+    inputs: Sequence[str],
+    outputs: Sequence[CallOutput],
+    expected: Sequence[CallOutput],
 ) -> int | None:
     """Return the place of the first output that is wrong; None if all are right.
 
@@ -44,16 +48,18 @@ def first_wrong(
     return None
 
 
-def _identical(output: Output, wanted: Output) -> bool:
+def _identical(output: CallOutput, wanted: CallOutput) -> bool:
     """Return whether the texts alone show that two small values are equal."""
     return not wanted.large and output == wanted and not any(mark in output.text for mark in _NEVER_IDENTICAL)
 
 
-def _is_right(entry_point: str, tolerance: float, arguments: str, output: Output, expected: Sequence[Output]) -> bool:
+def _is_right(
+    entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
+) -> bool:
     """expected: the expected outputs up to that of this input"""
     wanted = expected[-1]
     if output.large or wanted.large:
-        return entry_point == _ALWAYS_RIGHT or _digest(output) == _digest(wanted) != inside.UNEQUAL
+        return entry_point == _ALWAYS_RIGHT or _digest(output) == _digest(wanted) != sandbox_runner.UNEQUAL
     before = _tolerance(tolerance, expected[:-1])
     try:
         given, right = json.loads(output.text), json.loads(wanted.text)
@@ -66,11 +72,11 @@ def _is_right(entry_point: str, tolerance: float, arguments: str, output: Output
         return False
 
 
-def _tolerance(tolerance: float, expected: Sequence[Output]) -> float:
+def _tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
     return tolerance or (FLOAT_TOLERANCE if any(map(_consists_of_floats, expected)) else 0.0)
 
 
-def _consists_of_floats(output: Output) -> bool:
+def _consists_of_floats(output: CallOutput) -> bool:
     if output.large:
         return False
     tree = _bare(json.loads(output.text))
@@ -82,22 +88,22 @@ def _is_float(tree: Tree) -> bool:
     return isinstance(_bare(tree), float)
 
 
-def _digest(output: Output) -> str:
+def _digest(output: CallOutput) -> str:
     try:
-        return output.text if output.large else inside.digest(_value(json.loads(output.text)))
+        return output.text if output.large else sandbox_runner.digest(_value(json.loads(output.text)))
     except Exception:  # it is not an encoding
-        return inside.UNEQUAL
+        return sandbox_runner.UNEQUAL
 
 
 def _equal(given: Tree, right: Tree) -> bool:
     try:
-        return inside.canonical(_value(given)) == inside.canonical(_value(right))
-    except inside.Unequal:
+        return sandbox_runner.canonical(_value(given)) == sandbox_runner.canonical(_value(right))
+    except sandbox_runner.EqualsNothing:
         return False
 
 
 def _value(tree: Tree) -> Any:
-    return inside.decode(tree, claimed=True)
+    return sandbox_runner.decode(tree, claimed=True)
 
 
 def _bare(tree: Tree) -> Tree:
@@ -124,7 +130,7 @@ def _close(given: Tree, right: Tree, tolerance: float) -> bool:
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if max(1, np.size(ours)) * max(1, np.size(theirs)) > _MOST_COMPARED and np.shape(ours) != np.shape(theirs):
+        if max(1, np.size(ours)) * max(1, np.size(theirs)) > _MAX_COMPARED and np.shape(ours) != np.shape(theirs):
             return False
         return bool(np.allclose(ours, theirs, rtol=_RELATIVE_TOLERANCE, atol=tolerance))
 
@@ -137,14 +143,14 @@ def _numbers(tree: Tree) -> Any:
     if isinstance(tree, list):
         return [_numbers(item) for item in tree]
     if isinstance(tree, dict) and ("i" in tree or "c" in tree):
-        return inside.decode(tree)
+        return sandbox_runner.decode(tree)
     if not isinstance(tree, int | float):
         raise TypeError("not a number")
     return tree
 
 
 def _arguments(text: str) -> list[Any]:
-    arguments: list[Any] = inside.decode(json.loads(text))
+    arguments: list[Any] = sandbox_runner.decode(json.loads(text))
     return arguments
 
 
@@ -187,7 +193,7 @@ def _members(tree: Tree) -> set[str]:
     """Return the canonical texts of what a value iterates over. Raises TypeError if it cannot be put into a set."""
     tree = _bare(tree)
     if isinstance(tree, str):
-        return set(map(inside.canonical, tree))
+        return set(map(sandbox_runner.canonical, tree))
     if isinstance(tree, dict):
         ((tag, held),) = tree.items()
         tree = (
@@ -195,7 +201,7 @@ def _members(tree: Tree) -> set[str]:
         )
     if not isinstance(tree, list) or not all(map(_is_hashable, tree)):
         raise TypeError("not the members of a set")
-    return {inside.canonical(_value(item)) for item in tree}
+    return {sandbox_runner.canonical(_value(item)) for item in tree}
 
 
 def _is_hashable(tree: Tree) -> bool:

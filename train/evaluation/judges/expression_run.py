@@ -1,8 +1,8 @@
 """Evaluate an expression of an answer in the sandbox, and read the value that it claims to have."""
 
 from sandbox import Sandbox
-from train.evaluation.judges.call_run import Calls, run_calls
-from train.evaluation.judges.expected import Reference
+from train.evaluation.judges.call_run import CallResults, run_calls
+from train.evaluation.judges.reference_outputs import Reference
 
 SECONDS = 3.0  # CPU time; CRUXEval's own limit is 3 seconds of wall time
 LONGEST = 64 * 1024  # characters of an expression
@@ -10,7 +10,7 @@ _NO_ARGUMENTS = "[]"
 _NAME = "value_of_expression"
 
 
-def run_expression(expression: str, sandbox: Sandbox, *, given: str = "") -> Calls:
+def run_expression(expression: str, sandbox: Sandbox, *, given: str = "") -> CallResults:
     """Evaluate an expression, with no more than SECONDS of CPU time. Raises SandboxError.
 
     given   code that runs before, whose names the expression can use

@@ -11,7 +11,7 @@ class NoVerdict(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class JudgeResult:
     """What a judge says about an answer.
 
     verdict   "accepted", another value of sandbox.Verdict, or a word of rewards.reward: there was nothing to judge
@@ -30,6 +30,6 @@ class Judge(Protocol):
         """JSON values that name all that a verdict depends on, except the answer."""
         ...
 
-    def rule(self, answer: str, sandbox: Sandbox) -> Ruling:
+    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         """Judge the text of an answer. Raises SandboxError and NoVerdict: then nothing is known about the answer."""
         ...

@@ -7,9 +7,9 @@ its HumanEval+ is not published, so it is asked in our own form. AReaL took 32 s
 from dataclasses import replace
 
 from train.evaluation.protocols.forms import livecodebench, mathematics
-from train.evaluation.protocols.protocol import Protocol, Setting
+from train.evaluation.protocols.protocol import Protocol, SuiteSettings
 
-_CODE = Setting(temperature=0.6, top_p=0.95, max_tokens=65536, k=1)
+_CODE = SuiteSettings(temperature=0.6, top_p=0.95, max_tokens=65536, k=1)
 _MATHEMATICS = replace(_CODE, max_tokens=32768, k=16, form=mathematics.DEEPSCALER)
 
 PROTOCOL = Protocol(

@@ -6,9 +6,9 @@ Its problems of LiveCodeBench are those of release 5 that release 2 lacks, of wh
 from dataclasses import replace
 
 from train.evaluation.protocols.forms import livecodebench, mathematics
-from train.evaluation.protocols.protocol import Protocol, Setting
+from train.evaluation.protocols.protocol import Protocol, SuiteSettings
 
-_SETTING = Setting(temperature=0.7, top_p=1.0, max_tokens=32768)
+_SETTING = SuiteSettings(temperature=0.7, top_p=1.0, max_tokens=32768)
 
 PROTOCOL = Protocol(
     "evalchemy",

@@ -4,8 +4,8 @@ Models that think first need the form evalplus-thinking and more tokens; base mo
 """
 
 from train.evaluation.protocols.forms import evalplus
-from train.evaluation.protocols.protocol import Protocol, Setting
+from train.evaluation.protocols.protocol import Protocol, SuiteSettings
 
-_SETTING = Setting(temperature=0.0, top_p=0.95, max_tokens=768, k=1, form=evalplus.PREFILLED)
+_SETTING = SuiteSettings(temperature=0.0, top_p=0.95, max_tokens=768, k=1, form=evalplus.PREFILLED)
 
 PROTOCOL = Protocol("evalplus", "evalplus 0.3.1", dict.fromkeys(("humaneval", "humaneval+", "mbpp", "mbpp+"), _SETTING))

@@ -5,13 +5,13 @@ other values for both.
 """
 
 from train.evaluation.protocols.forms import livecodebench
-from train.evaluation.protocols.protocol import Protocol, Setting
+from train.evaluation.protocols.protocol import Protocol, SuiteSettings
 
 PROTOCOL = Protocol(
     "lcb",
     "LiveCodeBench@28fef95",
     {
-        "lcb": Setting(
+        "lcb": SuiteSettings(
             temperature=0.2,
             top_p=0.95,
             max_tokens=2000,

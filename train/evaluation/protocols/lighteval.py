@@ -6,9 +6,9 @@ AIME 2025, which was not measured, is asked as AIME 2024.
 from dataclasses import replace
 
 from train.evaluation.protocols.forms import livecodebench, mathematics
-from train.evaluation.protocols.protocol import Protocol, Setting
+from train.evaluation.protocols.protocol import Protocol, SuiteSettings
 
-_SETTING = Setting(temperature=0.6, top_p=0.95, max_tokens=32768)
+_SETTING = SuiteSettings(temperature=0.6, top_p=0.95, max_tokens=32768)
 _MATHEMATICS = replace(_SETTING, form=mathematics.LIGHTEVAL)
 
 PROTOCOL = Protocol(

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from train.evaluation.protocols.form import Form
+from train.evaluation.protocols.prompt_form import PromptForm
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SuiteSettings:
     """How a suite is measured. What is not a number here is what `curate evaluate` does without a protocol.
 
     temperature, top_p  of sampling; there is no top_k
@@ -24,14 +24,14 @@ class Setting:
     top_p: float = 0.95
     max_tokens: int = 16384
     k: int = 8
-    form: Form | None = None
+    form: PromptForm | None = None
     stop: tuple[str, ...] = ()
     extraction: str = ""
     window: str = ""
     test_seconds: float | None = None
 
 
-USUAL = Setting()
+DEFAULT = SuiteSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +43,4 @@ class Protocol:
 
     name: str
     source: str
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, SuiteSettings]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import isnan
 
 from train.evaluation.results.numbers import known_strata
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.pass_at_j import powers_of_two
 from train.evaluation.statistics.strata import UNKNOWN
 from train.evaluation.statistics.summary import Summary, summarize
@@ -13,7 +13,7 @@ _NONE = "-"  # where a number is not known
 ALL = "all"
 
 
-def breakdown(outcomes: Sequence[Outcomes], *, has_lengths: bool = True) -> tuple[list[str], list[list[str]]]:
+def breakdown(outcomes: Sequence[ProblemOutcomes], *, has_lengths: bool = True) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the cells of each row.
 
     has_lengths: whether lengths and cut-offs are known; otherwise they are shown as unknown.
@@ -37,7 +37,7 @@ def _row(name: str, summary: Summary, j_shown: Sequence[int], *, has_lengths: bo
         share(summary.pass_at_1),
         interval(summary.low, summary.high),
         *(share(summary.pass_at.get(j)) for j in j_shown),
-        share(summary.always),
+        share(summary.always_solved),
         *(lengths if has_lengths else [_NONE] * len(lengths)),
     ]
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 
 from train.evaluation.results.breakdown import share
-from train.evaluation.statistics.outcomes import Outcomes
-from train.evaluation.statistics.ranking import Contender
+from train.evaluation.statistics.outcomes import ProblemOutcomes
+from train.evaluation.statistics.ranking import ComparedModel
 from train.evaluation.statistics.summary import summarize
 
 _NONE = "-"
 
 
 def differences(
-    reference: str, models: Mapping[str, Sequence[Outcomes]], contenders: Mapping[str, Contender]
+    reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], contenders: Mapping[str, ComparedModel]
 ) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the cells of each row: the reference, then the others in their order.
 
@@ -34,7 +34,7 @@ def differences(
             signed(found.difference),
             f"{signed(found.low)}..{signed(found.high)}",
             p_value(found.p),
-            share(found.smallest_visible),
+            share(found.minimum_detectable),
         ]
         row += [p_value(contender.p_corrected)] if several else []
         if discordant and found.mcnemar is not None:
@@ -43,7 +43,7 @@ def differences(
     return names, rows
 
 
-def _solved(outcomes: Sequence[Outcomes]) -> list[str]:
+def _solved(outcomes: Sequence[ProblemOutcomes]) -> list[str]:
     summary = summarize(outcomes)
     return [str(summary.n_problems), share(summary.pass_at_1)]
 
@@ -52,7 +52,7 @@ def _filled(cells: list[str], n: int) -> list[str]:
     return cells + [_NONE] * (n - len(cells))
 
 
-def changed(first: Sequence[Outcomes], second: Sequence[Outcomes]) -> list[tuple[str, str, str]]:
+def changed_problems(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]) -> list[tuple[str, str, str]]:
     """Return the problems that the second model solves more or less often than the first, the largest change first.
 
     Each comes with the numbers of right samples of both, such as ("abc365_d", "0/8", "7/8").

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from train.evaluation.results.read import Result
+from train.evaluation.results.reader import Result
 
 
 def short(model: str) -> str:

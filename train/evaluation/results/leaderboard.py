@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from train.evaluation.results.labels import model_names
-from train.evaluation.results.read import Result
-from train.evaluation.statistics.ranking import against, best
+from train.evaluation.results.reader import Result
+from train.evaluation.statistics.ranking import best_model, compare_with_reference
 from train.evaluation.statistics.summary import Summary, summarize
 
 
@@ -59,9 +59,9 @@ def leaderboard(results: Sequence[Result]) -> Leaderboard:
 
 def _ranked(results: dict[str, Result]) -> dict[str, Cell]:
     models = {name: result.outcomes for name, result in results.items()}
-    first = best(models)
+    first = best_model(models)
     known = {name: outcomes for name, outcomes in models.items() if any(problem.n for problem in outcomes)}
-    contenders = against(first, known) if len(known) > 1 else {}
+    contenders = compare_with_reference(first, known) if len(known) > 1 else {}
     cells = {}
     for name, result in results.items():
         contender = contenders.get(name)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from curate.errors import CurateError
 from train.evaluation.results.breakdown import interval, percent, share
 from train.evaluation.results.labels import model_names
-from train.evaluation.results.read import Result
+from train.evaluation.results.reader import Result
 from train.evaluation.statistics.summary import summarize
 
 _HEAD = "| suite | problems | samples of each | pass@1 | 95% interval | always solved | cut off | sampling |"
@@ -32,7 +32,7 @@ def _row(result: Result) -> str:
         str(result.k),
         share(found.pass_at_1),
         interval(found.low, found.high),
-        share(found.always),
+        share(found.always_solved),
         percent(found.cut_off) if result.is_complete else "-",
         f"{settings}, {sampling.get('max_tokens', '?')} tokens",
     ]

@@ -5,20 +5,23 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.strata import FACTS, strata
 from train.evaluation.statistics.summary import Summary
+
+_KEYS = {"always_solved": "always"}
 
 
 def summary_as_json(summary: Summary) -> dict[str, Any]:
     """Return the numbers as JSON values, in which an unknown number is null."""
     numbers = asdict(summary) | {"pass_at": {str(j): value for j, value in summary.pass_at.items()}}
     return {
-        name: None if isinstance(value, float) and not isfinite(value) else value for name, value in numbers.items()
+        _KEYS.get(name, name): None if isinstance(value, float) and not isfinite(value) else value
+        for name, value in numbers.items()
     }
 
 
-def known_strata(outcomes: Sequence[Outcomes]) -> dict[str, dict[str, Summary]]:
+def known_strata(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
     """Return the summaries by difficulty, platform and month, each only if the fact is known of some problem."""
     return {
         name: strata(outcomes, fact)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 
-def tests_source(outcomes: Iterable[Outcomes]) -> str:
+def tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
     """Return the sources, such as "examples" or "official, official+generated"; "" if no problem says it."""
     return ", ".join(sorted({problem.facts.tests_source for problem in outcomes if problem.facts.tests_source}))

@@ -13,26 +13,26 @@ from statistics import fmean
 from curate.errors import CurateError
 from train.evaluation.statistics.confidence import interval_of_mean, standard_error
 from train.evaluation.statistics.mcnemar import McNemar, mcnemar
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.sign_flip import sign_flip_p
 
 _VISIBLE = 2.8  # standard errors: 1.96 for the level of 5%, and 0.84 for a power of 80%
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ModelComparison:
     """How much more the second of two models solves than the first.
 
-    n_problems        problems for which both models have a verdict
-    n_unknown         problems for which one of them has none; they are left out
-    difference        mean over problems of the second model's share of right samples minus the first one's
-    standard_error    of the difference; nan for one problem
-    low, high         bounds of its 95% confidence interval; it has no width if all differences are equal
-    p                 two-sided p-value of the sign-flip permutation test
-    smallest_visible  the difference that such an evaluation would find significant in 80% of the cases; nan if it
-                      cannot be estimated, because all differences are equal
-    mcnemar           McNemar's exact test; None unless both models have one sample of each problem
-    differences       for each problem that both do not solve equally often, the difference
+    n_problems          problems for which both models have a verdict
+    n_unknown           problems for which one of them has none; they are left out
+    difference          mean over problems of the second model's share of right samples minus the first one's
+    standard_error      of the difference; nan for one problem
+    low, high           bounds of its 95% confidence interval; it has no width if all differences are equal
+    p                   two-sided p-value of the sign-flip permutation test
+    minimum_detectable  the difference that such an evaluation would find significant in 80% of the cases; nan if it
+                        cannot be estimated, because all differences are equal
+    mcnemar             McNemar's exact test; None unless both models have one sample of each problem
+    differences         for each problem that both do not solve equally often, the difference
     """
 
     n_problems: int
@@ -42,12 +42,12 @@ class Comparison:
     low: float
     high: float
     p: float
-    smallest_visible: float
+    minimum_detectable: float
     mcnemar: McNemar | None
     differences: Mapping[str, float] = field(repr=False)
 
 
-def compare(first: Sequence[Outcomes], second: Sequence[Outcomes], *, seed: int = 0) -> Comparison:
+def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes], *, seed: int = 0) -> ModelComparison:
     """Compare two models on the same problems with the same tests.
 
     seed: of the permutation test, where it has to draw signs.
@@ -62,7 +62,7 @@ def compare(first: Sequence[Outcomes], second: Sequence[Outcomes], *, seed: int 
     values = [float(difference) for difference in exact.values()]
     error = standard_error(values)
     low, high = interval_of_mean(values)
-    return Comparison(
+    return ModelComparison(
         n_problems=len(known),
         n_unknown=len(pairs) - len(known),
         difference=fmean(values),
@@ -70,13 +70,15 @@ def compare(first: Sequence[Outcomes], second: Sequence[Outcomes], *, seed: int 
         low=low,
         high=high,
         p=sign_flip_p(list(exact.values()), seed=seed),
-        smallest_visible=_VISIBLE * error if error else nan,
+        minimum_detectable=_VISIBLE * error if error else nan,
         mcnemar=_mcnemar(known),
         differences={id: float(difference) for id, difference in exact.items() if difference},
     )
 
 
-def _pairs(first: Sequence[Outcomes], second: Sequence[Outcomes]) -> list[tuple[Outcomes, Outcomes]]:
+def _pairs(
+    first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]
+) -> list[tuple[ProblemOutcomes, ProblemOutcomes]]:
     """Return the outcomes of both models for each problem, in the order of the first."""
     by_id = [{problem.id: problem for problem in outcomes} for outcomes in (first, second)]
     for outcomes, problems in zip((first, second), by_id, strict=True):
@@ -99,7 +101,7 @@ def _pairs(first: Sequence[Outcomes], second: Sequence[Outcomes]) -> list[tuple[
     return pairs
 
 
-def _mcnemar(pairs: Sequence[tuple[Outcomes, Outcomes]]) -> McNemar | None:
+def _mcnemar(pairs: Sequence[tuple[ProblemOutcomes, ProblemOutcomes]]) -> McNemar | None:
     if any(a.n != 1 or b.n != 1 for a, b in pairs):
         return None
     only_first = sum(a.n_correct > b.n_correct for a, b in pairs)

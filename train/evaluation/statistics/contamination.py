@@ -9,16 +9,16 @@ are.
 from collections.abc import Iterable
 from datetime import date
 
-from train.evaluation.statistics.outcomes import Outcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.summary import Summary, summarize
 
 
-def since(outcomes: Iterable[Outcomes], day: date) -> tuple[Outcomes, ...]:
+def published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
     """Return the problems that were published on this day or later. Problems without a date are left out."""
     return tuple(problem for problem in outcomes if problem.facts.date is not None and problem.facts.date >= day)
 
 
-def contamination_curve(outcomes: Iterable[Outcomes]) -> dict[str, Summary]:
+def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summary]:
     """Return, for each month in which a problem was published, the summary of the problems of this month and later.
 
     The keys are months such as "2024-08", in their order. Problems without a date are left out.
@@ -29,4 +29,4 @@ def contamination_curve(outcomes: Iterable[Outcomes]) -> dict[str, Summary]:
     )
     first_days = {f"{day:%Y-%m}": day.replace(day=1) for day, _ in dated}
     problems = [problem for _, problem in dated]
-    return {month: summarize(since(problems, day)) for month, day in first_days.items()}
+    return {month: summarize(published_since(problems, day)) for month, day in first_days.items()}

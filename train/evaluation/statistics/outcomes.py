@@ -18,7 +18,7 @@ _CHARACTERS = {bit: character for character, bit in _BITS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProblemMetadata:
     """What is known of a problem besides its samples. What is unknown is None.
 
     difficulty    a word such as "easy", or a rating such as 1500
@@ -51,30 +51,30 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
+class ProblemOutcomes:
     """What is known of the samples of one problem.
 
-    bits     for each sample, whether it is right; None: it has no verdict
-    tokens   for each sample, its length; 0 if there is no answer
-    cut_off  for each sample, whether it reached the limit of tokens
-    tests    a digest of the tests that judged the samples; "" if it is unknown
-    samples  the digest under which the samples are kept, see train/evaluation/sample_names.py; "" if it is unknown
+    correct    for each sample, whether it is right; None: it has no verdict
+    tokens     for each sample, its length; 0 if there is no answer
+    truncated  for each sample, whether it reached the limit of tokens
+    tests      a digest of the tests that judged the samples; "" if it is unknown
+    samples    the digest under which the samples are kept, see train/evaluation/fingerprints.py; "" if it is unknown
     verdicts how often each verdict was given; empty if it is unknown
 
     Raises ValueError if bits, tokens and cut_off do not speak of equally many samples.
     """
 
     id: str
-    facts: Facts
-    bits: tuple[bool | None, ...]
+    facts: ProblemMetadata
+    correct: tuple[bool | None, ...]
     tokens: tuple[int, ...]
-    cut_off: tuple[bool, ...]
+    truncated: tuple[bool, ...]
     tests: str = ""
     samples: str = ""
     verdicts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lengths = len(self.bits), len(self.tokens), len(self.cut_off)
+        lengths = len(self.correct), len(self.tokens), len(self.truncated)
         if len(set(lengths)) > 1:
             raise ValueError(
                 f"{self.id}: bits, tokens and cut_off must have one value for each sample, "
@@ -84,20 +84,20 @@ class Outcomes:
     @property
     def n(self) -> int:
         """Return the number of samples that have a verdict."""
-        return len(self.bits) - self.bits.count(None)
+        return len(self.correct) - self.correct.count(None)
 
     @property
     def n_correct(self) -> int:
-        return self.bits.count(True)
+        return self.correct.count(True)
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of this problem in a result file."""
         return {
             "id": self.id,
             "facts": self.facts.to_json(),
-            "bits": "".join(_CHARACTERS[bit] for bit in self.bits),
+            "bits": "".join(_CHARACTERS[bit] for bit in self.correct),
             "tokens": list(self.tokens),
-            "cut_off": "".join(_CHARACTERS[bit] for bit in self.cut_off),
+            "cut_off": "".join(_CHARACTERS[bit] for bit in self.truncated),
             **({"tests": self.tests} if self.tests else {}),
             **({"samples": self.samples} if self.samples else {}),
             **({"verdicts": dict(self.verdicts)} if self.verdicts else {}),
@@ -125,7 +125,7 @@ class Outcomes:
         return cls(id, facts, bits, tuple(tokens), tuple(bool(bit) for bit in cut_off), tests, samples, verdicts)
 
 
-def counts(outcomes: Iterable[Outcomes]) -> list[tuple[int, int]]:
+def counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
     """Return the numbers of samples with a verdict and of right ones, for each problem that has a verdict."""
     return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
 
@@ -145,7 +145,7 @@ def _bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
     return tuple(_BITS[character] for character in characters)
 
 
-def _facts(facts: Mapping[str, Any], id: str) -> Facts:
+def _facts(facts: Mapping[str, Any], id: str) -> ProblemMetadata:
     difficulty, platform, day = facts.get("difficulty"), facts.get("platform"), facts.get("date")
     if not (difficulty is None or isinstance(difficulty, str) or type(difficulty) is int):
         raise ValueError(f"{id}: difficulty must be a text or an integer")
@@ -155,6 +155,6 @@ def _facts(facts: Mapping[str, Any], id: str) -> Facts:
     if not (source is None or isinstance(source, str)):
         raise ValueError(f"{id}: tests_source must be a text")
     try:
-        return Facts(difficulty, platform, None if day is None else datetime.date.fromisoformat(day), source)
+        return ProblemMetadata(difficulty, platform, None if day is None else datetime.date.fromisoformat(day), source)
     except (TypeError, ValueError):
         raise ValueError(f"{id}: date must be a day such as 2024-08-03, not {day!r}") from None

@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from train.evaluation.statistics.comparison import Comparison, compare
+from train.evaluation.statistics.comparison import ModelComparison, compare
 from train.evaluation.statistics.holm import holm
-from train.evaluation.statistics.outcomes import Outcomes, counts
+from train.evaluation.statistics.outcomes import ProblemOutcomes, counts
 
 _LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class ComparedModel:
     """A model that is compared with the reference, and the p-value after Holm's correction for all comparisons."""
 
-    comparison: Comparison
+    comparison: ModelComparison
     p_corrected: float
 
     @property
@@ -24,7 +24,7 @@ class Contender:
         return self.p_corrected < _LEVEL
 
 
-def best(models: Mapping[str, Sequence[Outcomes]]) -> str:
+def best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
     """Return the name of the model with the highest pass@1, the first of those that share it.
 
     Raises ValueError without any model.
@@ -32,7 +32,9 @@ def best(models: Mapping[str, Sequence[Outcomes]]) -> str:
     return max(models, key=lambda name: _pass_at_1(models[name]))
 
 
-def against(reference: str, models: Mapping[str, Sequence[Outcomes]], *, seed: int = 0) -> dict[str, Contender]:
+def compare_with_reference(
+    reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], *, seed: int = 0
+) -> dict[str, ComparedModel]:
     """Compare each other model with the reference; differences are positive where it is better than the reference.
 
     reference: the name of one of the models.
@@ -42,10 +44,10 @@ def against(reference: str, models: Mapping[str, Sequence[Outcomes]], *, seed: i
         name: compare(models[reference], outcomes, seed=seed) for name, outcomes in models.items() if name != reference
     }
     corrected = holm({name: comparison.p for name, comparison in comparisons.items()})
-    return {name: Contender(comparison, corrected[name]) for name, comparison in comparisons.items()}
+    return {name: ComparedModel(comparison, corrected[name]) for name, comparison in comparisons.items()}
 
 
-def _pass_at_1(outcomes: Sequence[Outcomes]) -> float:
+def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
     """Return pass@1, or -1 if no problem has a verdict."""
     shares = [n_correct / n for n, n_correct in counts(outcomes)]
     return fmean(shares) if shares else -1.0

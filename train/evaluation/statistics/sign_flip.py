@@ -14,7 +14,7 @@ from math import lcm
 
 _DRAWN = 10_000
 _ALWAYS_EXACT = 20  # differences
-_MOST_STEPS = 4_000_000  # about a second of counting
+_MAX_STEPS = 4_000_000  # about a second of counting
 
 
 def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
@@ -26,7 +26,7 @@ def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
     unit = lcm(*(difference.denominator for difference in differences))
     sizes = [abs(int(difference * unit)) for difference in differences if difference]
     observed = abs(int(sum(differences, Fraction(0)) * unit))
-    if len(sizes) <= _ALWAYS_EXACT or len(sizes) * (sum(sizes) + 1) <= _MOST_STEPS:
+    if len(sizes) <= _ALWAYS_EXACT or len(sizes) * (sum(sizes) + 1) <= _MAX_STEPS:
         return _exact(sizes, observed)
     return _drawn(sizes, observed, random.Random(seed))
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from train.evaluation.statistics.outcomes import Facts, Outcomes
+from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 from train.evaluation.statistics.summary import Summary, summarize
 
-Fact = Callable[[Facts], str | int | None]
+Fact = Callable[[ProblemMetadata], str | int | None]
 
 FACTS: dict[str, Fact] = {
     "difficulty": lambda facts: facts.difficulty,
@@ -16,13 +16,13 @@ UNKNOWN = "unknown"  # the name of the problems for which the fact is not known
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 
-def strata(outcomes: Iterable[Outcomes], fact: Fact) -> dict[str, Summary]:
+def strata(outcomes: Iterable[ProblemOutcomes], fact: Fact) -> dict[str, Summary]:
     """Return the summary of the problems for each value of a fact.
 
     fact: one of FACTS, or another function that groups problems by their facts.
     Difficulties come from easy to hard, other values in their own order, and problems without the fact at the end.
     """
-    groups: dict[str | int | None, list[Outcomes]] = {}
+    groups: dict[str | int | None, list[ProblemOutcomes]] = {}
     for problem in outcomes:
         groups.setdefault(fact(problem.facts), []).append(problem)
     return {

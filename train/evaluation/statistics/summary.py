@@ -6,7 +6,7 @@ from math import ceil, nan
 from statistics import fmean
 
 from train.evaluation.statistics.confidence import interval, standard_error
-from train.evaluation.statistics.outcomes import Outcomes, counts
+from train.evaluation.statistics.outcomes import ProblemOutcomes, counts
 from train.evaluation.statistics.pass_at_j import always_solved, pass_at_all
 
 
@@ -22,7 +22,7 @@ class Summary:
     standard_error  of pass_at_1, with problems as clusters; nan for one problem
     low, high       bounds of its 95% confidence interval
     pass_at         for each j up to the smallest number of samples of a problem, pass@j
-    always          share of the problems all of whose samples are right
+    always_solved   share of the problems all of whose samples are right
     cut_off         share of the samples that reached the limit of tokens
     tokens_p50      median length of a sample
     tokens_p95      95% of the samples are at most so long
@@ -37,13 +37,13 @@ class Summary:
     low: float
     high: float
     pass_at: Mapping[int, float]
-    always: float
+    always_solved: float
     cut_off: float
     tokens_p50: float
     tokens_p95: float
 
 
-def summarize(outcomes: Iterable[Outcomes]) -> Summary:
+def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
     """Return the numbers of these problems."""
     problems = tuple(outcomes)
     known = counts(problems)
@@ -52,7 +52,7 @@ def summarize(outcomes: Iterable[Outcomes]) -> Summary:
     scored = [
         (tokens, cut_off)
         for problem in problems
-        for bit, tokens, cut_off in zip(problem.bits, problem.tokens, problem.cut_off, strict=True)
+        for bit, tokens, cut_off in zip(problem.correct, problem.tokens, problem.truncated, strict=True)
         if bit is not None
     ]
     lengths = sorted(tokens for tokens, _ in scored)
@@ -60,13 +60,13 @@ def summarize(outcomes: Iterable[Outcomes]) -> Summary:
         n_problems=len(known),
         n_unknown=len(problems) - len(known),
         n_samples=len(scored),
-        n_no_verdict=sum(len(problem.bits) for problem in problems) - len(scored),
+        n_no_verdict=sum(len(problem.correct) for problem in problems) - len(scored),
         pass_at_1=fmean(shares) if shares else nan,
         standard_error=standard_error(shares),
         low=low,
         high=high,
         pass_at=pass_at_all(known),
-        always=always_solved(known),
+        always_solved=always_solved(known),
         cut_off=fmean(cut_off for _, cut_off in scored) if scored else nan,
         tokens_p50=_quantile(lengths, 0.5),
         tokens_p95=_quantile(lengths, 0.95),

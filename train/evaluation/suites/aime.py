@@ -6,11 +6,11 @@ from functools import partial
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_mathematics import ByMathematics
+from train.evaluation.judges.by_mathematics import MathJudge
 from train.evaluation.judges.whole_numbers import whole_number
-from train.evaluation.protocols.form import Statement
+from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.mathematics import chat, check_installed
-from train.evaluation.suites.suite import Asked, RowSuite, facts, sound_rows, unreadable
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, facts, unreadable, valid_rows
 
 _COLUMNS = ("problem", "answer")
 _OPTIONAL = ("year", "url", "unique_id", "id", "aime_number", "problem_number", "difficulty")
@@ -22,16 +22,16 @@ def _recognises(year: int, row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
 
 
-def _read(year: int, table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(year: int, table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     known_options(table, ())
     check_installed()
-    for place, row in enumerate(sound_rows(table, _COLUMNS, _OPTIONAL)):
+    for place, row in enumerate(valid_rows(table, _COLUMNS, _OPTIONAL)):
         id = f"aime{year}/{_number(row, place)}"
         answer = optional_text(row["answer"])
         if whole_number(answer) is None:
             raise unreadable(table, id, f"its answer {answer[:80]!r} is not a whole number")
         problem = str(row["problem"])
-        judge = ByMathematics(answer, whole=True)
+        judge = MathJudge(answer, whole=True)
         yield asked.exercise(id, Statement(problem), chat(asked.prompt, problem), judge, facts(row["difficulty"]))
 
 

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Table, Unreadable, known_options, read_rows
+from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
 from train.evaluation.exercise import Exercise
 from train.evaluation.suites import codeforces_examples, codeforces_tests
-from train.evaluation.suites.codeforces_problem import Chosen, CodeforcesProblem, Factors
-from train.evaluation.suites.suite import Asked, RowSuite
+from train.evaluation.suites.codeforces_problem import CodeforcesProblem, LimitFactors, ProblemFilter
+from train.evaluation.suites.suite import RowSuite, SuiteOptions
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +32,13 @@ def _recognises(row: Row) -> bool:
     )
 
 
-def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     known_options(table, _OPTIONS)
-    factors = Factors.of(table)
+    factors = LimitFactors.of(table)
     left_out: Counter[str] = Counter()
     n_unknown = 0
     ids: set[str] = set()
-    for problem in _problems(table, Chosen.of(table, asked), left_out):
+    for problem in _problems(table, ProblemFilter.of(table, asked), left_out):
         n_unknown += not problem.keys
         exercise = problem.exercise(asked, factors)
         if exercise.id in ids:
@@ -55,9 +55,9 @@ def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
         )
 
 
-def _problems(table: Table, chosen: Chosen, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def _problems(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
     first = next(read_rows(table, (), _COLUMNS), None)
-    if first is None or isinstance(first, Unreadable):
+    if first is None or isinstance(first, UnreadableRow):
         return
     if codeforces_tests.recognises(first):
         yield from codeforces_tests.read(table, chosen, left_out)

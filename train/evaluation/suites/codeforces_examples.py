@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from curate.reading.tables import Row, Table
-from curate.reading.values import Unparsable, distinct, lines, optional_text, python_value
+from curate.reading.values import ParseError, distinct, lines, optional_text, python_value
 from sandbox import Case
 from train.evaluation.codeforces.contests import problem_key
-from train.evaluation.codeforces.deepcoder_problems import UnnamedProblems
-from train.evaluation.suites.codeforces_problem import EXAMPLES, CodeforcesProblem, sections, shown
-from train.evaluation.suites.suite import sound_rows, unreadable
+from train.evaluation.codeforces.deepcoder_problems import UnmatchedProblems
+from train.evaluation.suites.codeforces_problem import EXAMPLES, CodeforcesProblem, format_examples, format_sections
+from train.evaluation.suites.suite import unreadable, valid_rows
 
 DEEPCODER = ("problem", "tests")
 CODEELO = ("problem_id", "description", "examples")
@@ -37,8 +37,8 @@ def is_codeelo(row: Row) -> bool:
 
 def deepcoder(table: Table) -> Iterator[CodeforcesProblem]:
     """Yield the problems of DeepCoder's rows. Those that are not among its 408 problems have no key."""
-    unnamed = UnnamedProblems()
-    for position, row in enumerate(sound_rows(table, DEEPCODER, ())):
+    unnamed = UnmatchedProblems()
+    for position, row in enumerate(valid_rows(table, DEEPCODER, ())):
         name, text = f"row-{position}", str(row["problem"])
         id, limits = unnamed.id_of(text), _LIMITS.search(text)
         try:
@@ -51,13 +51,13 @@ def deepcoder(table: Table) -> Iterator[CodeforcesProblem]:
                 seconds=int(limits[1]) / 1000 if limits else 0.0,
                 megabytes=int(limits[2]) if limits else 0.0,
             )
-        except Unparsable as error:
+        except ParseError as error:
             raise unreadable(table, id or name, error) from None
 
 
 def codeelo(table: Table) -> Iterator[CodeforcesProblem]:
     """Yield the problems of CodeElo's rows."""
-    for row in sound_rows(table, CODEELO, _CODEELO_MORE):
+    for row in valid_rows(table, CODEELO, _CODEELO_MORE):
         id, rating = str(row["problem_id"]), row["rating"]
         try:
             cases = _cases(row["examples"])
@@ -71,18 +71,18 @@ def codeelo(table: Table) -> Iterator[CodeforcesProblem]:
                 megabytes=float(row["memory_limit_mb"] or 0),
                 rating=int(rating) if rating else None,
             )
-        except (Unparsable, ValueError) as error:
+        except (ParseError, ValueError) as error:
             raise unreadable(table, id, error) from None
 
 
 def _statement(row: Row, examples: tuple[Case, ...]) -> str:
-    return sections(
+    return format_sections(
         ("", optional_text(row["title"])),
         ("", optional_text(row["description"])),
         ("Input", optional_text(row["input"])),
         ("Output", optional_text(row["output"])),
         ("Interaction", optional_text(row["interaction"])),
-        ("Examples", shown(examples)),
+        ("Examples", format_examples(examples)),
         ("Note", optional_text(row["note"])),
     )
 
@@ -91,7 +91,7 @@ def _cases(encoded: object) -> tuple[Case, ...]:
     """Return tests that are pairs, or have input and output; as a list or as JSON text."""
     tests = python_value(encoded, "tests") if isinstance(encoded, str) else encoded
     if not isinstance(tests, list) or not tests:
-        raise Unparsable("it has no tests")
+        raise ParseError("it has no tests")
     return distinct(
         [Case(lines(given, "an input"), lines(expected, "an output")) for given, expected in map(_pair, tests)]
     )
@@ -102,4 +102,4 @@ def _pair(test: Any) -> tuple[object, object]:
         return test["input"], test["output"]
     if isinstance(test, list | tuple) and len(test) == 2:
         return test[0], test[1]
-    raise Unparsable("a test has no input and output")
+    raise ParseError("a test has no input and output")

@@ -8,31 +8,31 @@ from typing import Any
 from curate.errors import CurateError
 from curate.reading.tables import Table
 from sandbox import Case, Convention, Limits, Program, Referee, Suite
-from sandbox.cases import PROGRAM
+from sandbox.suite import PROGRAM
 from train.evaluation.codeforces.contest_ids import contest_numbers
 from train.evaluation.codeforces.contests import problem_id
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.protocols.form import Statement
-from train.evaluation.statistics.outcomes import Facts
-from train.evaluation.suites.suite import Asked
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.statistics.outcomes import ProblemMetadata
+from train.evaluation.suites.suite import SuiteOptions
 
 OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # where tests come from
 TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # for Python; 1 for the limits of Codeforces themselves
-_LEAST_MB = 256
+_MIN_MB = 256
 _USUAL_SECONDS, _USUAL_MB = 2.0, 256.0  # what most problems have; for rows that state no limits
 _CHECKER = "codeforces"
 
 
 @dataclass(frozen=True, slots=True)
-class Factors:
+class LimitFactors:
     """By what the stated limits, which suit C++, are multiplied."""
 
     time: float = TIME_FACTOR
     memory: float = MEMORY_FACTOR
 
     @classmethod
-    def of(cls, table: Table) -> "Factors":
+    def of(cls, table: Table) -> "LimitFactors":
         """Read the options of a table. Raises CurateError if they are not positive numbers."""
         return cls(
             _factor(table.options, "time_factor", TIME_FACTOR), _factor(table.options, "memory_factor", MEMORY_FACTOR)
@@ -40,7 +40,7 @@ class Factors:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ProblemFilter:
     """Which problems are wanted.
 
     contests  numbers of contests; empty: all
@@ -51,7 +51,7 @@ class Chosen:
     bounds: tuple[str, str] | None = None
 
     @classmethod
-    def of(cls, table: Table, asked: Asked) -> "Chosen":
+    def of(cls, table: Table, asked: SuiteOptions) -> "ProblemFilter":
         """Read the option `contests` of a table. Raises CurateError if it has another form."""
         numbers = contest_numbers(str(table.options["contests"])) if "contests" in table.options else ()
         return cls(frozenset(numbers), asked.bounds)
@@ -102,29 +102,29 @@ class CodeforcesProblem:
     rating: int | None = None
     day: date | None = None
 
-    def suite(self, factors: Factors) -> Suite:
+    def suite(self, factors: LimitFactors) -> Suite:
         """Return its tests."""
         limits = Limits(
             wall_seconds=factors.time * (self.seconds or _USUAL_SECONDS),
-            memory_mb=max(_LEAST_MB, round(factors.memory * (self.megabytes or _USUAL_MB))),
+            memory_mb=max(_MIN_MB, round(factors.memory * (self.megabytes or _USUAL_MB))),
         )
         if self.checker:
             referee = Referee(Program(self.checker), Convention.PRINTED)
             return Suite(self.cases, checker=PROGRAM, limits=limits, referee=referee)
         return Suite(self.cases, checker=_CHECKER, limits=limits)
 
-    def exercise(self, asked: Asked, factors: Factors) -> Exercise:
+    def exercise(self, asked: SuiteOptions, factors: LimitFactors) -> Exercise:
         suite = self.suite(factors)
         return asked.exercise(
             problem_id(self.keys) or f"codeforces/{self.name}",
             Statement(self.statement),
             asked.prompt.chat(self.statement.strip(), "", suite),
-            ByTests(asked.limited(suite), asked.languages, asked.extraction),
-            Facts(self.rating, "codeforces", self.day, self.tests_source),
+            SuiteJudge(asked.with_time_limit(suite), asked.languages, asked.extraction),
+            ProblemMetadata(self.rating, "codeforces", self.day, self.tests_source),
         )
 
 
-def sections(*parts: tuple[str, str]) -> str:
+def format_sections(*parts: tuple[str, str]) -> str:
     """Return a statement that has these headings and texts, without those that are empty."""
     written = [
         f"## {heading}\n\n{text.strip()}" if heading else text.strip() for heading, text in parts if text.strip()
@@ -132,7 +132,7 @@ def sections(*parts: tuple[str, str]) -> str:
     return "\n\n".join(written)
 
 
-def shown(examples: tuple[Case, ...]) -> str:
+def format_examples(examples: tuple[Case, ...]) -> str:
     """Return examples as a statement shows them."""
     return "\n\n".join(
         f"Input:\n```\n{case.input.strip()}\n```\nOutput:\n```\n{case.expected.strip()}\n```" for case in examples

@@ -16,11 +16,18 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.reading.tables import Row, Table
-from curate.reading.values import Unparsable, distinct, lines, optional_text, short
+from curate.reading.values import ParseError, distinct, lines, optional_text, shorten
 from sandbox import Case
 from train.evaluation.codeforces.contests import problem_key
-from train.evaluation.suites.codeforces_problem import GENERATED, OFFICIAL, Chosen, CodeforcesProblem, sections, shown
-from train.evaluation.suites.suite import sound_rows, unreadable
+from train.evaluation.suites.codeforces_problem import (
+    GENERATED,
+    OFFICIAL,
+    CodeforcesProblem,
+    ProblemFilter,
+    format_examples,
+    format_sections,
+)
+from train.evaluation.suites.suite import unreadable, valid_rows
 
 COLUMNS = ("id", "description", "official_tests", "official_tests_complete")
 Keys = tuple[tuple[int, str], ...]  # contests with the indices that a problem has in them
@@ -35,14 +42,14 @@ def recognises(row: Row) -> bool:
     return bool(row["description"]) and row["official_tests_complete"] is not None
 
 
-def read(table: Table, chosen: Chosen, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def read(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
     """Yield the wanted problems that can be judged, by contests, and count the reasons why the others cannot.
 
     Raises CurateError if the folder of generated tests is not there.
     """
     folder = _folder(table)
     wanted: list[tuple[Keys, date | None, Row]] = []
-    for row in sound_rows(table, COLUMNS, _MORE):
+    for row in valid_rows(table, COLUMNS, _MORE):
         keys, day = _keys(row), _day(row)
         if not chosen.has(keys, day):
             continue
@@ -54,7 +61,7 @@ def read(table: Table, chosen: Chosen, left_out: Counter[str]) -> Iterator[Codef
     for keys, day, row in sorted(wanted, key=lambda one: one[0]):
         try:
             yield _problem(row, keys, day, folder)
-        except (Unparsable, ValueError, KeyError, TypeError) as error:
+        except (ParseError, ValueError, KeyError, TypeError) as error:
             raise unreadable(table, str(row["id"]), error) from None
 
 
@@ -117,12 +124,12 @@ def _problem(row: Row, keys: Keys, day: date | None, folder: Path | None) -> Cod
 
 
 def _statement(row: Row) -> str:
-    return sections(
+    return format_sections(
         ("", optional_text(row["title"])),
         ("", optional_text(row["description"])),
         ("Input", optional_text(row["input_format"])),
         ("Output", optional_text(row["output_format"])),
-        ("Examples", shown(_cases(row["examples"] or []))),
+        ("Examples", format_examples(_cases(row["examples"] or []))),
         ("Note", optional_text(row["note"])),
     )
 
@@ -151,4 +158,4 @@ def _of_contest(path: Path) -> dict[str, list[Row]]:
             by_problem.setdefault(str(row["problem_id"]), []).append(row)
         return by_problem
     except (OSError, pa.ArrowException) as error:
-        raise CurateError(f"{path} cannot be read as generated tests ({short(error)}). Download it again.") from None
+        raise CurateError(f"{path} cannot be read as generated tests ({shorten(error)}). Download it again.") from None

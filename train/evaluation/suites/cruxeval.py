@@ -12,11 +12,11 @@ from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_input import ByInput
-from train.evaluation.judges.by_output import ByOutput
-from train.evaluation.protocols.form import Statement
+from train.evaluation.judges.by_input import InputJudge
+from train.evaluation.judges.by_output import OutputJudge
 from train.evaluation.protocols.forms.cruxeval import SYSTEM, input_prompt, output_prompt
-from train.evaluation.suites.suite import Asked, RowSuite, sound_rows
+from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, valid_rows
 
 _COLUMNS = ("id", "code", "input", "output")
 _PROMPT = "prompt"  # an option
@@ -30,11 +30,11 @@ def _recognises(row: Row) -> bool:
     )
 
 
-def _read(inputs: bool, table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(inputs: bool, table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     stepwise = _is_stepwise(table)
-    for row in sound_rows(table, _COLUMNS, ()):
+    for row in valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
-        judge = ByInput(code, output, stepwise) if inputs else ByOutput(output, stepwise)
+        judge = InputJudge(code, output, stepwise) if inputs else OutputJudge(output, stepwise)
         text = (
             input_prompt(code, output, stepwise=stepwise) if inputs else output_prompt(code, input, stepwise=stepwise)
         )

@@ -3,21 +3,21 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from curate.dataset.reader import Stored
+from curate.dataset.dataset_reader import DatasetReader
 from curate.errors import CurateError
 from curate.problem import TESTS, tests_of
 from curate.trust import Trust
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.protocols.form import Statement
-from train.evaluation.suites.suite import Asked, facts
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.suites.suite import SuiteOptions, facts
 
 NAME = "dataset"
 _COLUMNS = ("id", "statement", "starter_code", *TESTS, "difficulty", "platform", "date")
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
-def read(stored: Stored, asked: Asked, trust: Trust, left_out: Counter[str]) -> Iterator[Exercise]:
+def read(stored: DatasetReader, asked: SuiteOptions, trust: Trust, left_out: Counter[str]) -> Iterator[Exercise]:
     """Yield the trusted problems within the bounds, and count the others in `left_out`, by the words of curate.trust.
 
     Raises CurateError if there are bounds and a problem has no date.
@@ -27,7 +27,7 @@ def read(stored: Stored, asked: Asked, trust: Trust, left_out: Counter[str]) -> 
         undated += not row["date"]
         if asked.bounds is not None and not asked.bounds[0] <= row["date"] <= asked.bounds[1]:
             continue
-        suite = asked.limited(tests_of(row))
+        suite = asked.with_time_limit(tests_of(row))
         objection = trust.exclusion_reason(
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )
@@ -36,7 +36,7 @@ def read(stored: Stored, asked: Asked, trust: Trust, left_out: Counter[str]) -> 
             continue
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
         chat = asked.prompt.chat(row["statement"], row["starter_code"], suite)
-        judge = ByTests(suite, asked.languages, asked.extraction)
+        judge = SuiteJudge(suite, asked.languages, asked.extraction)
         known = facts(row["difficulty"], row["platform"], row["date"])
         yield asked.exercise(row["id"], statement, chat, judge, known)
     if asked.bounds is not None and undated:

@@ -14,11 +14,11 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.reading.tables import Row, Table, known_options
-from curate.reading.values import Unparsable, long_integers
-from train.evaluation.extraction.named import USUAL
-from train.evaluation.judges.by_calls import ByCalls, Part
-from train.evaluation.judges.expected import Reference
-from train.evaluation.judges.inside import encode
+from curate.reading.values import ParseError, long_integers
+from train.evaluation.extraction.by_name import DEFAULT
+from train.evaluation.judges.by_calls import CallJudge, SuitePart
+from train.evaluation.judges.reference_outputs import Reference
+from train.evaluation.judges.sandbox_runner import encode
 
 BASE, PLUS = "base", "plus"
 _INPUTS = re.compile(r"^[ \t]*inputs = (\[.*\])[ \t]*$", re.MULTILINE)
@@ -28,7 +28,7 @@ Arguments = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Tests:
+class TaskTests:
     """The tests of a task: the arguments of each call, by the names of the parts, and the tolerance for floats."""
 
     parts: tuple[tuple[str, list[Arguments]], ...]
@@ -45,7 +45,7 @@ def is_hub_form(row: Row) -> bool:
     return "def assertion(" in str(row["test"] or "")
 
 
-def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> Tests:
+def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> TaskTests:
     """Return the tests of a row of EvalPlus's own file. Raises Unparsable.
 
     restored   gives the arguments of a call the types that they had
@@ -54,32 +54,32 @@ def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> Te
     for name in (BASE, PLUS):
         calls = row[f"{name}_input"] or []  # where a task has no such inputs, the file has {}
         if not isinstance(calls, list) or not all(isinstance(arguments, list) for arguments in calls):
-            raise Unparsable(f"{name}_input is not a list of lists")
+            raise ParseError(f"{name}_input is not a list of lists")
         try:
             parts.append((name, [restored(arguments) for arguments in calls]))
         except (TypeError, ValueError, LookupError, AttributeError) as error:
-            raise Unparsable(f"{name}_input has arguments of another form: {error}") from None
+            raise ParseError(f"{name}_input has arguments of another form: {error}") from None
     if not isinstance(row["atol"], int | float):
-        raise Unparsable("atol is not a number")
+        raise ParseError("atol is not a number")
     if not any(calls for _, calls in parts):
-        raise Unparsable("it has no inputs")
-    return Tests(tuple((name, calls) for name, calls in parts if calls), row["atol"])
+        raise ParseError("it has no inputs")
+    return TaskTests(tuple((name, calls) for name, calls in parts if calls), row["atol"])
 
 
-def hub_tests(program: str) -> tuple[Tests, str]:
+def hub_tests(program: str) -> tuple[TaskTests, str]:
     """Return the tests in a test program, and the name of the function that it calls. Raises Unparsable."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
-        raise Unparsable("the test program has no inputs, or no assertion")
+        raise ParseError("the test program has no inputs, or no assertion")
     try:
         with long_integers():
             calls = _literal(inputs[1])
             compared, *_, tolerance = ast.parse(f"f({assertion[1]})", mode="eval").body.args  # type: ignore[attr-defined]
         tolerance = ast.literal_eval(tolerance)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise Unparsable(f"the test program is of another form: {error}") from None
+        raise ParseError(f"the test program is of another form: {error}") from None
     name = next((node.id for node in ast.walk(compared) if isinstance(node, ast.Name)), "")
-    return Tests(((PLUS, [list(arguments) for arguments in calls]),), tolerance), name
+    return TaskTests(((PLUS, [list(arguments) for arguments in calls]),), tolerance), name
 
 
 def _literal(text: str) -> Any:
@@ -92,15 +92,17 @@ def _literal(text: str) -> Any:
     return ast.literal_eval(Named().visit(tree) if any(name in text for name in _NAMES) else tree)
 
 
-def judge(program: str, entry_point: str, tests: Tests, given: str = "", *, extraction: str = USUAL) -> ByCalls:
+def judge(program: str, entry_point: str, tests: TaskTests, given: str = "", *, extraction: str = DEFAULT) -> CallJudge:
     """Return the judge of a task.
 
     program     the reference
     given       code that runs before an answer
     extraction  how the program is found in an answer
     """
-    parts = [Part.of(name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in tests.parts]
-    return ByCalls(tuple(parts), tests.tolerance, given, extraction)
+    parts = [
+        SuitePart.of(name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in tests.parts
+    ]
+    return CallJudge(tuple(parts), tests.tolerance, given, extraction)
 
 
 def docstring(statement: str) -> str:

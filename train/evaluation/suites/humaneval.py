@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from curate.prompt import Chat, PromptFormat
 from curate.reading.dialects import assertions
 from curate.reading.tables import Row, Table, known_options
-from curate.reading.values import Unparsable
+from curate.reading.values import ParseError
 from curate.sources.humaneval import before_function
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.protocols.form import Statement
-from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 _COLUMNS = ("task_id", "prompt", "entry_point", "test")
 _TASK = "Complete the function below so that it does what its docstring says."
@@ -28,15 +28,15 @@ def _recognises(row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and _OF_EVALPLUS not in str(row["test"])
 
 
-def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     known_options(table, ())
-    for row in sound_rows(table, _COLUMNS, ()):
+    for row in valid_rows(table, _COLUMNS, ()):
         id, start, name, test = (str(row[column]) for column in _COLUMNS)
         try:
             tests = assertions.read(test, name, given=before_function(start, name))
-        except Unparsable as error:
+        except ParseError as error:
             raise unreadable(table, id, error) from None
-        judge = ByTests(tests.suite(_LIMITS), asked.languages, asked.extraction)
+        judge = SuiteJudge(tests.suite(_LIMITS), asked.languages, asked.extraction)
         yield asked.exercise(id, Statement(start, "", name), completion_chat(asked.prompt, start, name), judge)
 
 

@@ -7,13 +7,13 @@ stands before the function in the prompt, imports and helpers, runs before the a
 from collections.abc import Iterator
 
 from curate.reading.tables import Row, Table
-from curate.reading.values import Unparsable
+from curate.reading.values import ParseError
 from curate.sources.humaneval import before_function
 from train.evaluation.exercise import Exercise
-from train.evaluation.protocols.form import Statement
+from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.evalplus import hub_tests, is_hub_form, is_own_form, judge, own_tests, prompt_is_given
 from train.evaluation.suites.humaneval import completion_chat
-from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 _COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution")
 _TESTS = ("test", "base_input", "plus_input", "atol")
@@ -24,14 +24,14 @@ def _recognises(row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and (is_own_form(row, _PREFIX) or is_hub_form(row))
 
 
-def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     with_prompt = prompt_is_given(table)
-    for row in sound_rows(table, _COLUMNS, _TESTS):
+    for row in valid_rows(table, _COLUMNS, _TESTS):
         id, start, name, solution = (str(row[column]) for column in _COLUMNS)
         try:
             tests = own_tests(row) if is_own_form(row, _PREFIX) else hub_tests(str(row["test"]))[0]
             given = before_function(start, name) if with_prompt else ""
-        except Unparsable as error:
+        except ParseError as error:
             raise unreadable(table, id, error) from None
         by_calls = judge(start + solution, name, tests, given, extraction=asked.extraction)
         yield asked.exercise(id, Statement(start, "", name), completion_chat(asked.prompt, start, name), by_calls)

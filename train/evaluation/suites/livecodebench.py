@@ -12,10 +12,10 @@ from curate.problem import Problem
 from curate.reading.tables import Row, Table
 from curate.sources.livecodebench import HUB_ID, read, select
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.protocols.form import Statement
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.livecodebench_errata import ERRATA
-from train.evaluation.suites.suite import Asked, RowSuite, facts
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, facts
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def _recognises(row: Row) -> bool:
     return bool(row["question_content"])
 
 
-def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     errata = table.options.get(_ERRATA)
     if errata not in (None, _LEAVE_OUT):
         raise CurateError(f"{table.location}: {_ERRATA} must be {_LEAVE_OUT}, not {errata!r}")
@@ -44,10 +44,10 @@ def _is_erratum(row: Problem) -> bool:
     return row.id.partition("/")[2] in ERRATA or row.title in ERRATA
 
 
-def _exercise(row: Problem, asked: Asked) -> Exercise:
+def _exercise(row: Problem, asked: SuiteOptions) -> Exercise:
     statement = Statement(row.statement, row.starter_code, row.tests.entry_point)
     chat = asked.prompt.chat(row.statement, row.starter_code, row.tests)
-    judge = ByTests(asked.limited(row.tests), asked.languages, asked.extraction)
+    judge = SuiteJudge(asked.with_time_limit(row.tests), asked.languages, asked.extraction)
     return asked.exercise(row.id, statement, chat, judge, facts(row.difficulty, row.platform, row.date))
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_mathematics import ByMathematics
-from train.evaluation.protocols.form import Statement
+from train.evaluation.judges.by_mathematics import MathJudge
+from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.mathematics import chat, check_installed
-from train.evaluation.suites.suite import Asked, RowSuite, facts, sound_rows, unreadable
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, facts, unreadable, valid_rows
 
 _COLUMNS = ("problem", "answer")
 _OPTIONAL = ("unique_id", "level", "difficulty", "year", "url")
@@ -19,16 +19,16 @@ def _recognises(row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and not row["year"] and not row["url"]
 
 
-def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     known_options(table, ())
     check_installed()
-    for place, row in enumerate(sound_rows(table, _COLUMNS, _OPTIONAL)):
+    for place, row in enumerate(valid_rows(table, _COLUMNS, _OPTIONAL)):
         id = f"math500/{optional_text(row['unique_id']).removesuffix('.json') or place}"
         answer = optional_text(row["answer"])
         if not answer.strip():
             raise unreadable(table, id, "it has no answer")
         problem, known = str(row["problem"]), facts(row["level"] or row["difficulty"])
-        yield asked.exercise(id, Statement(problem), chat(asked.prompt, problem), ByMathematics(answer), known)
+        yield asked.exercise(id, Statement(problem), chat(asked.prompt, problem), MathJudge(answer), known)
 
 
 SUITE = RowSuite("math500", "MATH-500", "HuggingFaceH4/MATH-500", (*_COLUMNS, *_OPTIONAL), _recognises, _read)

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.assertions.needs import classes_defined_by, defined_by
+from curate.reading.assertions.dependencies import classes_defined_by, defined_by
 from curate.reading.dialects import assertions
 from curate.reading.tables import Row, Table, known_options
-from curate.reading.values import Unparsable, optional_text, texts
+from curate.reading.values import ParseError, optional_text, texts
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import ByTests
-from train.evaluation.protocols.form import Statement
+from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.evalplus import docstring, is_hub_form
-from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 _COLUMNS = ("task_id", "code", "test_list")
 _OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "test")
@@ -29,10 +29,10 @@ def _recognises(row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and not is_hub_form(row)
 
 
-def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     known_options(table, ())
     outside = inside = 0
-    for row in sound_rows(table, _COLUMNS, _OPTIONAL):
+    for row in valid_rows(table, _COLUMNS, _OPTIONAL):
         number = optional_text(row["task_id"])
         if not number.isdecimal() or int(number) not in _TEST_SPLIT:
             outside += 1
@@ -40,7 +40,7 @@ def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
         inside += 1
         try:
             yield _exercise(f"mbpp/{number}", row, asked)
-        except Unparsable as error:
+        except ParseError as error:
             raise unreadable(table, f"mbpp/{number}", error) from None
     if outside and not inside:
         raise CurateError(
@@ -49,7 +49,7 @@ def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
         )
 
 
-def _exercise(id: str, row: Row, asked: Asked) -> Exercise:
+def _exercise(id: str, row: Row, asked: SuiteOptions) -> Exercise:
     code = optional_text(row["code"]).replace("\r\n", "\n")
     listed = texts(row["test_list"], "test_list")
     setup = [optional_text(row["test_setup_code"]), *texts(row["test_imports"], "test_imports")]
@@ -58,7 +58,7 @@ def _exercise(id: str, row: Row, asked: Asked) -> Exercise:
     ).suite(_LIMITS)
     statement = (optional_text(row["text"]) or optional_text(row["prompt"])).strip()
     stated = Statement(docstring("\n".join([statement, *listed[:1]])))
-    judge = ByTests(tests, asked.languages, asked.extraction)
+    judge = SuiteJudge(tests, asked.languages, asked.extraction)
     return asked.exercise(id, stated, _chat(asked.prompt, statement, listed, tests), judge)
 
 

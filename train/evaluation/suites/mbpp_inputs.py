@@ -10,7 +10,7 @@ from typing import Any
 Change = Callable[[Any], Any]
 
 
-def restored(number: int, arguments: list[Any]) -> list[Any]:
+def restore_types(number: int, arguments: list[Any]) -> list[Any]:
     """Return the arguments of a call as the task with this number takes them."""
     change = _CHANGES.get(number)
     return arguments if change is None else list(change(arguments))

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from curate.reading.tables import Row, Table, known_options
-from curate.reading.values import Unparsable, texts
+from curate.reading.values import ParseError, texts
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.protocols.form import Statement
-from train.evaluation.suites.evalplus import Tests, docstring, hub_tests, is_hub_form, is_own_form, judge, own_tests
-from train.evaluation.suites.mbpp_inputs import restored
-from train.evaluation.suites.suite import Asked, RowSuite, sound_rows, unreadable
+from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.suites.evalplus import TaskTests, docstring, hub_tests, is_hub_form, is_own_form, judge, own_tests
+from train.evaluation.suites.mbpp_inputs import restore_types
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 _OWN = ("entry_point", "canonical_solution", "base_input", "plus_input", "atol")
 _HUB = ("code", "test_list", "test")
@@ -25,29 +25,29 @@ def _recognises(row: Row) -> bool:
     return is_own_form(row, _PREFIX) or bool(row["code"] and row["test_list"] and is_hub_form(row))
 
 
-def _read(table: Table, asked: Asked) -> Iterator[Exercise]:
+def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     known_options(table, ())
-    for row in sound_rows(table, ("task_id", "prompt"), (*_OWN, *_HUB)):
+    for row in valid_rows(table, ("task_id", "prompt"), (*_OWN, *_HUB)):
         number = str(row["task_id"]).removeprefix(_PREFIX)
         try:
             statement, program, name, tests = (_own if is_own_form(row, _PREFIX) else _hub)(row, number)
-        except Unparsable as error:
+        except ParseError as error:
             raise unreadable(table, f"{_PREFIX}{number}", error) from None
         chat = asked.prompt.chat(statement, "", Suite([], entry_point=name))
         by_calls = judge(program, name, tests, extraction=asked.extraction)
         yield asked.exercise(f"{_PREFIX}{number}", Statement(docstring(statement), "", name), chat, by_calls)
 
 
-def _own(row: Row, number: str) -> tuple[str, str, str, Tests]:
+def _own(row: Row, number: str) -> tuple[str, str, str, TaskTests]:
     """Return the statement, the reference, the name of its function and the tests of a row of EvalPlus's own file."""
     if not number.isdecimal():
-        raise Unparsable("its task_id has no number")
-    tests = own_tests(row, partial(restored, int(number)))
+        raise ParseError("its task_id has no number")
+    tests = own_tests(row, partial(restore_types, int(number)))
     statement = str(row["prompt"]).strip().strip('"').strip()
     return statement, str(row["canonical_solution"]), str(row["entry_point"]), tests
 
 
-def _hub(row: Row, number: str) -> tuple[str, str, str, Tests]:
+def _hub(row: Row, number: str) -> tuple[str, str, str, TaskTests]:
     """Do the same for a row of the Hub's form."""
     tests, name = hub_tests(str(row["test"]))
     first = texts(row["test_list"], "test_list")[:1]

@@ -6,21 +6,21 @@ from datetime import date
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import Row, Table, Unreadable, read_rows
+from curate.reading.tables import Row, Table, UnreadableRow, read_rows
 from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
 from sandbox import Suite
 from train.evaluation.exercise import NOTHING_KNOWN, Exercise
 from train.evaluation.judges.judge import Judge
-from train.evaluation.protocols.form import Statement
-from train.evaluation.protocols.style import Style
-from train.evaluation.statistics.outcomes import Facts
+from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.statistics.outcomes import ProblemMetadata
 
 Bounds = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SuiteOptions:
     """What a caller asks of a suite.
 
     bounds     first and last day of contests, both included; None: all
@@ -32,7 +32,7 @@ class Asked:
     bounds: Bounds | None = None
     prompt: PromptFormat = field(default_factory=PromptFormat)
     languages: tuple[str, ...] = PYTHON_ONLY
-    style: Style = Style()
+    style: PromptStyle = PromptStyle()
 
     @property
     def extraction(self) -> str:
@@ -40,7 +40,7 @@ class Asked:
         return self.style.extraction
 
     def exercise(
-        self, id: str, statement: Statement, own: Chat, judge: Judge, facts: Facts = NOTHING_KNOWN
+        self, id: str, statement: Statement, own: Chat, judge: Judge, facts: ProblemMetadata = NOTHING_KNOWN
     ) -> Exercise:
         """Return a problem, put to the model in the form that is asked for.
 
@@ -48,9 +48,9 @@ class Asked:
         own        the messages of our own form, which self.prompt decides
         """
         wording = self.style.wording(self.prompt, statement, own)
-        return Exercise(id, wording.asked, judge, facts, wording.before, wording.after)
+        return Exercise(id, wording.prompt, judge, facts, wording.before, wording.after)
 
-    def limited(self, tests: Suite) -> Suite:
+    def with_time_limit(self, tests: Suite) -> Suite:
         """Return the tests with the limit of time that is asked for, if there is one."""
         seconds = self.style.test_seconds
         return tests if seconds is None else replace(tests, limits=replace(tests.limits, wall_seconds=seconds))
@@ -76,24 +76,24 @@ class RowSuite:
     hub_id: str
     columns: tuple[str, ...]
     recognises: Callable[[Row], bool]
-    read: Callable[[Table, Asked], Iterator[Exercise]]
+    read: Callable[[Table, SuiteOptions], Iterator[Exercise]]
     dated: bool = False
     tests_source: str = "official"
 
 
-def facts(difficulty: object = None, platform: object = None, day: object = None) -> Facts:
+def facts(difficulty: object = None, platform: object = None, day: object = None) -> ProblemMetadata:
     """Return the facts of a problem from the columns of its row, in which "" means unknown as None does."""
     try:
         published = date.fromisoformat(optional_text(day)[:10])
     except ValueError:
         published = None
-    return Facts(optional_text(difficulty) or None, optional_text(platform) or None, published)
+    return ProblemMetadata(optional_text(difficulty) or None, optional_text(platform) or None, published)
 
 
-def sound_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
+def valid_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
     """Yield the rows of a table. Raises CurateError for a row that cannot be read: every problem of a suite counts."""
     for row in read_rows(table, columns, optional):
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             raise CurateError(f"{table.location}: {row.place}: {row.detail}. Download the file again.")
         yield row
 

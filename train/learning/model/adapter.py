@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from train.config import Model
+from train.config import ModelConfig
 from train.learning.distributed.ranks import full_tensor
 from train.learning.model.policy import is_lora
 
@@ -24,7 +24,7 @@ def adapter_weights(causal: Any) -> Iterator[tuple[str, Tensor]]:
             yield _PREFIX + name.replace(_NAME, ""), full_tensor(weight)
 
 
-def write_adapter(weights: Mapping[str, Tensor], config: Model, folder: Path) -> None:
+def write_adapter(weights: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> None:
     """Write adapter_config.json and adapter_model.safetensors to a new folder. Raises OSError or SafetensorError."""
     from peft import LoraConfig
     from safetensors.torch import save_file

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from train.config import Model
+from train.config import ModelConfig
 from train.errors import LearnerError
 from train.learning.distributed.ranks import full_tensor, replicate, shard_like
 from train.learning.model.attention import PACKED
@@ -79,7 +79,7 @@ def _rows(matrix: Tensor, indices: Tensor) -> Tensor:
     return F.embedding(indices, matrix)
 
 
-def load(config: Model, *, seed: int = 0) -> Any:
+def load(config: ModelConfig, *, seed: int = 0) -> Any:
     """Load the model in float32 on the CPU, with LoRA layers if the configuration asks for them.
 
     Raises LearnerError if there is no such model, or if its family does not work with packed rows and plain logits.
@@ -130,7 +130,7 @@ def prepare(causal: Any) -> None:
     causal.train()  # otherwise activation checkpointing does nothing
 
 
-def add_lora_and_checkpointing(causal: Any, config: Model) -> None:
+def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
     """Insert LoRA layers and checkpoint activations, if the configuration asks for that."""
     if config.lora_rank:
         for weight in causal.parameters():
@@ -143,7 +143,7 @@ def add_lora_and_checkpointing(causal: Any, config: Model) -> None:
         causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 
-def base_dtype(config: Model) -> torch.dtype:
+def base_dtype(config: ModelConfig) -> torch.dtype:
     """Return the precision of the weights that were loaded: float32 if they are trained, or that of the computation.
 
     Weights that LoRA leaves as they are would gain nothing from float32, in which they take twice the memory.
@@ -200,7 +200,7 @@ def is_lora(name: str) -> bool:
     return ".lora_" in name
 
 
-def with_lora(causal: Any, config: Model) -> None:
+def with_lora(causal: Any, config: ModelConfig) -> None:
     """Insert LoRA layers, whose weights `init_lora` sets."""
     try:
         from peft import LoraConfig, inject_adapter_in_model

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from train.config import Model
+from train.config import ModelConfig
 from train.errors import LearnerError
 from train.learning.model.attention import PACKED
 from train.learning.model.policy import (
@@ -32,7 +32,7 @@ _NO_FILES = (
 )
 
 
-def empty_model(config: Model) -> Any:
+def empty_model(config: ModelConfig) -> Any:
     """Return the model on the meta device, with LoRA layers if the configuration asks for them.
 
     Raises LearnerError if there is no such model, or it is quantized.
@@ -49,7 +49,7 @@ def empty_model(config: Model) -> Any:
     return causal
 
 
-def load_shards(causal: Any, config: Model, *, seed: int, device: str) -> None:
+def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: str) -> None:
     """Read this rank's parts of the weights into an empty model that is divided already.
 
     Raises LearnerError if files or weights are missing, or do not fit.

@@ -10,16 +10,16 @@ from itertools import groupby
 
 import numpy as np
 
-from train.sampling.verifiable.field import PRIME, Numbers, interpolate
-from train.sampling.verifiable.largest import Bits, injective_modulus, largest
+from train.sampling.verifiable.finite_field import PRIME, Numbers, interpolate
+from train.sampling.verifiable.top_k import Bits, injective_modulus, top_k
 
-TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
+CHUNK_TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
 K = 128  # values of a chunk that are kept
-_LEAST_MODULUS = 2**15  # honest commitments are far above: places collide under few moduli
+_MIN_MODULUS = 2**15  # honest commitments are far above: places collide under few moduli
 CHUNK_BYTES = 2 * (1 + K)
 
 
-class Malformed(ValueError):
+class MalformedCommitment(ValueError):
     """Bytes that no honest worker sends as commitments."""
 
 
@@ -40,7 +40,7 @@ class Commitment:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TopValues:
     """The largest values of a chunk: their places in it, and the bits of each."""
 
     places: Numbers
@@ -49,11 +49,11 @@ class Kept:
 
 def commit(hidden_TH: Bits, *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
-    chunks = [hidden_TH[start : start + TOKENS].ravel() for start in range(0, len(hidden_TH), TOKENS)]
-    return commit_to([Kept(places, bits[places]) for bits in chunks for places in [largest(bits, k)]], k=k)
+    chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
+    return commit_to([TopValues(places, bits[places]) for bits in chunks for places in [top_k(bits, k)]], k=k)
 
 
-def commit_to(chunks: Sequence[Kept], *, k: int = K) -> tuple[Commitment, ...]:
+def commit_to(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to the k largest values of each chunk."""
     moduli = [injective_modulus(chunk.places) for chunk in chunks]
     made: list[Commitment] = []
@@ -69,10 +69,10 @@ def commit_to(chunks: Sequence[Kept], *, k: int = K) -> tuple[Commitment, ...]:
 
 def read(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to an answer of n tokens. Raises Malformed, and nothing else, whatever the bytes are."""
-    n_chunks = -(-n_tokens // TOKENS)
+    n_chunks = -(-n_tokens // CHUNK_TOKENS)
     wanted = n_chunks * 2 * (1 + k)
     if len(data) != wanted:
-        raise Malformed(f"{n_tokens} tokens need {wanted} bytes of commitments, not {len(data)}")
+        raise MalformedCommitment(f"{n_tokens} tokens need {wanted} bytes of commitments, not {len(data)}")
     numbers = np.frombuffer(data, dtype=">u2").astype(np.int64).reshape(n_chunks, 1 + k)
     _check(numbers)
     return tuple(Commitment(int(row[0]), tuple(map(int, row[1:]))) for row in numbers)
@@ -80,7 +80,7 @@ def read(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
 
 def _check(numbers: Numbers) -> None:
     moduli, coefficients = numbers[:, 0], numbers[:, 1:]
-    if ((moduli < _LEAST_MODULUS) | (moduli > PRIME)).any():
-        raise Malformed(f"a modulus is not within {_LEAST_MODULUS} to {PRIME}")
+    if ((moduli < _MIN_MODULUS) | (moduli > PRIME)).any():
+        raise MalformedCommitment(f"a modulus is not within {_MIN_MODULUS} to {PRIME}")
     if (coefficients >= PRIME).any():
-        raise Malformed(f"a coefficient is not below {PRIME}")
+        raise MalformedCommitment(f"a coefficient is not below {PRIME}")

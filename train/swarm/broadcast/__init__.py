@@ -1,17 +1,17 @@
 """Weights for many machines: signed, in shards that any static server can pass on, and as differences where these are
 small.
 
-manifest.py       what a version consists of, as bytes that are checked before they are believed
-delta.py          the difference of two files of equal length
-origin.py         the trainer's side: writes the versions to a folder or an object store
-broadcaster.py    hands the versions that a controller names to the origin
-relays.py         which relay is asked for the next shard
-request.py        one bounded request
-download.py       fetch what a run publishes from relays
-versions.py       the versions on a worker's disk
-shared_folder.py  the folder of these, which processes of one machine share
-relay_source.py   weights from relays, as engines take them
-mirror.py         the versions that a relay keeps
-rates.py          how much each address may ask of a relay
-relay.py          the HTTP server of a relay
+manifest.py        what a version consists of, as bytes that are checked before they are believed
+delta.py           the difference of two files of equal length
+origin.py          the trainer's side: writes the versions to a folder or an object store
+broadcaster.py     hands the versions that a controller names to the origin
+relay_selector.py  which relay is asked for the next shard
+request.py         one bounded request
+relay_client.py    fetch what a run publishes from relays
+version_store.py   the versions on a worker's disk
+shared_folder.py   the folder of these, which processes of one machine share
+relay_source.py    weights from relays, as engines take them
+mirror.py          the versions that a relay keeps
+rate_limiter.py    how much each address may ask of a relay
+relay.py           the HTTP server of a relay
 """

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from train.asynchronous.http.client import HttpController
 from train.errors import ControllerUnreachable, TransferError
-from train.sampling.engine_terms import EngineTerms
-from train.swarm.broadcast.manifest import Latest
+from train.sampling.engine_spec import EngineSpec
+from train.swarm.broadcast.manifest import LatestVersion
 from train.swarm.broadcast.origin import Origin
-from train.weights.manifest import Manifest, WeightFile
+from train.weights.manifest import WeightFile, WeightManifest
 from train.weights.source import TensorFiles
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _RENEW_SECONDS = 10.0  # a relay whose `latest` is 60 s behind that of the other
 _AGAIN_SECONDS = 2.0
 
 
-def terms_of(controller: HttpController, note: Callable[[str], None]) -> EngineTerms:
+def wait_for_engine_spec(controller: HttpController, note: Callable[[str], None]) -> EngineSpec:
     """Return the terms of a run, and wait for it if it has not begun. Raises RunError if it refuses us."""
     is_told = False
     while True:
@@ -43,19 +43,19 @@ def terms_of(controller: HttpController, note: Callable[[str], None]) -> EngineT
 class NewestWeights(Protocol):
     """The part of a controller that a broadcaster needs; see train/asynchronous/messages.py."""
 
-    def weights(self, after: int, wait_seconds: float) -> Manifest | None: ...
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None: ...
 
 
 class FileSource(Protocol):
     """A WeightSource (train/weights/source.py) whose weights are files."""
 
-    def fetch(self, manifest: Manifest) -> TensorFiles: ...
+    def fetch(self, manifest: WeightManifest) -> TensorFiles: ...
 
 
 class Broadcaster:
     """Publishes the versions of one controller.
 
-    source  fetches what the controller names, such as train.asynchronous.workers.nearest.Nearest
+    source  fetches what the controller names, such as train.asynchronous.workers.local_first_source.LocalFirstSource
     origin  where they go
     folder  where copies of the newest two versions are kept: each is written as the difference from the one before
     ledger  returns the digest of the newest entry of the run's ledger
@@ -68,11 +68,11 @@ class Broadcaster:
     ) -> None:  # fmt: skip
         self._controller, self._source, self._origin, self._folder = controller, source, origin, folder
         self._ledger, self._note = ledger, note
-        self._newest: Manifest | None = None  # as the controller names it
+        self._newest: WeightManifest | None = None  # as the controller names it
         self._renewed = 0.0
 
     @property
-    def latest(self) -> Latest | None:
+    def latest(self) -> LatestVersion | None:
         """The newest version that was published, with the digest of its sealed manifest; None if there is none."""
         return self._origin.latest
 
@@ -95,13 +95,13 @@ class Broadcaster:
                 log.warning("%s; trying again", error)
                 stop.wait(_AGAIN_SECONDS)
 
-    def update(self, wait_seconds: float) -> Manifest | None:
+    def update(self, wait_seconds: float) -> WeightManifest | None:
         """Publish the newest version if it is not published, waiting so long for one. Return what was published.
 
         Raises ControllerUnreachable, TransferError and RunError.
         """
         before = self._newest
-        manifest = self._controller.weights(-1 if before is None else before.version, wait_seconds)
+        manifest = self._controller.wait_for_weights(-1 if before is None else before.version, wait_seconds)
         published = None
         if manifest is not None and manifest != before:
             began = time.monotonic()
@@ -124,7 +124,7 @@ class Broadcaster:
             self._origin.renew(self._ledger())
             self._renewed = time.monotonic()
 
-    def _copied(self, manifest: Manifest) -> Manifest:
+    def _copied(self, manifest: WeightManifest) -> WeightManifest:
         """Keep the files of a version, under names that are the same in all versions.
 
         Raises TransferError if they cannot be had, or are replaced by newer ones meanwhile.

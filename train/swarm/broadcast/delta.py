@@ -26,7 +26,7 @@ class BadDelta(ValueError):
     """A difference that does not fit the file that it is applied to."""
 
 
-def difference(base: bytes, new: bytes) -> bytes:
+def make_delta(base: bytes, new: bytes) -> bytes:
     """Return what makes `new` out of `base`. Raises ValueError if their lengths differ."""
     if len(base) != len(new):
         raise ValueError(f"the files have {len(base)} and {len(new)} bytes")
@@ -38,7 +38,7 @@ def difference(base: bytes, new: bytes) -> bytes:
     return len(gaps).to_bytes(8, "little") + len(packed).to_bytes(8, "little") + gaps + packed
 
 
-def apply(base: bytes, deltas: memoryview) -> tuple[bytes, int]:
+def apply_delta(base: bytes, deltas: memoryview) -> tuple[bytes, int]:
     """Return the new file, and where its difference, the first of several, ends.
 
     Raises BadDelta if it does not fit.
@@ -79,11 +79,11 @@ def _places(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
     return last
 
 
-def _inflated(data: memoryview, most_bytes: int) -> bytes:
+def _inflated(data: memoryview, max_bytes: int) -> bytes:
     """Return what was compressed. Raises BadDelta if it is damaged, or longer than any honest one."""
     inflate = zlib.decompressobj()
     try:
-        found = inflate.decompress(data, max(most_bytes, 1))
+        found = inflate.decompress(data, max(max_bytes, 1))
     except zlib.error as error:
         raise BadDelta(str(error)) from None
     if not inflate.eof or inflate.unconsumed_tail:

@@ -16,27 +16,27 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
-from train.swarm.signed import Forged, seal, unsealed
-from train.weights.manifest import Manifest
+from train.swarm.signatures import BadSignature, sign, verify
+from train.weights.manifest import WeightManifest
 
 _DOMAIN_OF_MANIFESTS, _DOMAIN_OF_LATEST = "curate-weights-1", "curate-latest-1"
 RUN_PATTERN = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
 _FILE_PATTERN = re.compile(r"\w[\w.-]*", re.ASCII)  # names of files must not lead out of their folder
-MOST_SHARD_BYTES = 64 * 2**20
-MOST_SHARDS = 100_000
-MOST_MANIFEST_BYTES = 64 * 2**20
-MOST_LATEST_BYTES = 64 * 2**10
+MAX_SHARD_BYTES = 64 * 2**20
+MAX_SHARDS = 100_000
+MAX_MANIFEST_BYTES = 64 * 2**20
+MAX_LATEST_BYTES = 64 * 2**10
 _DIGEST_BYTES = 32
 
 
 class BroadcastManifest(Struct, frozen=True):
     """One version, as it is broadcast.
 
-    base         version that the body is a difference from; None: the body is whole
-    body_bytes   length of the body; each shard but the last has shard_bytes
-    shards       blake3 digest of each shard
-    weights      the files that result, with their digests
-    next_anchor  the version that will be whole again, at the latest
+    base              version that the body is a difference from; None: the body is whole
+    body_bytes        length of the body; each shard but the last has shard_bytes
+    shards            blake3 digest of each shard
+    wait_for_weights  the files that result, with their digests
+    next_anchor       the version that will be whole again, at the latest
     """
 
     run: str
@@ -45,7 +45,7 @@ class BroadcastManifest(Struct, frozen=True):
     body_bytes: int
     shard_bytes: int
     shards: tuple[bytes, ...]
-    weights: Manifest
+    wait_for_weights: WeightManifest
     next_anchor: int
 
     def size_of(self, shard: int) -> int:
@@ -53,7 +53,7 @@ class BroadcastManifest(Struct, frozen=True):
         return min(self.shard_bytes, self.body_bytes - shard * self.shard_bytes)
 
 
-class Latest(Struct, frozen=True):
+class LatestVersion(Struct, frozen=True):
     """The newest version of a run.
 
     manifest   blake3 digest of the sealed manifest
@@ -100,37 +100,37 @@ def shard_path(run: str, version: int, shard: int) -> str:
     return f"runs/{run}/{version}/{shard:05d}"
 
 
-def sealed_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
+def signed_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
     """Return a manifest as its origin publishes it."""
-    return seal(_DOMAIN_OF_MANIFESTS, msgspec.msgpack.encode(manifest), key)
+    return sign(_DOMAIN_OF_MANIFESTS, msgspec.msgpack.encode(manifest), key)
 
 
-def sealed_latest(latest: Latest, key: Ed25519PrivateKey) -> bytes:
+def signed_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
     """Return the name of the newest version as its origin publishes it."""
-    return seal(_DOMAIN_OF_LATEST, msgspec.msgpack.encode(latest), key)
+    return sign(_DOMAIN_OF_LATEST, msgspec.msgpack.encode(latest), key)
 
 
 def read_manifest(sealed: bytes, run: str, version: int, public: bytes) -> BroadcastManifest:
     """Return the manifest of a version. Raises Forged unless the key has signed it for this run and version."""
-    manifest = _decoded(unsealed(_DOMAIN_OF_MANIFESTS, sealed, public), BroadcastManifest)
-    if manifest.run != run or manifest.version != version or manifest.weights.version != version:
-        raise Forged(f"this is the manifest of another version: {manifest.run} {manifest.version}")
+    manifest = _decoded(verify(_DOMAIN_OF_MANIFESTS, sealed, public), BroadcastManifest)
+    if manifest.run != run or manifest.version != version or manifest.wait_for_weights.version != version:
+        raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
     if fault := _fault(manifest):
-        raise Forged(f"the manifest of version {version} makes no sense: {fault}")
+        raise BadSignature(f"the manifest of version {version} makes no sense: {fault}")
     return manifest
 
 
-def read_latest(sealed: bytes, run: str, public: bytes) -> Latest:
+def read_latest(sealed: bytes, run: str, public: bytes) -> LatestVersion:
     """Return the newest version that somebody names. Raises Forged unless the key has signed it for this run."""
-    latest = _decoded(unsealed(_DOMAIN_OF_LATEST, sealed, public), Latest)
+    latest = _decoded(verify(_DOMAIN_OF_LATEST, sealed, public), LatestVersion)
     if latest.run != run:
-        raise Forged(f"this names the newest version of another run: {latest.run}")
+        raise BadSignature(f"this names the newest version of another run: {latest.run}")
     if latest.version < 0 or len(latest.manifest) != _DIGEST_BYTES or len(latest.ledger) not in (0, _DIGEST_BYTES):
-        raise Forged("what names the newest version makes no sense")
+        raise BadSignature("what names the newest version makes no sense")
     return latest
 
 
-def needed(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
+def with_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
     """Return these versions and all that they are differences from, as far as they are known.
 
     bases   of each version that is known
@@ -144,7 +144,7 @@ def needed(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]
     return found
 
 
-def is_same(one: Manifest, other: Manifest) -> bool:
+def has_same_weights(one: WeightManifest, other: WeightManifest) -> bool:
     """Return whether two manifests describe the same weights, whatever their files are called and wherever they are."""
     return (
         one.version == other.version
@@ -161,8 +161,8 @@ def digest(data: bytes) -> bytes:
 def _fault(manifest: BroadcastManifest) -> str:
     """Return what is wrong with a manifest; "" if nothing is."""
     n_shards = -(-manifest.body_bytes // manifest.shard_bytes) if manifest.shard_bytes > 0 else 0
-    files = manifest.weights.files
-    if not 0 < manifest.shard_bytes <= MOST_SHARD_BYTES or not 0 < n_shards <= MOST_SHARDS:
+    files = manifest.wait_for_weights.files
+    if not 0 < manifest.shard_bytes <= MAX_SHARD_BYTES or not 0 < n_shards <= MAX_SHARDS:
         return "the size of its shards"
     if len(manifest.shards) != n_shards or any(len(one) != _DIGEST_BYTES for one in manifest.shards):
         return "the digests of its shards"
@@ -177,11 +177,11 @@ def _fault(manifest: BroadcastManifest) -> str:
     return ""
 
 
-_Message = TypeVar("_Message", BroadcastManifest, Latest)
+_Message = TypeVar("_Message", BroadcastManifest, LatestVersion)
 
 
 def _decoded(data: bytes, kind: type[_Message]) -> _Message:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Forged(f"this was signed by another version of this program: {error}") from None
+        raise BadSignature(f"this was signed by another version of this program: {error}") from None

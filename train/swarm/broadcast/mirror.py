@@ -14,20 +14,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from train.errors import TransferError
-from train.swarm.broadcast.download import Download
 from train.swarm.broadcast.manifest import (
     BroadcastManifest,
-    Latest,
+    LatestVersion,
     digest,
     latest_path,
     manifest_path,
-    needed,
     read_manifest,
     run_path,
     shard_path,
     version_path,
+    with_base_versions,
 )
-from train.swarm.signed import Forged
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Mirror:
     """
 
     def __init__(
-        self, folder: Path, run: str, public: bytes, download: Download, *, keep: int = KEPT,
+        self, folder: Path, run: str, public: bytes, download: RelayClient, *, keep: int = KEPT,
         note: Callable[[str], object] = log.info,
     ) -> None:  # fmt: skip
         self.folder, self._run, self._download, self._keep, self._note = folder, run, download, keep, note
@@ -94,7 +94,7 @@ class Mirror:
             try:
                 sealed = (self.folder / manifest_path(self._run, version)).read_bytes()
                 manifest = read_manifest(sealed, self._run, version, public)
-            except (OSError, Forged):
+            except (OSError, BadSignature):
                 shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
                 continue
             self._manifests[version] = manifest
@@ -103,7 +103,7 @@ class Mirror:
                 if path.exists() and digest(path.read_bytes()) != right:
                     path.unlink()
 
-    def _fetch_manifests(self, latest: Latest) -> None:
+    def _fetch_manifests(self, latest: LatestVersion) -> None:
         """Fetch the manifests of a version and of all that it is a difference from."""
         wanted: int | None = latest.version
         while wanted is not None:
@@ -114,7 +114,7 @@ class Mirror:
             wanted = self._manifests[wanted].base
 
     def _chain(self, version: int) -> set[int]:
-        return needed([version], {number: manifest.base for number, manifest in self._manifests.items()})
+        return with_base_versions([version], {number: manifest.base for number, manifest in self._manifests.items()})
 
     def _fetch_shards(self, manifest: BroadcastManifest) -> None:
         version = manifest.version
@@ -137,7 +137,7 @@ class Mirror:
     def _drop(self) -> None:
         """Remove the versions that no worker needs any more."""
         bases = {number: manifest.base for number, manifest in self._manifests.items()}
-        for version in sorted(set(bases) - needed(sorted(bases)[-self._keep :], bases)):
+        for version in sorted(set(bases) - with_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]
             self._whole.discard(version)
             shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)

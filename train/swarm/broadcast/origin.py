@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.errors import RunError, TransferError
-from train.swarm.broadcast.delta import difference
+from train.swarm.broadcast.delta import make_delta
 from train.swarm.broadcast.manifest import (
     BroadcastManifest,
-    Latest,
+    LatestVersion,
     digest,
-    is_same,
+    has_same_weights,
     latest_path,
     manifest_path,
-    needed,
     read_latest,
     read_manifest,
-    sealed_latest,
-    sealed_manifest,
     shard_path,
+    signed_latest,
+    signed_manifest,
     version_path,
+    with_base_versions,
 )
-from train.swarm.signed import Forged, public_of
-from train.weights.manifest import Manifest
+from train.swarm.signatures import BadSignature, public_of
+from train.weights.manifest import WeightManifest
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -61,7 +61,7 @@ class Origin:
     ) -> None:  # fmt: skip
         self._store, self._run, self._key, self._public = _opened(store), run, key, public_of(key)
         self._shard_bytes, self._anchor_every, self._keep = shard_bytes, anchor_every, keep
-        self._before: tuple[Manifest, Path] | None = None
+        self._before: tuple[WeightManifest, Path] | None = None
         self._bases: dict[int, int | None] = {}  # of the versions that are kept
         self._anchor = 0
         self._ledger = b""
@@ -70,11 +70,11 @@ class Origin:
             self._note_chain(self._latest.version)
 
     @property
-    def latest(self) -> Latest | None:
+    def latest(self) -> LatestVersion | None:
         """The newest version that was published; None if there is none."""
         return self._latest
 
-    def publish(self, weights: Manifest, folder: Path) -> BroadcastManifest | None:
+    def publish(self, weights: WeightManifest, folder: Path) -> BroadcastManifest | None:
         """Write a version, and name it as the newest.
 
         folder   holds the files of the weights. It has to stay until the next version is published, because that is
@@ -94,7 +94,7 @@ class Origin:
         sealed = self._read(manifest_path(self._run, weights.version)) or b""
         self._before = weights, folder
         self._note(manifest)
-        self._latest = Latest(self._run, weights.version, digest(sealed), time.time(), self._ledger)
+        self._latest = LatestVersion(self._run, weights.version, digest(sealed), time.time(), self._ledger)
         self.renew()
         self._drop()
         return manifest
@@ -106,20 +106,22 @@ class Origin:
         """
         self._ledger = self._ledger if ledger is None else ledger
         if self._latest is not None:
-            self._latest = Latest(self._run, self._latest.version, self._latest.manifest, time.time(), self._ledger)
-            self._put(latest_path(self._run), sealed_latest(self._latest, self._key))
+            self._latest = LatestVersion(
+                self._run, self._latest.version, self._latest.manifest, time.time(), self._ledger
+            )
+            self._put(latest_path(self._run), signed_latest(self._latest, self._key))
 
-    def _published(self, weights: Manifest) -> BroadcastManifest | None:
+    def _published(self, weights: WeightManifest) -> BroadcastManifest | None:
         """Return what was published as a version before. Raises RunError if it has other weights."""
         manifest = self._stored_manifest(weights.version)
-        if manifest is not None and not is_same(manifest.weights, weights):
+        if manifest is not None and not has_same_weights(manifest.wait_for_weights, weights):
             raise RunError(
                 f"version {weights.version} of {self._run} was published with other weights. A run that was continued "
                 "from an earlier step, or begun anew, has to be published under another name or in another folder."
             )
         return manifest
 
-    def _write(self, weights: Manifest, folder: Path) -> BroadcastManifest:
+    def _write(self, weights: WeightManifest, folder: Path) -> BroadcastManifest:
         """Write the shards of a version, then its manifest."""
         base, parts = self._body(weights, folder)
         shards, n_bytes = [], 0
@@ -134,13 +136,13 @@ class Origin:
             body_bytes=n_bytes,
             shard_bytes=self._shard_bytes,
             shards=tuple(shards),
-            weights=weights,
+            wait_for_weights=weights,
             next_anchor=(weights.version if base is None else self._anchor) + self._anchor_every,
         )
-        self._put(manifest_path(self._run, weights.version), sealed_manifest(manifest, self._key))
+        self._put(manifest_path(self._run, weights.version), signed_manifest(manifest, self._key))
         return manifest
 
-    def _body(self, weights: Manifest, folder: Path) -> tuple[int | None, Iterator[bytes]]:
+    def _body(self, weights: WeightManifest, folder: Path) -> tuple[int | None, Iterator[bytes]]:
         """Return the base, and the parts of the body: differences if they are small and the files are alike."""
         whole = ((folder / file.name).read_bytes() for file in weights.files)
         if self._before is None or weights.version >= self._anchor + self._anchor_every:
@@ -149,7 +151,7 @@ class Origin:
         if [(file.name, file.size) for file in before.files] != [(file.name, file.size) for file in weights.files]:
             return None, whole
         deltas = [
-            difference((earlier / file.name).read_bytes(), (folder / file.name).read_bytes()) for file in weights.files
+            make_delta((earlier / file.name).read_bytes(), (folder / file.name).read_bytes()) for file in weights.files
         ]
         if sum(map(len, deltas)) > _WORTH_IT * sum(file.size for file in weights.files):
             return None, whole
@@ -170,22 +172,22 @@ class Origin:
     def _drop(self) -> None:
         """Remove the versions that no worker needs any more."""
         newest = sorted(self._bases)[-self._keep :]
-        for version in sorted(set(self._bases) - needed(newest, self._bases)):
+        for version in sorted(set(self._bases) - with_base_versions(newest, self._bases)):
             del self._bases[version]
             self._remove(version)
 
-    def _stored_latest(self) -> Latest | None:
+    def _stored_latest(self) -> LatestVersion | None:
         sealed = self._read(latest_path(self._run))
         try:
             return None if sealed is None else read_latest(sealed, self._run, self._public)
-        except Forged as error:
+        except BadSignature as error:
             raise RunError(f"the store holds weights of another run: {error}. Use a store of your own.") from error
 
     def _stored_manifest(self, version: int) -> BroadcastManifest | None:
         sealed = self._read(manifest_path(self._run, version))
         try:
             return None if sealed is None else read_manifest(sealed, self._run, version, self._public)
-        except Forged as error:
+        except BadSignature as error:
             raise RunError(f"the store holds weights of another run: {error}. Use a store of your own.") from error
 
     def _read(self, path: str) -> bytes | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from train.swarm.broadcast.rates import Rates, retry_after
+from train.swarm.broadcast.rate_limiter import RelayRateLimiter, retry_after
 
 _PATH = re.compile(r"/runs/(\w[\w.-]{0,99})/(?:latest|(\d{1,9})/(?:manifest|\d{5}))", re.ASCII)
 _LATEST = "/latest"
@@ -24,13 +24,13 @@ class _Sent(FileResponse):
     chunk_size = _CHUNK_BYTES
 
 
-class Files:
+class RelayApp:
     """The ASGI application.
 
     folder  holds `runs/...`
     """
 
-    def __init__(self, folder: Path, rates: Rates) -> None:
+    def __init__(self, folder: Path, rates: RelayRateLimiter) -> None:
         self._folder, self._rates = folder, rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

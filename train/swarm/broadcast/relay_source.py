@@ -9,12 +9,12 @@ from pathlib import Path
 from blake3 import blake3
 
 from train.errors import TransferError
-from train.sampling.engine_terms import EngineTerms
-from train.swarm.broadcast.download import Download
-from train.swarm.broadcast.manifest import BroadcastManifest, Latest, is_same, run_name
-from train.swarm.broadcast.relays import Relays
-from train.swarm.broadcast.versions import Versions
-from train.weights.manifest import Manifest
+from train.sampling.engine_spec import EngineSpec
+from train.swarm.broadcast.manifest import BroadcastManifest, LatestVersion, has_same_weights, run_name
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
+from train.swarm.broadcast.version_store import VersionStore
+from train.weights.manifest import WeightManifest
 from train.weights.source import TensorFiles
 
 _MANIFEST_SECONDS = 30.0
@@ -36,13 +36,13 @@ class RelaySource:
         self, relays: Sequence[str], run: str, public: bytes, folder: Path, *, seconds: float = FETCH_SECONDS,
         keep: int = 2,
     ) -> None:  # fmt: skip
-        self._download = Download(Relays(relays), run, public)
-        self._versions = Versions(folder, self._download, keep=keep)
+        self._download = RelayClient(RelaySelector(relays), run, public)
+        self._versions = VersionStore(folder, self._download, keep=keep)
         self._seconds = seconds
         self._memory = folder / "latest"
         self._download.remember_in(self._memory)
 
-    def latest(self) -> Latest:
+    def latest(self) -> LatestVersion:
         """Return the newest version that the relays name, with the head of the run's ledger. Raises TransferError."""
         latest, sealed = self._download.latest_sealed()
         with suppress(OSError):  # it is for the next process, which may do without
@@ -51,11 +51,11 @@ class RelaySource:
             new.replace(self._memory)
         return latest
 
-    def newest(self) -> Manifest:
+    def newest(self) -> WeightManifest:
         """Return the manifest of the newest version. Raises TransferError if no relay has it."""
-        return self._manifest(self.latest().version, _MANIFEST_SECONDS).weights
+        return self._manifest(self.latest().version, _MANIFEST_SECONDS).wait_for_weights
 
-    def fetch(self, manifest: Manifest) -> TensorFiles:
+    def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Bring a version to this machine.
 
         Raises TransferError if the relays do not send it in time, or broadcast other weights under its number.
@@ -63,13 +63,13 @@ class RelaySource:
         with suppress(TransferError):  # they may name none yet
             self._download.latest()  # whether a newer version has replaced this one
         broadcast = self._manifest(manifest.version, self._seconds)
-        if not is_same(broadcast.weights, manifest):
+        if not has_same_weights(broadcast.wait_for_weights, manifest):
             raise TransferError(
                 f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
                 "continued from an earlier step, or it is another one of the same name"
             )
         place, _ = self._versions.fetch(manifest.version, seconds=self._seconds)
-        return TensorFiles(tuple(place / file.name for file in broadcast.weights.files))
+        return TensorFiles(tuple(place / file.name for file in broadcast.wait_for_weights.files))
 
     def close(self) -> None:
         """Close the connections, and remove what no process of this machine reads any more."""
@@ -81,7 +81,7 @@ class RelaySource:
 
 
 @dataclass(frozen=True, slots=True)
-class FromRelays:
+class RelaySourceFactory:
     """Makes the source of a worker that trusts its controller, and takes the weights from relays.
 
     relays  URLs
@@ -91,7 +91,7 @@ class FromRelays:
     relays: tuple[str, ...]
     public: bytes
 
-    def __call__(self, terms: EngineTerms) -> RelaySource:
+    def __call__(self, terms: EngineSpec) -> RelaySource:
         """Return the source for a run."""
         run = run_name(terms.run)
         return RelaySource(self.relays, run, self.public, default_folder(run, self.public))

@@ -21,15 +21,15 @@ from urllib3.exceptions import HTTPError
 _CONNECT_SECONDS = 5.0
 _CHUNK_BYTES = 2**18
 _BUSY = {429, 503}
-_LONGEST_BUSY_SECONDS = 10.0
-_MOST_WORDS = 200
+_MAX_BUSY_SECONDS = 10.0
+_MAX_WORDS = 200
 
 
-class NotThere(Exception):
+class NotAvailable(Exception):
     """The relay does not have it, or not yet."""
 
 
-class Busy(NotThere):
+class RelayBusy(NotAvailable):
     """The relay has too much to do, and says how many seconds it wants to be left alone."""
 
     def __init__(self, words: str, seconds: float) -> None:
@@ -37,15 +37,15 @@ class Busy(NotThere):
         self.seconds = seconds
 
 
-class Broken(Exception):
+class RelayError(Exception):
     """The relay does not answer, answers too slowly, or with something else than it was asked for."""
 
 
-class TooMuch(Broken):
+class ResponseTooLarge(RelayError):
     """The relay sends more than was asked for."""
 
 
-class Cut:
+class RequestCancelToken:
     """Ends a request from another thread."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Cut:
 class _Current(threading.local):
     """The cut of the request that the thread makes."""
 
-    cut = Cut()
+    cut = RequestCancelToken()
 
 
 _current = _Current()
@@ -131,7 +131,7 @@ def new_pool(at_once: int) -> urllib3.PoolManager:
 
 
 def get(
-    pool: urllib3.PoolManager, url: str, most_bytes: int, *, seconds: float, cut: Cut | None = None,
+    pool: urllib3.PoolManager, url: str, max_bytes: int, *, seconds: float, cut: RequestCancelToken | None = None,
     arrived: Callable[[int], object] = lambda n_bytes: None,
 ) -> bytes:  # fmt: skip
     """Return the content at a URL. Redirects are not followed.
@@ -141,24 +141,29 @@ def get(
     cut       ends the request earlier
     arrived   called with the number of bytes that are here, from time to time
 
-    Raises NotThere, Busy, Broken and TooMuch.
+    Raises NotAvailable, Busy, Broken and ResponseTooLarge.
     """
-    cut = cut or Cut()
+    cut = cut or RequestCancelToken()
     timer = threading.Timer(seconds, cut.now)
     timer.daemon = True
     timer.start()
     _current.cut = cut
     try:
-        return _get(pool, url, most_bytes, time.monotonic() + seconds, cut, arrived)
+        return _get(pool, url, max_bytes, time.monotonic() + seconds, cut, arrived)
     except (HTTPError, HTTPException, OSError) as error:
-        raise Broken(f"{url} is too slow" if cut.is_cut else _reason(error)) from error
+        raise RelayError(f"{url} is too slow" if cut.is_cut else _reason(error)) from error
     finally:
         timer.cancel()
         cut.lets_go()
 
 
 def _get(
-    pool: urllib3.PoolManager, url: str, most_bytes: int, until: float, cut: Cut, arrived: Callable[[int], object]
+    pool: urllib3.PoolManager,
+    url: str,
+    max_bytes: int,
+    until: float,
+    cut: RequestCancelToken,
+    arrived: Callable[[int], object],
 ) -> bytes:
     left = max(until - time.monotonic(), 0.001)
     reply = pool.request(
@@ -173,20 +178,20 @@ def _get(
     is_whole = False
     try:
         if reply.status in _BUSY:
-            raise Busy(f"{url} answers {reply.status}", _busy_seconds(reply.headers.get("retry-after", "")))
+            raise RelayBusy(f"{url} answers {reply.status}", _busy_seconds(reply.headers.get("retry-after", "")))
         if reply.status == 404:
             is_whole = _is_short(reply)
-            raise NotThere(f"{url} is not there")
+            raise NotAvailable(f"{url} is not there")
         if reply.status != 200:
-            raise Broken(f"{url} answers {reply.status}")
+            raise RelayError(f"{url} answers {reply.status}")
         content = bytearray()
         while chunk := reply.read1(_CHUNK_BYTES):
             content += chunk
             arrived(len(content))
-            if len(content) > most_bytes:
-                raise TooMuch(f"{url} has more than {most_bytes} bytes")
+            if len(content) > max_bytes:
+                raise ResponseTooLarge(f"{url} has more than {max_bytes} bytes")
             if cut.is_cut:
-                raise Broken(f"{url} is too slow")
+                raise RelayError(f"{url} is too slow")
         is_whole = True
         return bytes(content)
     finally:
@@ -207,10 +212,10 @@ def _is_short(reply: urllib3.BaseHTTPResponse) -> bool:
 
 def _busy_seconds(retry_after: str) -> float:
     """Return how long to leave a relay alone that says so; not so long that it would be forgotten."""
-    return min(float(retry_after), _LONGEST_BUSY_SECONDS) if retry_after.isdecimal() else 1.0
+    return min(float(retry_after), _MAX_BUSY_SECONDS) if retry_after.isdecimal() else 1.0
 
 
 def _reason(error: Exception) -> str:
     """Return what went wrong in words. They may come from the relay, and go to a terminal."""
-    words = str(getattr(error, "reason", None) or error).rpartition(": ")[2][:_MOST_WORDS]
+    words = str(getattr(error, "reason", None) or error).rpartition(": ")[2][:_MAX_WORDS]
     return "".join(character if character.isprintable() else "?" for character in words)

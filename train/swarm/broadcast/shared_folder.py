@@ -18,7 +18,7 @@ _LOCK, _IN_USE = ".lock", ".in-use-"
 _AGAIN_SECONDS = 0.05
 
 
-class SharedFolder:
+class SharedVersionFolder:
     """The versions in a folder.
 
     keep  versions that this process uses last; no process removes them

@@ -5,19 +5,19 @@ verifier check the file that comes back, and hands over what the verifier comput
 own answers is believed. What is not accepted is given back, and the trainer asks for it again, with the same prompt and
 seeds.
 
-leases.py       the life of a lease, a pure function
-known.py        answers that are known already, by which new nodes are tried
-desk.py         nodes, verifiers and leases, with the ledger; no clock, no network, no threads
-restored.py     what the ledger still knows when a coordinator is started again
-uploads.py      the files of answers
-answers.py      answers of a verifier, as the trainer gets them
-refusals.py     what is refused
-trainer.py      the trainer's side: asks, hands over, gives back, beats
-coordinator.py  the parts together: what each call does
-bodies.py       bodies of requests, bounded in size and time
-app.py          the ASGI application
-page.py         the page for the operator
-status.py       what the operator sees
-vocabulary.py   the number of token ids of a model
-opened.py       start a coordinator in its folder
+lease_lifecycle.py    the life of a lease, a pure function
+spot_checks.py        answers that are known already, by which new nodes are tried
+coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads
+recovery.py           what the ledger still knows when a coordinator is started again
+uploads.py            the files of answers
+result_conversion.py  answers of a verifier, as the trainer gets them
+refusals.py           what is refused
+controller_link.py    the trainer's side: asks, hands over, gives back, beats
+coordinator.py        the parts together: what each call does
+bodies.py             bodies of requests, bounded in size and time
+app.py                the ASGI application
+page.py               the page for the operator
+status.py             what the operator sees
+vocabulary.py         the number of token ids of a model
+runtime.py            start a coordinator in its folder
 """

@@ -1,6 +1,6 @@
 """A coordinator as an ASGI application.
 
-    POST /...            signed calls, see train/swarm/calls.py
+    POST /...            signed calls, see train/swarm/messages.py
     GET  /runs/...       versions of the weights, as relays fetch them
     GET  /page?token=T   the page for the operator
     GET  /health         open to everyone
@@ -25,19 +25,19 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sandbox.service.refusals import Failed, Malformed, Refusal, Unauthorized
+from sandbox.service.service_errors import MalformedRequest, SandboxFailed, ServiceError, Unauthorized
 from train.errors import RunError
-from train.swarm.broadcast.rates import Rates
-from train.swarm.calls import LEASE_ID_BYTES, Ban, Join, LeaseRequest, NodeBeat, Verified
-from train.swarm.coordinator.bodies import Room, body_of
+from train.swarm.broadcast.rate_limiter import RelayRateLimiter
+from train.swarm.coordinator.bodies import UploadBudget, read_body
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.page import SECURITY, page
-from train.swarm.coordinator.refusals import Excluded, Later, NotThere
+from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
+from train.swarm.messages import LEASE_ID_BYTES, Ban, JoinRequest, NodeHeartbeat, NodeLeaseRequest, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
-from train.swarm.protocol.nonces import Crowded, EarlierStart, Nonces, Stale
+from train.swarm.protocol.nonces import NonceLimitExceeded, Nonces, StaleIncarnation, StaleRequest
 from train.swarm.protocol.replies import reply_headers
 from train.swarm.protocol.requests import Head, check_signature, read_head
-from train.swarm.signed import Forged
+from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class _Call:
     lease_id: bytes
 
 
-class App:
+class CoordinatorApp:
     """The ASGI application.
 
     key         of the run, which signs replies
@@ -80,9 +80,9 @@ class App:
         self._coordinator, self._key, self._files, self._page_token = coordinator, key, files, page_token.encode()
         self._run = coordinator.settings.run
         self._nonces = Nonces(start)
-        self._rates = Rates(calls_per_second, 1e12, burst_seconds=_BURST_SECONDS)
-        self._joins = Rates(_JOINS_PER_SECOND, 1e12, burst_seconds=_BURST_SECONDS)
-        self._room = Room()
+        self._rates = RelayRateLimiter(calls_per_second, 1e12, burst_seconds=_BURST_SECONDS)
+        self._joins = RelayRateLimiter(_JOINS_PER_SECOND, 1e12, burst_seconds=_BURST_SECONDS)
+        self._room = UploadBudget()
         self._uploading: set[bytes] = set()
         self._threads: anyio.CapacityLimiter | None = None  # they belong to the event loop
         self._asking_threads: anyio.CapacityLimiter | None = None
@@ -131,7 +131,7 @@ class App:
         """Answer a call. What is refused before its signature is known to be right is not signed."""
         try:
             call = self._checked(request)
-        except Refusal as refusal:
+        except ServiceError as refusal:
             return _refused(refusal)
         try:
             self._admit(call)
@@ -139,12 +139,12 @@ class App:
             body = b"" if content is None else content
             status = HTTPStatus.OK if body else HTTPStatus.NO_CONTENT
             reply = Response(body, status, media_type="application/octet-stream")
-        except EarlierStart as error:
+        except StaleIncarnation as error:
             reply = JSONResponse({"detail": str(error), "start": self._nonces.start.hex()}, EARLIER_START)
-        except Refusal as refusal:
+        except ServiceError as refusal:
             reply = _refused(refusal)
         except RunError as error:
-            reply = _refused(Failed(str(error), retry_after=5))
+            reply = _refused(SandboxFailed(str(error), retry_after=5))
         reply.headers.update(reply_headers(call.signature, reply.status_code, bytes(reply.body), self._key))
         return reply
 
@@ -153,40 +153,40 @@ class App:
         path = request.scope["path"]
         name, _, last = path.removeprefix("/").partition("/")
         if request.scope["query_string"] or name not in self._answers or (name in _OF_LEASES) != bool(last):
-            raise NotThere(f"{path[:100]!r} is not a call of a coordinator")
+            raise NotFound(f"{path[:100]!r} is not a call of a coordinator")
         try:
             lease_id = bytes.fromhex(last) if last.isascii() and last.islower() | last.isdecimal() else b""
             if last and (len(lease_id) != LEASE_ID_BYTES or lease_id.hex() != last):
-                raise Forged("this is not the id of a lease")
+                raise BadSignature("this is not the id of a lease")
             head, signature = read_head(path, request.headers)
             if head.run != self._run:
-                raise Forged(f"another run is here ({self._run}, not {head.run[:100]!r})")
+                raise BadSignature(f"another run is here ({self._run}, not {head.run[:100]!r})")
             if not self._coordinator.knows(head.node):
                 self._let_join(request, path)
             check_signature(head, signature)
-        except (Forged, ValueError) as error:
+        except (BadSignature, ValueError) as error:
             raise Unauthorized(str(error)) from None
         return _Call(request, head, signature, name, lease_id)
 
     def _let_join(self, request: Request, path: str) -> None:
         """Let strangers do nothing but join, and not too often."""
         if path != _JOIN:
-            raise Forged("this key is not known here; join first")
+            raise BadSignature("this key is not known here; join first")
         wait = self._joins.wait_seconds(request.client.host if request.client else "", 0)
         if wait:
-            raise Later("too many strangers from this address", max(1, round(wait)))
+            raise RetryLater("too many strangers from this address", max(1, round(wait)))
 
     def _admit(self, call: _Call) -> None:
-        """Refuse what came before, is too old or too much. Raises EarlierStart and Refusal."""
+        """Refuse what came before, is too old or too much. Raises StaleIncarnation and Refusal."""
         head, now = call.head, time.time()
         if (call.request.scope["path"] in _OF_OPERATOR) != self._coordinator.is_operator(head.node):
-            raise Excluded("calls of the operator are signed with the key of the run, and no others are")
+            raise Forbidden("calls of the operator are signed with the key of the run, and no others are")
         try:
             self._nonces.check(head, now)
             wait = self._rates.wait_seconds(head.node.hex(), 0)
             if wait:
-                raise Later("this node calls too often", max(1, round(wait)))
-        except Stale as error:
+                raise RetryLater("this node calls too often", max(1, round(wait)))
+        except StaleRequest as error:
             raise Unauthorized(str(error)) from None
         if self._coordinator.knows(head.node):
             self._take(head, now)
@@ -195,21 +195,21 @@ class App:
         """Note a request, so that it counts once. Raises Unauthorized if it came before, and Later."""
         try:
             self._nonces.take(head, now)
-        except Stale as error:
+        except StaleRequest as error:
             raise Unauthorized(str(error)) from None
-        except Crowded as error:
-            raise Later(str(error), 30) from None
+        except NonceLimitExceeded as error:
+            raise RetryLater(str(error), 30) from None
 
     async def _join(self, call: _Call) -> bytes:
         node, was_known = call.head.node, self._coordinator.knows(call.head.node)
-        message = await self._message(call, Join)
+        message = await self._message(call, JoinRequest)
         joined = await self._call(lambda: self._coordinator.join(node, message))
         if not was_known:
             self._take(call.head, time.time())
         return _packed(joined)
 
     async def _lease(self, call: _Call) -> bytes:
-        message = await self._message(call, LeaseRequest)
+        message = await self._message(call, NodeLeaseRequest)
         self._asking_threads = self._asking_threads or anyio.CapacityLimiter(_ASKING_THREADS)
         return _packed(
             await anyio.to_thread.run_sync(
@@ -220,15 +220,15 @@ class App:
     async def _upload(self, call: _Call) -> bytes:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
-            raise Later("one file of a node at a time", 2)
+            raise RetryLater("one file of a node at a time", 2)
         self._uploading.add(node)
         try:
-            most_bytes = await self._call(lambda: coordinator.begin_upload(node, call.lease_id))
-            if most_bytes is None:
-                await body_of(call.request, _LATE_BYTES, keep=False)
+            max_bytes = await self._call(lambda: coordinator.begin_upload(node, call.lease_id))
+            if max_bytes is None:
+                await read_body(call.request, _LATE_BYTES, keep=False)
                 return _packed(await self._call(lambda: coordinator.late(node, call.lease_id, call.head.digest)))
-            with self._room.for_body(most_bytes):
-                content = await _digested(call, most_bytes)
+            with self._room.for_body(max_bytes):
+                content = await _digested(call, max_bytes)
                 return _packed(
                     await self._call(lambda: coordinator.submit(node, call.lease_id, content, call.head.digest))
                 )
@@ -236,7 +236,7 @@ class App:
             self._uploading.discard(node)
 
     async def _beat(self, call: _Call) -> bytes:
-        message = await self._message(call, NodeBeat)
+        message = await self._message(call, NodeHeartbeat)
         return _packed(await self._call(lambda: self._coordinator.beat(call.head.node, message)))
 
     async def _leave(self, call: _Call) -> None:
@@ -245,7 +245,7 @@ class App:
 
     async def _step(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)
-        return _packed(self._coordinator.step())
+        return _packed(self._coordinator.current_version())
 
     async def _job(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)
@@ -258,12 +258,12 @@ class App:
 
     async def _verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
-        most_bytes = await self._call(lambda: coordinator.most_verdict_bytes(node, call.lease_id))
-        if most_bytes is None:  # somebody else has the lease by now
-            await body_of(call.request, _LATE_BYTES, keep=False)
+        max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease_id))
+        if max_bytes is None:  # somebody else has the lease by now
+            await read_body(call.request, _LATE_BYTES, keep=False)
             return
-        with self._room.for_body(most_bytes):
-            verified = _decoded(await _digested(call, most_bytes), Verified)
+        with self._room.for_body(max_bytes):
+            verified = _decoded(await _digested(call, max_bytes), VerificationResult)
             await self._call(lambda: coordinator.verdict(node, call.lease_id, verified))
 
     async def _ban(self, call: _Call) -> None:
@@ -284,9 +284,9 @@ class App:
         return await anyio.to_thread.run_sync(what, limiter=self._threads)
 
 
-async def _digested(call: _Call, most_bytes: int) -> bytes:
+async def _digested(call: _Call, max_bytes: int) -> bytes:
     """Return the body of a call. Raises Unauthorized if it is not what was signed, and what `body_of` raises."""
-    body = await body_of(call.request, most_bytes)
+    body = await read_body(call.request, max_bytes)
     if blake3(body).digest() != call.head.digest:
         raise Unauthorized("the body is not what was signed")
     return body
@@ -296,7 +296,7 @@ def _decoded(body: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeDecodeError) as error:
-        raise Malformed(
+        raise MalformedRequest(
             f"the body is no {kind.__name__}: {error}. Coordinator and node must have the same version of curate"
         ) from None
 
@@ -305,6 +305,6 @@ def _packed(message: Any) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: ServiceError) -> Response:
     headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
     return JSONResponse({"detail": str(refusal), "error": refusal.error}, refusal.status, headers)

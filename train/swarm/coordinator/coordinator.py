@@ -10,33 +10,33 @@ from contextlib import contextmanager
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from train.asynchronous.messages import ControllerCalls
+from train.asynchronous.messages import ControllerAPI
 from train.errors import ConfigError, RunError
-from train.swarm.broadcast.manifest import Latest
-from train.swarm.calls import (
-    Ban,
-    Jobs,
-    Join,
-    Joined,
-    LeaseRequest,
-    Leases,
-    NodeBeat,
-    NodeOrders,
-    Receipt,
-    Status,
-    Step,
-    Verified,
-)
-from train.swarm.coordinator.bodies import LONGEST_UPLOAD_SECONDS
-from train.swarm.coordinator.desk import Desk
-from train.swarm.coordinator.refusals import Excluded, Later, NotThere
+from train.swarm.broadcast.manifest import LatestVersion
+from train.swarm.coordinator.bodies import MAX_UPLOAD_SECONDS
+from train.swarm.coordinator.controller_link import ControllerLink
+from train.swarm.coordinator.coordinator_state import CoordinatorState
+from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
 from train.swarm.coordinator.status import status_of
-from train.swarm.coordinator.trainer import Trainer
 from train.swarm.coordinator.uploads import Uploads
-from train.swarm.ledger.book import Book
+from train.swarm.ledger.ledger import Ledger
+from train.swarm.messages import (
+    Ban,
+    CurrentVersion,
+    JoinRequest,
+    JoinResponse,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    NodeLeaseRequest,
+    NodeLeaseResponse,
+    Status,
+    UploadStatus,
+    VerificationJobResponse,
+    VerificationResult,
+)
 from train.swarm.protocol.invites import Invite, read_invite
 from train.swarm.settings import SwarmSettings, sealed_settings
-from train.swarm.signed import public_of
+from train.swarm.signatures import public_of
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ class Coordinator:
     """
 
     def __init__(
-        self, settings: SwarmSettings, controller: ControllerCalls, key: Ed25519PrivateKey, ledger: Book,
-        uploads: Uploads, *, latest: Callable[[], Latest | None], relays: Callable[[], dict[str, int]] = dict,
+        self, settings: SwarmSettings, controller: ControllerAPI, key: Ed25519PrivateKey, ledger: Ledger,
+        uploads: Uploads, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] = dict,
         fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
@@ -67,9 +67,9 @@ class Coordinator:
         self._public = public_of(key)
         self._ledger, self._uploads, self._latest, self._relays, self._fail = ledger, uploads, latest, relays, fail
         self._lock = threading.RLock()
-        with ledger.together():
-            self._desk = Desk(settings, ledger, time.monotonic())
-        self._trainer = Trainer(
+        with ledger.transaction():
+            self._desk = CoordinatorState(settings, ledger, time.monotonic())
+        self._trainer = ControllerLink(
             controller, running=self._running, unwanted=self._unwanted, version=lambda: self._desk.version
         )
         self._asking: set[bytes] = set()  # nodes for which the trainer is being asked
@@ -103,57 +103,57 @@ class Coordinator:
         """The digest of the newest entry of the ledger."""
         return self._ledger.head
 
-    def has_told_all(self) -> bool:
+    def all_notified(self) -> bool:
         """Return whether every node that lives, and every verifier, knows that the run is over."""
         with self._lock:
-            nodes = [member.knows_end for member in self._desk.members.values() if member.life.is_alive]
+            nodes = [member.notified_of_end for member in self._desk.members.values() if member.life.is_alive]
             return all(nodes) and self._desk.verifiers_know_end(time.monotonic())
 
     # --- who calls ---
 
     def knows(self, key: bytes) -> bool:
         """Return whether this key may ask for anything but to join."""
-        return key == self._public or self._desk.knows(key)
+        return key == self._public or self._desk.has_member(key)
 
     def is_operator(self, key: bytes) -> bool:
         """Return whether this is the key of the run."""
         return key == self._public
 
-    def invite_of(self, join: Join) -> Invite:
+    def invite_of(self, join: JoinRequest) -> Invite:
         """Return the invite in a message. Raises Excluded if it is none of this run."""
         try:
             invite = read_invite(join.invite.decode("ascii", "replace"), self._public)
         except ConfigError as error:
-            raise Excluded(str(error)) from None
+            raise Forbidden(str(error)) from None
         if invite.run != self.settings.run:
-            raise Excluded(f"the invite is for another run, {invite.run}")
+            raise Forbidden(f"the invite is for another run, {invite.run}")
         return invite
 
     # --- calls of nodes ---
 
-    def join(self, key: bytes, join: Join) -> Joined:
+    def join(self, key: bytes, join: JoinRequest) -> JoinResponse:
         """Raises Excluded and Later."""
         invite = self.invite_of(join)
         if not join.engine:
-            return Joined(self._sealed_settings)
+            return JoinResponse(self._sealed_settings)
         is_valid = time.time() < invite.expires_at
         with self._turn() as (desk, now):
             digest = blake3(invite.id).digest()  # the same bytes can be written down in several ways
             desk.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
-        return Joined(self._sealed_settings)
+        return JoinResponse(self._sealed_settings)
 
-    def lease(self, key: bytes, request: LeaseRequest) -> Leases:
+    def lease(self, key: bytes, request: NodeLeaseRequest) -> NodeLeaseResponse:
         """Raises NotJoined and Excluded."""
         with self._turn() as (desk, now):
-            room = desk.room(key)
+            room = desk.free_capacity(key)
             if desk.is_over:
-                desk.members[key].knows_end = True
-                return Leases(over=True)
+                desk.members[key].notified_of_end = True
+                return NodeLeaseResponse(over=True)
             if room <= 0 or request.slots <= 0 or desk.is_too_old(request.loaded) or key in self._asking:
-                return Leases(wait_seconds=self._wait_seconds())
-            if (probe := desk.probe(key, request.loaded, now)) is not None:
-                return Leases((probe,))
+                return NodeLeaseResponse(wait_seconds=self._wait_seconds())
+            if (probe := desk.grant_spot_check(key, request.loaded, now)) is not None:
+                return NodeLeaseResponse((probe,))
             self._asking.add(key)
         # The trainer is asked while others may call, but not the same node: it would get its room again each time.
         try:
@@ -161,16 +161,16 @@ class Coordinator:
         finally:
             self._asking.discard(key)
 
-    def _asked(self, key: bytes, loaded: int, slots: int) -> Leases:
-        asked = self._trainer.ask(loaded, slots)
+    def _asked(self, key: bytes, loaded: int, slots: int) -> NodeLeaseResponse:
+        asked = self._trainer.request_leases(loaded, slots)
         with self._turn() as (desk, now):
             self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
             granted = [desk.grant(key, lease, now) for lease in asked]
             desk.is_over = desk.is_over or self._trainer.is_over
             leases = tuple(lease for lease in granted if lease is not None)
-            return Leases(leases, 0.0 if leases else self._wait_seconds(), desk.is_over)
+            return NodeLeaseResponse(leases, 0.0 if leases else self._wait_seconds(), desk.is_over)
 
-    def beat(self, key: bytes, beat: NodeBeat) -> NodeOrders:
+    def beat(self, key: bytes, beat: NodeHeartbeat) -> NodeHeartbeatResponse:
         """Raises NotJoined and Excluded."""
         with self._turn() as (desk, now):
             return desk.beat(key, beat, now)
@@ -183,9 +183,9 @@ class Coordinator:
     def begin_upload(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long the file of a lease may be; None if the lease is not this node's, or not any more."""
         with self._turn() as (desk, now):
-            return desk.begin_upload(key, lease_id, now + LONGEST_UPLOAD_SECONDS)
+            return desk.begin_upload(key, lease_id, now + MAX_UPLOAD_SECONDS)
 
-    def submit(self, key: bytes, lease_id: bytes, content: bytes, digest: bytes) -> Receipt:
+    def submit(self, key: bytes, lease_id: bytes, content: bytes, digest: bytes) -> UploadStatus:
         """Take the file of a lease. Raises RunError if the disk is full: the node may send it again."""
         self._uploads.write(lease_id, digest, content)  # not in a turn, whose errors end the coordinator
         with self._turn() as (desk, now):
@@ -194,40 +194,40 @@ class Coordinator:
                 self._uploads.remove(lease_id)
             return receipt
 
-    def late(self, key: bytes, lease_id: bytes, digest: bytes) -> Receipt:
+    def late(self, key: bytes, lease_id: bytes, digest: bytes) -> UploadStatus:
         """Return the receipt for a file that nobody needs."""
         with self._turn() as (desk, now):
             return desk.submit(key, lease_id, 0, digest, now)
 
-    def step(self) -> Step:
+    def current_version(self) -> CurrentVersion:
         """Raises Later if no version is published yet."""
         latest = self._latest()
         if latest is None:
-            raise Later("no version of the weights is published yet", 2)
-        return Step(latest.version, latest.manifest, self.head)
+            raise RetryLater("no version of the weights is published yet", 2)
+        return CurrentVersion(latest.version, latest.manifest, self.head)
 
     # --- calls of verifiers ---
 
-    def job(self, key: bytes) -> Jobs:
+    def job(self, key: bytes) -> VerificationJobResponse:
         """Raises NotJoined and Excluded."""
         with self._turn() as (desk, now):
-            return desk.job(key, now)
+            return desk.assign_job(key, now)
 
     def file(self, key: bytes, lease_id: bytes) -> bytes:
-        """Return the file of a lease. Raises NotJoined, Excluded, and NotThere."""
+        """Return the file of a lease. Raises NotJoined, Excluded, and NotAvailable."""
         with self._turn() as (desk, now):
             digest = desk.digest_for(key, lease_id, now)
             content = None if digest is None else self._uploads.read(lease_id, digest)
         if content is None:
-            raise NotThere("this verifier does not have that lease any more")
+            raise NotFound("this verifier does not have that lease any more")
         return content
 
-    def most_verdict_bytes(self, key: bytes, lease_id: bytes) -> int | None:
+    def max_verdict_bytes(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long a verdict may be; None if this verifier does not have the lease any more."""
         with self._turn() as (desk, now):
-            return None if desk.digest_for(key, lease_id, now) is None else desk.most_bytes_of(lease_id)
+            return None if desk.digest_for(key, lease_id, now) is None else desk.max_bytes_of(lease_id)
 
-    def verdict(self, key: bytes, lease_id: bytes, verified: Verified) -> None:
+    def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult) -> None:
         """Raises NotJoined and Excluded."""
         with self._turn() as (desk, now):
             desk.verdict(key, lease_id, verified, now)
@@ -237,7 +237,7 @@ class Coordinator:
     # --- calls of the operator ---
 
     def ban(self, ban: Ban) -> None:
-        """Raises NotThere."""
+        """Raises NotAvailable."""
         with self._turn() as (desk, now):
             desk.ban(ban.node, now)
 
@@ -250,11 +250,11 @@ class Coordinator:
     # --- inside ---
 
     @contextmanager
-    def _turn(self) -> Iterator[tuple[Desk, float]]:
+    def _turn(self) -> Iterator[tuple[CoordinatorState, float]]:
         """Hold the lock. What happens in here is in the ledger, all of it, before anybody hears of it."""
         with self._lock:
             try:
-                with self._ledger.together():
+                with self._ledger.transaction():
                     yield self._desk, time.monotonic()
             except RunError as error:
                 self._fail(error)
@@ -274,7 +274,7 @@ class Coordinator:
 
     def _unwanted(self, keys: object) -> None:
         with self._turn() as (desk, now):
-            desk.unwanted(keys, now)  # type: ignore[arg-type]
+            desk.cancel(keys, now)  # type: ignore[arg-type]
             desk.is_over = desk.is_over or self._trainer.is_over
 
     def _follow_clock(self, stop: threading.Event) -> None:
@@ -284,11 +284,11 @@ class Coordinator:
             with self._turn() as (desk, now):
                 if now - before > _STALL_SECONDS:
                     log.warning("nothing was done for %.0f s; nodes are not blamed for it", now - before)
-                    desk.forgive(now - before)
+                    desk.discount_pause(now - before)
                 before = now
-                desk.clock(now)
+                desk.tick(now)
                 if latest is not None:
-                    desk.published(latest.version, latest.manifest)
+                    desk.record_version(latest.version, latest.manifest)
 
     def _guarded(self, what: Callable[[threading.Event], None]) -> None:
         try:

@@ -6,7 +6,7 @@ Nodes choose some of the words on it, so all words are escaped, and the browser 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from train.swarm.calls import NodeStatus, Status
+from train.swarm.messages import NodeStatus, Status
 
 SECURITY = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -15,7 +15,7 @@ SECURITY = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
 }
-_MOST_CHARACTERS = 80
+_MAX_CHARACTERS = 80
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; color: #1c1c1c }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
@@ -88,5 +88,5 @@ def _cell(value: object) -> str:
 def _text(value: object) -> str:
     """Return words that mean nothing to a browser, without letters that turn the direction of others around."""
     words = str(value)
-    words = words if len(words) <= _MOST_CHARACTERS else words[: _MOST_CHARACTERS - 1] + "…"
+    words = words if len(words) <= _MAX_CHARACTERS else words[: _MAX_CHARACTERS - 1] + "…"
     return escape("".join(letter if letter.isprintable() else "�" for letter in words))

@@ -2,26 +2,26 @@
 
 from http import HTTPStatus
 
-from sandbox.service.refusals import Refusal
+from sandbox.service.service_errors import ServiceError
 
 
-class NotJoined(Refusal):
+class NotJoined(ServiceError):
     """The node has to join, or to join again."""
 
     status = HTTPStatus.CONFLICT
 
 
-class Excluded(Refusal):
+class Forbidden(ServiceError):
     """The node may not take part, now and later."""
 
     status = HTTPStatus.FORBIDDEN
 
 
-class NotThere(Refusal):
+class NotFound(ServiceError):
     status = HTTPStatus.NOT_FOUND
 
 
-class Later(Refusal):
+class RetryLater(ServiceError):
     """The node asks too much or too early."""
 
     status = HTTPStatus.TOO_MANY_REQUESTS

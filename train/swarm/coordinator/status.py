@@ -1,11 +1,11 @@
 """What the operator sees of a swarm."""
 
-from train.swarm.calls import NodeStatus, Status
-from train.swarm.coordinator.desk import Desk
-from train.swarm.ledger.book import Book
+from train.swarm.coordinator.coordinator_state import CoordinatorState
+from train.swarm.ledger.ledger import Ledger
+from train.swarm.messages import NodeStatus, Status
 
 
-def status_of(desk: Desk, ledger: Book, run: str, relays: dict[str, int], now: float) -> Status:
+def status_of(desk: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> Status:
     """Return the state of a swarm at a time of the desk's clock. Relays are given by URL."""
     return Status(
         run=run,
@@ -20,7 +20,7 @@ def status_of(desk: Desk, ledger: Book, run: str, relays: dict[str, int], now: f
     )
 
 
-def _node(desk: Desk, ledger: Book, key: bytes, now: float) -> NodeStatus:
+def _node(desk: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> NodeStatus:
     member, account = desk.members[key], ledger.account(key)
     return NodeStatus(
         node=key,

@@ -7,16 +7,16 @@ this process says is read as if an attacker had written it.
 
 Not covered: a bug of the kernel that can be reached through the few system calls which the parser keeps.
 
-rows.py           Row and RolloutFile
-sizes.py          how large a file may be
-parquet.py        the schema of the files
-writing.py        writes one
-confinement.py    takes from a process what a parser does not need
-child.py          runs in the confined process: reads one file that nobody trusts
-found.py          what that process says
-parser.py         starts that process
-understanding.py  reads what it says
-sanity.py         does the file answer the lease?
-reading.py        all of it: the answers, or a verdict
-trial.py          can this machine read such files at all?
+rows.py          Row and RolloutFile
+sizes.py         how large a file may be
+parquet.py       the schema of the files
+writer.py        writes one
+confinement.py   takes from a process what a parser does not need
+child.py         runs in the confined process: reads one file that nobody trusts
+parse_result.py  what that process says
+parser.py        starts that process
+decoder.py       reads what it says
+validation.py    does the file answer the lease?
+reader.py        all of it: the answers, or a verdict
+self_test.py     can this machine read such files at all?
 """

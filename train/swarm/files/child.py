@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from train.swarm.files import confinement
-from train.swarm.files.found import READY, Found, FoundRow, Unreadable
-from train.swarm.files.parquet import COMPRESSION, ENGINE, LEASE, MOST_ENGINE_LETTERS, NODE, schema, write_table
+from train.swarm.files.parquet import COMPRESSION, ENGINE, LEASE, MAX_ENGINE_LETTERS, NODE, schema, write_table
+from train.swarm.files.parse_result import READY, ParsedFile, ParsedRow, ParseFailure
 
-_MOST_WORDS, _MOST_PARTS = 2**16, 10_000  # in the metadata of a file: letters of a text, members of a list
+_MAX_WORDS, _MAX_PARTS = 2**16, 10_000  # in the metadata of a file: letters of a text, members of a list
 
 
 class _Unfit(Exception):
@@ -22,16 +22,16 @@ class _Unfit(Exception):
 
 
 def main(arguments: list[str]) -> None:
-    """Called as `child.main([n_rows, most_bytes])`: the rows that there must be, and the limit of the plain content."""
-    n_rows, most_bytes = map(int, arguments)
-    confinement.limit(most_written_bytes=2 * most_bytes)
-    reader = _Reader(n_rows, most_bytes)
-    confinement.close_all_doors()
+    """Called as `child.main([n_rows, max_bytes])`: the rows that there must be, and the limit of the plain content."""
+    n_rows, max_bytes = map(int, arguments)
+    confinement.apply_limits(max_written_bytes=2 * max_bytes)
+    reader = _Reader(n_rows, max_bytes)
+    confinement.enter_seccomp()
     os.write(1, READY)
     try:
-        found: Found | Unreadable = reader.read(_everything())
+        found: ParsedFile | ParseFailure = reader.read(_everything())
     except Exception as error:  # a hostile file can raise anything in the parser, and each of it is about the file
-        found = Unreadable(f"{type(error).__name__}: {error}"[:500])
+        found = ParseFailure(f"{type(error).__name__}: {error}"[:500])
     output = memoryview(msgspec.msgpack.encode(found))
     while output:
         output = output[os.write(1, output) :]
@@ -48,10 +48,10 @@ def _everything() -> bytes:
 class _Reader:
     """Reads files that have so many rows and, in plain form, at most so many bytes."""
 
-    def __init__(self, n_rows: int, most_bytes: int) -> None:
+    def __init__(self, n_rows: int, max_bytes: int) -> None:
         import pyarrow as pa
 
-        self._n_rows, self._most_bytes = n_rows, most_bytes
+        self._n_rows, self._max_bytes = n_rows, max_bytes
         pa.set_cpu_count(1)
         # A file of our own shows what the schema becomes in Parquet, and loads all that reading needs. What Arrow would
         # like to have besides, such as pandas, takes longer to load than a file to read; later, it cannot be loaded.
@@ -61,11 +61,11 @@ class _Reader:
         self._schema = opened.schema
         list(_rows(_table(opened)))
 
-    def read(self, content: bytes) -> Found:
+    def read(self, content: bytes) -> ParsedFile:
         """Check what the file says about itself; decode its rows only then. Raises any exception at all."""
         opened = _open(content)
         node, lease, engine = self._facts(opened)
-        return Found(node, lease, engine, tuple(_rows(_table(opened))))
+        return ParsedFile(node, lease, engine, tuple(_rows(_table(opened))))
 
     def _facts(self, opened: Any) -> tuple[bytes, bytes, str]:
         metadata = opened.metadata
@@ -77,9 +77,9 @@ class _Reader:
         columns = [group.column(number) for number in range(group.num_columns)]
         if group.num_rows != self._n_rows or any(column.compression != COMPRESSION for column in columns):
             raise _Unfit("other rows or another compression")
-        if sum(column.total_uncompressed_size for column in columns) > self._most_bytes:
+        if sum(column.total_uncompressed_size for column in columns) > self._max_bytes:
             raise _Unfit("more bytes than the lease can need")
-        if any(column.num_values > max(self._n_rows, self._most_bytes // 4) for column in columns):
+        if any(column.num_values > max(self._n_rows, self._max_bytes // 4) for column in columns):
             raise _Unfit("more values than the lease can need")
         return _named(metadata.metadata or {})
 
@@ -91,8 +91,8 @@ def _open(content: bytes) -> Any:
     return pq.ParquetFile(
         pa.BufferReader(content),
         pre_buffer=False,
-        thrift_string_size_limit=_MOST_WORDS,
-        thrift_container_size_limit=_MOST_PARTS,
+        thrift_string_size_limit=_MAX_WORDS,
+        thrift_container_size_limit=_MAX_PARTS,
         page_checksum_verification=True,
     )
 
@@ -107,10 +107,10 @@ def _named(facts: dict[bytes, bytes]) -> tuple[bytes, bytes, str]:
     if set(facts) != {NODE, LEASE, ENGINE}:
         raise _Unfit("other metadata")
     node, lease = (bytes.fromhex(facts[key].decode("ascii")) for key in (NODE, LEASE))
-    return node, lease, facts[ENGINE].decode()[:MOST_ENGINE_LETTERS]
+    return node, lease, facts[ENGINE].decode()[:MAX_ENGINE_LETTERS]
 
 
-def _rows(table: Any) -> Iterator[FoundRow]:
+def _rows(table: Any) -> Iterator[ParsedRow]:
     plain = [
         table.column(name).to_pylist() for name in ("lease", "group", "number", "version", "seed", "finish", "proofs")
     ]
@@ -119,4 +119,4 @@ def _rows(table: Any) -> Iterator[FoundRow]:
         for name in ("prompt_ids", "token_ids", "logprobs")
     ]
     for values in zip(*plain, *lists, strict=True):
-        yield FoundRow(*values)
+        yield ParsedRow(*values)

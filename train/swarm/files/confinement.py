@@ -25,7 +25,7 @@ _ALLOWED = (
 _ALLOWED_UNLESS_EXECUTABLE = ("mmap", "mprotect")
 
 
-def limit(most_written_bytes: int) -> None:
+def apply_limits(max_written_bytes: int) -> None:
     """Limit time, memory and files, and cut the network off if the machine lets us. Called before heavy imports.
 
     A slow machine has more time to start in than a file has to be read.
@@ -39,17 +39,17 @@ def limit(most_written_bytes: int) -> None:
             raise
     resource.setrlimit(resource.RLIMIT_CPU, (_START_CPU_SECONDS, _START_CPU_SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_written_bytes, most_written_bytes))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_written_bytes, max_written_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def close_all_doors() -> None:
+def enter_seccomp() -> None:
     """Leave nothing but the open descriptors and the memory. Called when everything is imported.
 
     Raises OSError if the kernel has no filters of system calls.
     """
-    most_seconds = min(int(process_time()) + _CPU_SECONDS, _START_CPU_SECONDS)
-    resource.setrlimit(resource.RLIMIT_CPU, (most_seconds, most_seconds + 1))
+    max_seconds = min(int(process_time()) + _CPU_SECONDS, _START_CPU_SECONDS)
+    resource.setrlimit(resource.RLIMIT_CPU, (max_seconds, max_seconds + 1))
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)

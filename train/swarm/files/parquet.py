@@ -4,7 +4,7 @@ from typing import Any
 
 # Metadata of a file: keys of node and lease in hexadecimal, and the engine in words.
 NODE, LEASE, ENGINE = b"node", b"lease", b"engine"
-MOST_ENGINE_LETTERS = 200
+MAX_ENGINE_LETTERS = 200
 COMPRESSION = "ZSTD"
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from signal import SIGKILL
 
 from sandbox.errors import BackendUnavailable, ExecutionLost
-from train.swarm.files.found import READY
+from train.swarm.files.parse_result import READY
 
 log = logging.getLogger(__name__)
 
 _HOME = str(Path(__file__).parents[3])
-_MOST_SECONDS = 30.0  # of wall time: the limit that counts is that of processor time
+_MAX_SECONDS = 30.0  # of wall time: the limit that counts is that of processor time
 _CODE = "import sys; sys.path[:] = sys.argv[3:]; from train.swarm.files import child; child.main(sys.argv[1:3])"
 _ENVIRONMENT = {  # all of it; libraries must not start threads, and Arrow's own memory pool reserves much
     "OMP_NUM_THREADS": "1",
@@ -24,16 +24,16 @@ _ENVIRONMENT = {  # all of it; libraries must not start threads, and Arrow's own
 }
 
 
-def parse(content: bytes, n_rows: int, most_bytes: int) -> bytes | None:
+def parse(content: bytes, n_rows: int, max_bytes: int) -> bytes | None:
     """Return what the confined process says about a file, or None if the file has ended it.
 
     n_rows      the rows that there must be
-    most_bytes  limit of the content in plain form
+    max_bytes  limit of the content in plain form
 
     Raises ExecutionLost or BackendUnavailable if nothing is known about the file, because the process could not be
     started, or was killed from outside.
     """
-    status, output, errors = _run(content, [str(n_rows), str(most_bytes)])
+    status, output, errors = _run(content, [str(n_rows), str(max_bytes)])
     if not output.startswith(READY):
         raise BackendUnavailable(f"the process that reads rollout files does not start: {errors}")
     if status == -SIGKILL:
@@ -58,9 +58,9 @@ def _run(content: bytes, arguments: list[str]) -> tuple[int, bytes, str]:
             env=_ENVIRONMENT, cwd="/", start_new_session=True,
         )  # fmt: skip
         try:
-            status = process.wait(_MOST_SECONDS)
+            status = process.wait(_MAX_SECONDS)
         except subprocess.TimeoutExpired:
-            raise ExecutionLost(f"a rollout file was not read within {_MOST_SECONDS:.0f} s") from None
+            raise ExecutionLost(f"a rollout file was not read within {_MAX_SECONDS:.0f} s") from None
         finally:
             process.kill()
             process.wait()

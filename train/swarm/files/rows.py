@@ -8,7 +8,7 @@ FINISHES: tuple[Finish, ...] = get_args(Finish)  # a file has the place in this 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RolloutRow:
     """One answer.
 
     version      of the weights that drew all of its tokens
@@ -36,7 +36,7 @@ class RolloutFile:
     engine  "vllm" or "transformers" and its version, as the file names it
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[RolloutRow, ...]
     node: bytes
     lease: bytes
     engine: str

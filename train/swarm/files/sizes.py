@@ -7,7 +7,7 @@ from train.asynchronous.messages import Lease
 _FIXED_BYTES, _BYTES_OF_AN_ANSWER, _BYTES_OF_A_TOKEN = 64 * 2**10, 512, 24
 
 
-def most_bytes(lease: Lease) -> int:
+def max_file_bytes(lease: Lease) -> int:
     """Return the largest size of a file that answers this lease, compressed or not."""
     tokens = len(lease.prompt) + lease.draw.max_tokens
     return _FIXED_BYTES + len(lease.seeds) * (_BYTES_OF_AN_ANSWER + _BYTES_OF_A_TOKEN * tokens)

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field, replace
 
 from train.swarm.ledger.entries import (
     Entry,
-    Join,
-    Judged,
-    Leased,
-    Left,
-    Paid,
-    Published,
-    Slashed,
-    Stake,
-    Submitted,
-    Unbonded,
+    JoinEntry,
+    LeaseEntry,
+    LeaveEntry,
+    PayEntry,
+    PublishEntry,
+    SlashEntry,
+    StakeEntry,
+    SubmitEntry,
+    UnbondEntry,
+    VerdictEntry,
 )
 
 
@@ -55,7 +55,7 @@ class Accounts:
     version: int | None = None
 
 
-class Fold:
+class AccountsBuilder:
     """Accounts that grow entry by entry."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Fold:
 
     def add(self, entry: Entry) -> None:
         """Count one more entry."""
-        if isinstance(entry, Published):
+        if isinstance(entry, PublishEntry):
             self._version = entry.version
         else:
             self._nodes[entry.node] = _changed(self._nodes.get(entry.node, Account()), entry)
@@ -78,35 +78,44 @@ class Fold:
         return Accounts(dict(self._nodes), self._version)
 
 
-def of(entries: Iterable[Entry]) -> Accounts:
+def compute_accounts(entries: Iterable[Entry]) -> Accounts:
     """Return what the entries add up to, from the first on."""
-    fold = Fold()
+    fold = AccountsBuilder()
     for entry in entries:
         fold.add(entry)
     return fold.accounts()
 
 
 def _changed(
-    account: Account, entry: Join | Stake | Leased | Submitted | Judged | Paid | Slashed | Unbonded | Left
+    account: Account,
+    entry: JoinEntry
+    | StakeEntry
+    | LeaseEntry
+    | SubmitEntry
+    | VerdictEntry
+    | PayEntry
+    | SlashEntry
+    | UnbondEntry
+    | LeaveEntry,
 ) -> Account:
     match entry:
-        case Join():
+        case JoinEntry():
             return replace(account, state="probation")
-        case Stake():
+        case StakeEntry():
             return replace(account, stake=account.stake + entry.units)
-        case Leased():
+        case LeaseEntry():
             return replace(account, given=account.given + 1)
-        case Judged():
+        case VerdictEntry():
             state = "healthy" if entry.verdict == "accepted" and account.state == "probation" else account.state
             reasons = _one_more(account.reasons, entry.reason) if entry.reason else account.reasons
             return replace(account, state=state, verdicts=_one_more(account.verdicts, entry.verdict), reasons=reasons)
-        case Paid():
+        case PayEntry():
             return replace(account, earned=account.earned + entry.units)
-        case Slashed() | Unbonded():
+        case SlashEntry() | UnbondEntry():
             return replace(account, stake=account.stake - entry.units)
-        case Left():
+        case LeaveEntry():
             return replace(account, state=entry.how)
-        case Submitted():
+        case SubmitEntry():
             return account
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from train.swarm.ledger.accounts import Accounts, Fold
-from train.swarm.ledger.book import DOMAIN, FIRST, Row, digest_of
-from train.swarm.signed import Forged, unsealed
+from train.swarm.ledger.accounts import Accounts, AccountsBuilder
+from train.swarm.ledger.ledger import DOMAIN, FIRST, LedgerRow, digest_of
+from train.swarm.signatures import BadSignature, verify
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class LedgerAudit:
     """What an audit found.
 
     n_rows    sound rows, up to the first fault
@@ -26,14 +26,14 @@ class Audit:
     fault: str = ""
 
 
-def audit(rows: Iterable[Row], public: bytes, *, seen: bytes = b"") -> Audit:
+def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen: bytes = b"") -> LedgerAudit:
     """Check the rows from the first on.
 
     public   the coordinator's public key, from the invite
     seen     the digest of a row that was published once, such as the head that `latest` named. A ledger that was cut
              off or written anew from there does not have it.
     """
-    n_rows, head, fold, has_seen, fault = 0, FIRST, Fold(), not seen, ""
+    n_rows, head, fold, has_seen, fault = 0, FIRST, AccountsBuilder(), not seen, ""
     for row in rows:
         fault = _fault(row, n_rows + 1, head, public)
         if not fault:
@@ -47,10 +47,10 @@ def audit(rows: Iterable[Row], public: bytes, *, seen: bytes = b"") -> Audit:
         n_rows, head, has_seen = n_rows + 1, row.digest, has_seen or row.digest == seen
     if not fault and not has_seen:
         fault = f"the ledger does not have the row {seen.hex()[:16]}, which was published once"
-    return Audit(n_rows, head, fold.accounts(), fault)
+    return LedgerAudit(n_rows, head, fold.accounts(), fault)
 
 
-def _fault(row: Row, number: int, head: bytes, public: bytes) -> str:
+def _fault(row: LedgerRow, number: int, head: bytes, public: bytes) -> str:
     if row.number != number:
         return f"number {row.number} stands in its place"
     if row.previous != head:
@@ -58,7 +58,7 @@ def _fault(row: Row, number: int, head: bytes, public: bytes) -> str:
     if row.digest != digest_of(row.number, row.time_ms, row.entry, row.previous):
         return "its content was changed"
     try:
-        unsealed(DOMAIN, row.digest + row.signature, public)
-    except Forged:
+        verify(DOMAIN, row.digest + row.signature, public)
+    except BadSignature:
         return "the coordinator has not signed it"
     return ""

@@ -8,7 +8,7 @@ Role = Literal["node", "verifier"]
 Reason = str  # one of train/swarm/verdict.py, or what the operator said
 
 
-class Join(Struct, frozen=True, tag="join"):
+class JoinEntry(Struct, frozen=True, tag="join"):
     """A node was admitted on probation, or a verifier was admitted; `invite` is the digest of its invite's id."""
 
     node: bytes
@@ -16,14 +16,14 @@ class Join(Struct, frozen=True, tag="join"):
     role: Role = "node"
 
 
-class Stake(Struct, frozen=True, tag="stake"):
+class StakeEntry(Struct, frozen=True, tag="stake"):
     """A node puts up units that it loses if it cheats."""
 
     node: bytes
     units: int
 
 
-class Leased(Struct, frozen=True, tag="lease"):
+class LeaseEntry(Struct, frozen=True, tag="lease"):
     """A node has to sample a group, all of it under one version of the weights."""
 
     node: bytes
@@ -33,7 +33,7 @@ class Leased(Struct, frozen=True, tag="lease"):
     version: int
 
 
-class Submitted(Struct, frozen=True, tag="submit"):
+class SubmitEntry(Struct, frozen=True, tag="submit"):
     """A node handed over a file, with this digest."""
 
     node: bytes
@@ -41,7 +41,7 @@ class Submitted(Struct, frozen=True, tag="submit"):
     blake3: bytes
 
 
-class Judged(Struct, frozen=True, tag="verdict"):
+class VerdictEntry(Struct, frozen=True, tag="verdict"):
     """What became of a lease. "unknown" says nothing about the node: the fault was on this side."""
 
     node: bytes
@@ -50,7 +50,7 @@ class Judged(Struct, frozen=True, tag="verdict"):
     reason: Reason = ""
 
 
-class Paid(Struct, frozen=True, tag="pay"):
+class PayEntry(Struct, frozen=True, tag="pay"):
     """A node earned units for a lease that was accepted."""
 
     node: bytes
@@ -58,7 +58,7 @@ class Paid(Struct, frozen=True, tag="pay"):
     units: int
 
 
-class Slashed(Struct, frozen=True, tag="slash"):
+class SlashEntry(Struct, frozen=True, tag="slash"):
     """A node lost units of its stake."""
 
     node: bytes
@@ -66,25 +66,36 @@ class Slashed(Struct, frozen=True, tag="slash"):
     reason: Reason
 
 
-class Unbonded(Struct, frozen=True, tag="unbond"):
+class UnbondEntry(Struct, frozen=True, tag="unbond"):
     """A node got units of its stake back."""
 
     node: bytes
     units: int
 
 
-class Left(Struct, frozen=True, tag="leave"):
+class LeaveEntry(Struct, frozen=True, tag="leave"):
     """A node left, was suspended, banned or died."""
 
     node: bytes
     how: Literal["left", "suspended", "banned", "dead"]
 
 
-class Published(Struct, frozen=True, tag="publish"):
+class PublishEntry(Struct, frozen=True, tag="publish"):
     """A version of the weights was published; `manifest` is the digest of its manifest."""
 
     version: int
     manifest: bytes
 
 
-Entry = Join | Stake | Leased | Submitted | Judged | Paid | Slashed | Unbonded | Left | Published
+Entry = (
+    JoinEntry
+    | StakeEntry
+    | LeaseEntry
+    | SubmitEntry
+    | VerdictEntry
+    | PayEntry
+    | SlashEntry
+    | UnbondEntry
+    | LeaveEntry
+    | PublishEntry
+)

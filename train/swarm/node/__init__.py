@@ -2,7 +2,7 @@
 
 held_leases.py       the leases that a node has, and their answers so far
 swarm_controller.py  the coordinator, as the worker sees a controller
-own_key.py           the key of a node
-fingerprint.py       the node's engine and hardware, in words
-joined_rollout.py    what `curate rollout --join` does
+identity_key.py      the key of a node
+node_description.py  the node's engine and hardware, in words
+node_process.py      what `curate rollout --join` does
 """

@@ -10,30 +10,30 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from train.asynchronous.messages import Answer, Key, Lease
-from train.asynchronous.packed import unpack_logprobs, unpack_tokens
-from train.swarm.calls import SwarmLease
-from train.swarm.files.rows import Row
+from train.asynchronous.binary_arrays import unpack_logprobs, unpack_tokens
+from train.asynchronous.messages import Lease, LeaseKey, SampleResult
+from train.swarm.files.rows import RolloutRow
+from train.swarm.messages import SwarmLease
 
 
 @dataclass(slots=True)
-class Held:
+class HeldLease:
     """A lease, and its answers by their numbers. `until` is when it runs out."""
 
     lease: SwarmLease
     until: float
-    answers: dict[int, Answer] = field(default_factory=dict)
+    answers: dict[int, SampleResult] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
         """Whether all answers are there; the first one speaks for all if the engine cannot take the prompt."""
         return len(self.answers) == len(self.lease.lease.seeds) or self._is_refused
 
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[RolloutRow, ...]:
         """Return the answers as rows of a rollout file, in the order of their numbers."""
         lease = self.lease.lease
         if self._is_refused:
-            refused = Row(0, lease.version, 0, lease.prompt, (), (), "refused", b"")
+            refused = RolloutRow(0, lease.version, 0, lease.prompt, (), (), "refused", b"")
             return tuple(replace(refused, number=number, seed=seed) for number, seed in enumerate(lease.seeds))
         return tuple(_row(self.answers[number], seed, lease) for number, seed in enumerate(lease.seeds))
 
@@ -47,7 +47,7 @@ class HeldLeases:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldLease] = {}
         self._n_taken = 0
 
     def take(self, leases: Iterable[SwarmLease]) -> tuple[Lease, ...]:
@@ -55,12 +55,12 @@ class HeldLeases:
         self._held = {number: held for number, held in self._held.items() if held.until > self._now()}
         taken = []
         for given in leases:
-            self._held[self._n_taken] = Held(given, self._now() + given.lease.seconds)
+            self._held[self._n_taken] = HeldLease(given, self._now() + given.lease.seconds)
             taken.append(msgspec.structs.replace(given.lease, group=self._n_taken, attempt=0))
             self._n_taken += 1
         return tuple(taken)
 
-    def add(self, answer: Answer) -> bool:
+    def add(self, answer: SampleResult) -> bool:
         """Take an answer of the worker, and return whether its lease is still held."""
         held = self._held.get(answer.group)
         if held is None:
@@ -68,7 +68,7 @@ class HeldLeases:
         held.answers[answer.number] = answer
         return True
 
-    def whole(self) -> list[tuple[int, Held]]:
+    def whole(self) -> list[tuple[int, HeldLease]]:
         """Return the leases that have all their answers, with the worker's numbers for them."""
         return [(number, held) for number, held in self._held.items() if held.is_whole]
 
@@ -76,11 +76,11 @@ class HeldLeases:
         """Forget a lease that was uploaded, or is not ours any more."""
         self._held.pop(number, None)
 
-    def ids(self, keys: Iterable[Key]) -> tuple[bytes, ...]:
+    def ids(self, keys: Iterable[LeaseKey]) -> tuple[bytes, ...]:
         """Return the ids of the leases that the worker names."""
         return tuple(self._held[number].lease.id for number, _ in keys if number in self._held)
 
-    def lose(self, ids: Iterable[bytes]) -> tuple[Key, ...]:
+    def lose(self, ids: Iterable[bytes]) -> tuple[LeaseKey, ...]:
         """Forget leases by their ids, and return their names as the worker knows them."""
         gone = set(ids)
         numbers = [number for number, held in self._held.items() if held.lease.id in gone]
@@ -88,14 +88,14 @@ class HeldLeases:
             del self._held[number]
         return tuple((number, 0) for number in numbers)
 
-    def lose_all(self) -> tuple[Key, ...]:
+    def lose_all(self) -> tuple[LeaseKey, ...]:
         """Forget all leases, and return their names as the worker knows them."""
         return self.lose([held.lease.id for held in self._held.values()])
 
 
-def _row(answer: Answer, seed: int, lease: Lease) -> Row:
+def _row(answer: SampleResult, seed: int, lease: Lease) -> RolloutRow:
     ((version, _, _),) = answer.spans  # the worker draws a whole lease under one version
-    return Row(
+    return RolloutRow(
         answer.number,
         version,
         seed,

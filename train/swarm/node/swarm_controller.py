@@ -13,14 +13,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from train.asynchronous.messages import Answers, Beat, Leaving, Orders, Receipt, Work, WorkRequest
+from train.asynchronous.messages import (
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    ReleaseRequest,
+    ResultStatus,
+    SubmitResults,
+)
 from train.errors import ControllerUnreachable, TransferError
-from train.swarm import calls
-from train.swarm.files.writing import write
-from train.swarm.node.held_leases import Held, HeldLeases
-from train.swarm.protocol.client import JoinFirst, SignedClient
-from train.swarm.verdict import Verdict
-from train.weights.manifest import Manifest
+from train.swarm import messages
+from train.swarm.files.writer import write
+from train.swarm.node.held_leases import HeldLease, HeldLeases
+from train.swarm.protocol.client import JoinRequired, SignedClient
+from train.swarm.verdict import LeaseVerdict
+from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +37,10 @@ _POLL_SECONDS = 2.0  # between two questions to the relays
 Note = Callable[[str], None]
 
 
-class NamesNewest(Protocol):
+class NewestManifestSource(Protocol):
     """Knows the newest version: RelaySource (train/swarm/broadcast/relay_source.py)."""
 
-    def newest(self) -> Manifest:
+    def newest(self) -> WeightManifest:
         """Return the manifest of the newest version. Raises TransferError if nobody names one."""
 
 
@@ -48,7 +56,7 @@ class SwarmController:
     def __init__(
         self,
         client: SignedClient,
-        relays: NamesNewest,
+        relays: NewestManifestSource,
         *,
         join: Callable[[], object],
         engine: str,
@@ -62,33 +70,35 @@ class SwarmController:
         self._joining = threading.Lock()
         self._has_left = threading.Event()
 
-    def work(self, request: WorkRequest) -> Work:
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         """Ask for leases."""
-        message = calls.LeaseRequest(request.loaded, request.slots)
-        given: calls.Leases = self._call("/lease", message, calls.Leases)
+        message = messages.NodeLeaseRequest(request.loaded, request.slots)
+        given: messages.NodeLeaseResponse = self._call("/lease", message, messages.NodeLeaseResponse)
         with self._lock:
-            return Work(self._held.take(given.leases), given.wait_seconds, given.over)
+            return LeaseResponse(self._held.take(given.leases), given.wait_seconds, given.over)
 
-    def answers(self, answers: Answers) -> list[Receipt]:
+    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
         """Keep answers, and upload the groups that are whole now."""
         with self._lock:
-            receipts: list[Receipt] = ["taken" if self._held.add(answer) else "stale" for answer in answers.answers]
+            receipts: list[ResultStatus] = [
+                "taken" if self._held.add(answer) else "stale" for answer in answers.answers
+            ]
             whole = self._held.whole()
         late = {number for number, held in whole if not self._upload(number, held)}
         return ["stale" if answer.group in late else was for answer, was in zip(answers.answers, receipts, strict=True)]
 
-    def beat(self, beat: Beat) -> Orders:
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         """Say that the node lives, and hear of verdicts."""
         with self._lock:
             running = self._held.ids(beat.running)
-        message = calls.NodeBeat(beat.loaded, running, beat.tokens_per_second)
-        orders: calls.NodeOrders = self._call("/beat", message, calls.NodeOrders)
+        message = messages.NodeHeartbeat(beat.loaded, running, beat.tokens_per_second)
+        orders: messages.NodeHeartbeatResponse = self._call("/beat", message, messages.NodeHeartbeatResponse)
         for lease, verdict in orders.verdicts:
             self._note(f"lease {lease.hex()[:8]}: {_words(verdict)}")
         with self._lock:
-            return Orders(self._held.lose(orders.drop), orders.over)
+            return HeartbeatResponse(self._held.lose(orders.drop), orders.over)
 
-    def weights(self, after: int, wait_seconds: float) -> Manifest | None:
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         """Ask the relays for the newest version until it is another one, or the time is over."""
         until = time.monotonic() + wait_seconds
         while True:
@@ -101,19 +111,21 @@ class SwarmController:
             if time.monotonic() >= until or self._has_left.wait(min(_POLL_SECONDS, wait_seconds)):
                 return None
 
-    def leave(self, leaving: Leaving) -> None:
+    def release(self, leaving: ReleaseRequest) -> None:
         """Give all leases back."""
         self._has_left.set()
-        with suppress(JoinFirst):  # the coordinator thinks so already
+        with suppress(JoinRequired):  # the coordinator thinks so already
             self._client.call("/leave", None, type(None))
 
-    def _upload(self, number: int, held: Held) -> bool:
+    def _upload(self, number: int, held: HeldLease) -> bool:
         """Upload a group, and return whether it came in time."""
         lease = held.lease
         path = self._folder / f"{lease.id.hex()}.parquet"
         if not path.exists():  # a second file would have to be the same to the last byte
             write(path, held.rows(), node=self._client.node, lease=lease, engine=self._engine)
-        receipt: calls.Receipt = self._send(f"/upload/{lease.id.hex()}", path.read_bytes(), calls.Receipt)
+        receipt: messages.UploadStatus = self._send(
+            f"/upload/{lease.id.hex()}", path.read_bytes(), messages.UploadStatus
+        )
         with self._lock:
             self._held.forget(number)
         path.unlink()
@@ -129,7 +141,7 @@ class SwarmController:
         """Return the result of a call; a node that was missed for too long joins again, and calls once more."""
         try:
             return call()
-        except JoinFirst as error:
+        except JoinRequired as error:
             log.info("%s", error)
         if self._joining.acquire(blocking=False):  # another thread of the worker may be at it
             try:
@@ -139,7 +151,7 @@ class SwarmController:
         return call()
 
 
-def _words(verdict: Verdict) -> str:
+def _words(verdict: LeaseVerdict) -> str:
     if verdict.outcome == "accepted":
         return "accepted"
     if verdict.outcome == "unknown":

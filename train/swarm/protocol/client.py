@@ -15,11 +15,11 @@ from train.errors import ControllerUnreachable, RunError
 from train.swarm.protocol.invites import Invite
 from train.swarm.protocol.replies import check_reply
 from train.swarm.protocol.requests import SIGNATURE, START_BYTES, UNKNOWN_START, new_head, signed_headers
-from train.swarm.signed import Forged, public_of
+from train.swarm.signatures import BadSignature, public_of
 
 _CONNECT_SECONDS = 10.0
 _REPLY_SECONDS = 60.0
-_MOST_BYTES = 64 * 2**20  # of a reply that is a message
+_MAX_BYTES = 64 * 2**20  # of a reply that is a message
 _CHUNK_BYTES = 2**18
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
 # The run refuses the node, or what it sends, and would do so again. After all others the call may succeed later.
@@ -30,11 +30,11 @@ _FINAL = {
 Reply = TypeVar("Reply")
 
 
-class JoinFirst(ControllerUnreachable):
+class JoinRequired(ControllerUnreachable):
     """The coordinator does not count this node among those that live: it has to join again, with its invite."""
 
 
-class Missing(RunError):
+class ResourceGone(RunError):
     """What was asked for is not there, or is not this node's any more, such as the file of a lease that is over."""
 
 
@@ -62,7 +62,7 @@ class SignedClient:
     def call(self, path: str, message: Any, kind: Any) -> Any:
         """Send a message, and return the reply. `message` None is an empty body, and an empty reply is None.
 
-        Raises JoinFirst, ControllerUnreachable (it may work later), Missing and RunError (it is refused for good).
+        Raises JoinRequired, ControllerUnreachable (it may work later), Missing and RunError (it is refused for good).
         """
         return self.send(path, b"" if message is None else msgspec.msgpack.encode(message), kind)
 
@@ -72,7 +72,7 @@ class SignedClient:
     def send(self, path: str, body: bytes, kind: UnionType) -> Any: ...
     def send(self, path: str, body: bytes, kind: Any) -> Any:
         """Send bytes as they are, and return the reply. Raises what `call` raises."""
-        content = self._reply(path, body, _MOST_BYTES)
+        content = self._reply(path, body, _MAX_BYTES)
         if not content:
             return None
         try:
@@ -83,46 +83,46 @@ class SignedClient:
                 "of curate."
             ) from error
 
-    def fetch(self, path: str, most_bytes: int) -> bytes:
+    def fetch(self, path: str, max_bytes: int) -> bytes:
         """Return a reply as it is, of at most so many bytes. Raises what `call` raises."""
-        return self._reply(path, b"", most_bytes)
+        return self._reply(path, b"", max_bytes)
 
     def close(self) -> None:
         """Close the connections."""
         self._pool.clear()
 
-    def _reply(self, path: str, body: bytes, most_bytes: int) -> bytes:
-        status, content = self._signed_exchange(path, body, most_bytes)
+    def _reply(self, path: str, body: bytes, max_bytes: int) -> bytes:
+        status, content = self._signed_exchange(path, body, max_bytes)
         if status == EARLIER_START:
             self._start = _start_in(content)
-            status, content = self._signed_exchange(path, body, most_bytes)
+            status, content = self._signed_exchange(path, body, max_bytes)
         if status in (HTTPStatus.OK, HTTPStatus.NO_CONTENT):
             return content
         if status == JOIN_FIRST:
-            raise JoinFirst(_words(content))
+            raise JoinRequired(_words(content))
         if status == HTTPStatus.NOT_FOUND:
-            raise Missing(_words(content))
+            raise ResourceGone(_words(content))
         if status in _FINAL:
             raise RunError(f"the coordinator at {self._url} refuses this node: {_words(content)}")
         raise ControllerUnreachable(f"the coordinator at {self._url} answers {status}: {_words(content)}")
 
-    def _signed_exchange(self, path: str, body: bytes, most_bytes: int) -> tuple[int, bytes]:
+    def _signed_exchange(self, path: str, body: bytes, max_bytes: int) -> tuple[int, bytes]:
         """Return status and content of a reply that the run has signed.
 
         Raises ControllerUnreachable if there is none.
         """
         headers = signed_headers(new_head(path, self.invite.run, self.node, body, self._start), self._key)
-        status, content, signature = self._exchange(path, body, headers, most_bytes)
+        status, content, signature = self._exchange(path, body, headers, max_bytes)
         try:
             check_reply(bytes.fromhex(headers[SIGNATURE]), status, content, {SIGNATURE: signature}, self.invite.public)
-        except Forged as error:
+        except BadSignature as error:
             # Whoever stands between the two can write this, so it must not end a node.
             raise ControllerUnreachable(
                 f"the coordinator at {self._url} answers {status}, without its signature ({error}): {_words(content)}"
             ) from None
         return status, content
 
-    def _exchange(self, path: str, body: bytes, headers: dict[str, str], most_bytes: int) -> tuple[int, bytes, str]:
+    def _exchange(self, path: str, body: bytes, headers: dict[str, str], max_bytes: int) -> tuple[int, bytes, str]:
         """Return status, content and signature of the reply. Raises ControllerUnreachable if there is none in time."""
         reply, is_whole = None, False
         try:
@@ -140,8 +140,8 @@ class SignedClient:
             until, content = time.monotonic() + self._reply_seconds, bytearray()
             while chunk := reply.read1(_CHUNK_BYTES):
                 content += chunk
-                if len(content) > most_bytes:
-                    raise ControllerUnreachable(f"{self._url}{path} answers with more than {most_bytes} bytes")
+                if len(content) > max_bytes:
+                    raise ControllerUnreachable(f"{self._url}{path} answers with more than {max_bytes} bytes")
                 if time.monotonic() > until:
                     raise ControllerUnreachable(f"{self._url}{path} answers too slowly")
             is_whole = True

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
 from train.errors import ConfigError
-from train.swarm.signed import PUBLIC_BYTES, Forged, public_of, seal, unsealed
+from train.swarm.signatures import PUBLIC_BYTES, BadSignature, public_of, sign, verify
 
 _DOMAIN = "curate-invite-1"
 _ID_BYTES = 16
-_MOST_CHARACTERS = 16 * 2**10
+_MAX_CHARACTERS = 16 * 2**10
 Role = Literal["node", "verifier"]
 
 
@@ -48,7 +48,7 @@ def new_invite(
 ) -> Invite:
     """Return an invite that can be used within so many seconds. The key is that of the run."""
     invite = Invite(run, coordinator, relays, public_of(key), role, time.time() + seconds, os.urandom(_ID_BYTES))
-    sealed = seal(_DOMAIN, msgspec.msgpack.encode(invite), key)
+    sealed = sign(_DOMAIN, msgspec.msgpack.encode(invite), key)
     return msgspec.structs.replace(invite, text=base64.urlsafe_b64encode(sealed).decode("ascii"))
 
 
@@ -62,15 +62,15 @@ def read_invite(text: str, public: bytes | None = None) -> Invite:
     """
     text = text.strip()
     try:
-        if len(text) > _MOST_CHARACTERS:
-            raise Forged("too long")
+        if len(text) > _MAX_CHARACTERS:
+            raise BadSignature("too long")
         sealed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
         if public is None:
             public = _decoded(sealed[:-64]).public
-        invite = _decoded(unsealed(_DOMAIN, sealed, public))
+        invite = _decoded(verify(_DOMAIN, sealed, public))
         if invite.public != public or len(public) != PUBLIC_BYTES or len(invite.id) != _ID_BYTES:
-            raise Forged("its keys differ")
-    except (Forged, ValueError, binascii.Error) as error:
+            raise BadSignature("its keys differ")
+    except (BadSignature, ValueError, binascii.Error) as error:
         raise ConfigError(
             f"this is not an invite, or not all of it ({error}). Ask for one: curate swarm invite FOLDER"
         ) from None
@@ -81,4 +81,4 @@ def _decoded(data: bytes) -> Invite:
     try:
         return msgspec.msgpack.decode(data, type=Invite)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Forged(str(error)) from None
+        raise BadSignature(str(error)) from None

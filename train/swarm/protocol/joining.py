@@ -3,10 +3,10 @@
 import msgspec
 
 from train.errors import RunError
-from train.swarm.calls import Join, Joined
+from train.swarm.messages import JoinRequest, JoinResponse
 from train.swarm.protocol.client import SignedClient
 from train.swarm.settings import SwarmSettings, read_settings
-from train.swarm.signed import Forged
+from train.swarm.signatures import BadSignature
 
 
 def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSettings:
@@ -18,8 +18,8 @@ def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSetti
     Raises ControllerUnreachable if the coordinator cannot be reached, and RunError if it refuses this node.
     """
     invite = client.invite
-    joined = client.call("/join", Join(invite.text.encode("ascii"), engine, hardware), Joined)
+    joined = client.call("/join", JoinRequest(invite.text.encode("ascii"), engine, hardware), JoinResponse)
     try:
         return read_settings(joined.settings, invite.run, invite.public)
-    except (Forged, msgspec.MsgspecError) as error:
+    except (BadSignature, msgspec.MsgspecError) as error:
         raise RunError(f"the settings of {invite.run} cannot be used: {error}") from error

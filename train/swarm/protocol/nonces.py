@@ -10,18 +10,18 @@ from train.swarm.protocol.requests import Head
 
 WINDOW_SECONDS = 60.0
 KEPT_SECONDS = 180.0
-MOST_OF_A_NODE = 10_000
+MAX_PER_NODE = 10_000
 
 
-class Stale(Exception):
+class StaleRequest(Exception):
     """The request is too old, too new, or came before. The message is for the node; it may send it anew."""
 
 
-class EarlierStart(Exception):
+class StaleIncarnation(Exception):
     """The request is meant for an earlier start of the coordinator, or names none."""
 
 
-class Crowded(Exception):
+class NonceLimitExceeded(Exception):
     """The node has sent too many requests in the last minutes."""
 
 
@@ -31,20 +31,20 @@ class Nonces:
     start   drawn at the start of the coordinator: requests for others are refused, since their nonces are forgotten
     """
 
-    def __init__(self, start: bytes, *, most_of_a_node: int = MOST_OF_A_NODE) -> None:
+    def __init__(self, start: bytes, *, max_per_node: int = MAX_PER_NODE) -> None:
         self.start = start
-        self._most = most_of_a_node
+        self._most = max_per_node
         self._seen: dict[bytes, OrderedDict[bytes, float]] = {}
         self._swept = 0.0
 
     def check(self, head: Head, now: float) -> None:
-        """Check when a request was signed; `now` is in seconds since 1970. Raises EarlierStart and Stale."""
+        """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and Stale."""
         if head.start != self.start:
-            raise EarlierStart("the request is meant for an earlier start of the coordinator")
+            raise StaleIncarnation("the request is meant for an earlier start of the coordinator")
         ahead = head.time_ms / 1000 - now
         if abs(ahead) > WINDOW_SECONDS:
             side = "ahead of" if ahead > 0 else "behind"
-            raise Stale(
+            raise StaleRequest(
                 f"the request is from another time: the clock of this machine is {abs(ahead):.0f} s {side} the "
                 "coordinator's, or the request was on its way for so long. Set the clock."
             )
@@ -55,9 +55,9 @@ class Nonces:
         seen = self._seen.setdefault(head.node, OrderedDict())
         self._forget(seen, now)
         if head.nonce in seen:
-            raise Stale("the request came already")
+            raise StaleRequest("the request came already")
         if len(seen) >= self._most:
-            raise Crowded("too many requests of this node")
+            raise NonceLimitExceeded("too many requests of this node")
         seen[head.nonce] = now
 
     def __len__(self) -> int:

@@ -13,14 +13,14 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.swarm.protocol.requests import SIGNATURE
-from train.swarm.signed import SIGNATURE_BYTES, Forged, seal, unsealed
+from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, sign, verify
 
 _DOMAIN = "curate-reply-1"
 
 
 def reply_headers(request: bytes, status: int, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the headers of the reply to the request that has this signature."""
-    return {SIGNATURE: seal(_DOMAIN, _covered(request, status, body), key)[-SIGNATURE_BYTES:].hex()}
+    return {SIGNATURE: sign(_DOMAIN, _covered(request, status, body), key)[-SIGNATURE_BYTES:].hex()}
 
 
 def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, str], public: bytes) -> None:
@@ -30,8 +30,8 @@ def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, 
     except ValueError:
         signature = b""
     if len(signature) != SIGNATURE_BYTES:
-        raise Forged("the reply is not signed")
-    unsealed(_DOMAIN, _covered(request, status, body) + signature, public)
+        raise BadSignature("the reply is not signed")
+    verify(_DOMAIN, _covered(request, status, body) + signature, public)
 
 
 def _covered(request: bytes, status: int, body: bytes) -> bytes:

@@ -27,7 +27,7 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
-from train.swarm.signed import SIGNATURE_BYTES, Forged, public_of, seal, unsealed
+from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, public_of, sign, verify
 
 RUN, NODE, TIME, NONCE, START, DIGEST, SIGNATURE = (
     f"x-curate-{name}" for name in ("run", "node", "time", "nonce", "start", "digest", "signature")
@@ -68,7 +68,7 @@ def signed_headers(head: Head, key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the headers of a request. Raises ValueError if the key is not that of the node."""
     if head.node != public_of(key):
         raise ValueError("the key is not the node's")
-    signature = seal(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
+    signature = sign(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
     return {
         RUN: head.run,
         NODE: head.node.hex(),
@@ -88,7 +88,7 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
     texts = {name: headers.get(name, "") for name in _PATTERNS}
     for name, pattern in _PATTERNS.items():
         if pattern.fullmatch(texts[name]) is None:
-            raise Forged(f"the header {name} is missing or makes no sense")
+            raise BadSignature(f"the header {name} is missing or makes no sense")
     node, nonce, start, digest, signature = (
         bytes.fromhex(texts[name]) for name in (NODE, NONCE, START, DIGEST, SIGNATURE)
     )
@@ -97,7 +97,7 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
 
 def check_signature(head: Head, signature: bytes) -> None:
     """Raise Forged unless the node has signed this head."""
-    unsealed(_DOMAIN, _covered(head) + signature, head.node)
+    verify(_DOMAIN, _covered(head) + signature, head.node)
 
 
 def _covered(head: Head) -> bytes:

@@ -5,14 +5,14 @@ that it has the hidden states to which the node has committed, and the logits, t
 to the seeds of the lease: the largest noisy logit must be the token. Nothing that a node says about its own tokens is
 used later, log-probabilities included.
 
-view.py         View: what a verifier computes of an answer
-prefill.py      Prefill: computes views (torch, which it imports when it is made)
-measured.py     how far an answer is from a view
-misses.py       how many tokens may differ by honest rounding
-bounds.py       which distances are within the bars of the run
-choice.py       the bars of a pair of engines
-checking.py     check: the verdict on a file
-calibration.py  bars from answers that are known to be honest
-calibrate.py    such answers, drawn by a run's engine to its own prompts
-bars_file.py    bars as a TOML file
+recomputation.py       View: what a verifier computes of an answer
+verifier_model.py      Prefill: computes views (torch, which it imports when it is made)
+distances.py           how far an answer is from a view
+mismatch_tolerance.py  how many tokens may differ by honest rounding
+threshold_checks.py    which distances are within the bars of the run
+threshold_lookup.py    the bars of a pair of engines
+verdicts.py            check: the verdict on a file
+threshold_fitting.py   bars from answers that are known to be honest
+calibrate.py           such answers, drawn by a run's engine to its own prompts
+thresholds_file.py     bars as a TOML file
 """

@@ -6,13 +6,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from train.asynchronous.messages import Draw, Lease
+from train.asynchronous.messages import Lease
 from train.sampling.engine_environment import prepare_for_engine
-from train.sampling.engine_terms import EngineTerms, open_for
-from train.swarm.settings import Bars
-from train.swarm.verification.calibration import bars_from, drawn, measured
-from train.swarm.verification.measured import Measured, pooled
-from train.swarm.verification.prefill import Prefill
+from train.sampling.engine_spec import EngineSpec, start_engine
+from train.sampling.protocol import SamplingParams
+from train.swarm.settings import Thresholds
+from train.swarm.verification.distances import Distances, pool
+from train.swarm.verification.threshold_fitting import fit_thresholds, measure_completions, sample_completions
+from train.swarm.verification.verifier_model import VerifierModel
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -20,40 +21,44 @@ if TYPE_CHECKING:
 Report = Callable[[str, int, int], None]  # the stage, what is done of it, and all of it
 
 
-def calibrate(config: "Config", *, n_leases: int, report: Report) -> tuple[str, Bars, Measured]:
+def calibrate(config: "Config", *, n_leases: int, report: Report) -> tuple[str, Thresholds, Distances]:
     """Return the name of the pair of engines, its bars, and the distances of all answers together.
 
     n_leases: how many groups of the run's size are drawn
 
     Raises ConfigError, SamplerError, and CurateError if the run's datasets cannot be read.
     """
-    from train.sampling.open_engine import terms_of
+    from train.sampling.open_engine import engine_spec
 
     prepare_for_engine()
-    terms = terms_of(config, "calibration")
+    terms = engine_spec(config, "calibration")
     leases = _leases(config, n_leases)
     n_answers = sum(len(lease.seeds) for lease in leases)
-    with closing(open_for(terms, verifiable=True)) as engine:
-        completions = drawn(engine, leases, lambda done: report("drawing", done, n_answers))
-    prefill = Prefill.of(terms)  # only now, because both may not have room on one GPU
+    with closing(start_engine(terms, verifiable=True)) as engine:
+        completions = sample_completions(engine, leases, lambda done: report("drawing", done, n_answers))
+    prefill = VerifierModel.of(terms)  # only now, because both may not have room on one GPU
     honest = []
     for lease, answers in zip(leases, completions, strict=True):
-        honest.append(measured(prefill, lease, answers))
+        honest.append(measure_completions(prefill, lease, answers))
         report("verifying", sum(map(len, honest)), n_answers)
-    return _pair(terms), bars_from(honest), pooled([answer for answers in honest for answer in answers])
+    return _pair(terms), fit_thresholds(honest), pool([answer for answers in honest for answer in answers])
 
 
 def _leases(config: "Config", n_leases: int) -> list[Lease]:
     from transformers import AutoTokenizer
 
-    from train.rollouts.batch import sample_seed
-    from train.rollouts.questions import Questions
+    from train.rollouts.batch_collector import sample_seed
+    from train.rollouts.prompt_dataset import PromptDataset
 
     tokenizer = AutoTokenizer.from_pretrained(str(Path(config.model.path).expanduser()))
     seed, rollout = config.run.seed, config.rollout
-    draw = Draw(rollout.temperature, 1.0, max(stage.max_tokens for stage in config.stages), verifiable=True)
+    draw = SamplingParams(
+        rollout.temperature, 1.0, max(stage.max_tokens for stage in config.stages), True, verifiable=True
+    )
     with tempfile.TemporaryDirectory(prefix="curate-calibrate-") as folder:
-        questions = Questions(config.data, config.prompt, tokenizer, seed=seed, cache=Path(folder) / "questions.jsonl")
+        questions = PromptDataset(
+            config.data, config.prompt, tokenizer, seed=seed, cache=Path(folder) / "questions.jsonl"
+        )
         return [
             Lease(
                 group=position,
@@ -68,5 +73,5 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
         ]
 
 
-def _pair(terms: EngineTerms) -> str:
+def _pair(terms: EngineSpec) -> str:
     return f"{terms.kind}/transformers"

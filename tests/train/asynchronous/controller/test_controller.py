@@ -11,17 +11,17 @@ import pytest
 from fleet import Clock, Endless, Worker, answer_to, publish
 
 from rewards.reward import Reward
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.journal import Journal
-from train.asynchronous.journal.audit import audit
-from train.asynchronous.messages import Answer, Leaving, WorkRequest
-from train.asynchronous.packed import pack_logprobs, pack_tokens, unpack_logprobs, unpack_tokens
-from train.config import Rollout
+from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens, unpack_logprobs, unpack_tokens
+from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.journal import RunJournal
+from train.asynchronous.journal.audit import audit_journal
+from train.asynchronous.messages import LeaseRequest, ReleaseRequest, SampleResult
+from train.config import RolloutConfig
 from train.errors import ControllerUnreachable, RolloutError, SamplerError
-from train.rollouts.batch import Batch
-from train.sampling.protocol import Completion, Sampling
+from train.rollouts.batch_collector import BatchCollector
+from train.sampling.protocol import SampledCompletion, SamplingParams
 
-SETTINGS = Settings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def test_as_many_groups_are_asked_as_the_bound_allows_and_a_batch_is_cut_when_it
     leases = worker.ask()
     assert [lease.group for lease in leases] == [0, 1, 2, 3]
     assert worker.ask() == []
-    assert controller.try_cut(0) is None
+    assert controller.try_take_batch(0) is None
     worker.finish(leases[3])
     worker.finish(leases[1])
-    assert controller.try_cut(0) is not None  # 0 and 2 may still be used at version 1
-    assert controller.try_cut(1) is None
+    assert controller.try_take_batch(0) is not None  # 0 and 2 may still be used at version 1
+    assert controller.try_take_batch(1) is None
 
 
 def test_a_cut_waits_for_groups_that_would_be_too_old_afterwards(controller):
@@ -53,17 +53,17 @@ def test_a_cut_waits_for_groups_that_would_be_too_old_afterwards(controller):
     first = worker.ask()
     for lease in first[:2]:
         worker.finish(lease)
-    controller.try_cut(0)
+    controller.try_take_batch(0)
     publish(controller, 1)
     worker.load()
     second = worker.ask()
     assert [lease.version for lease in second] == [1, 1]
     for lease in second:
         worker.finish(lease)
-    assert controller.try_cut(1) is None  # ready are two groups, but those of version 0 have to come first
+    assert controller.try_take_batch(1) is None  # ready are two groups, but those of version 0 have to come first
     for lease in first[2:]:
         worker.finish(lease)
-    assert [group[0].problem_id for group in controller.try_cut(1)] == ["q2", "q3"]
+    assert [group[0].problem_id for group in controller.try_take_batch(1)] == ["q2", "q3"]
 
 
 def test_with_no_staleness_the_batches_are_those_of_the_sync_pipeline():
@@ -80,7 +80,7 @@ def test_with_no_staleness_the_batches_are_those_of_the_sync_pipeline():
                 assert seed == lease.seeds[index % 3]
                 tokens = tuple(unpack_tokens(answer_to(lease, index % 3).tokens))
                 logprobs = tuple(unpack_logprobs(answer_to(lease, index % 3).logprobs))
-                yield index, Completion(fleet.text_of(tokens), "stop", 4, ids, tokens, logprobs, (version,) * 4)
+                yield index, SampledCompletion(fleet.text_of(tokens), "stop", 4, ids, tokens, logprobs, (version,) * 4)
 
         def close(self):
             pass
@@ -90,11 +90,11 @@ def test_with_no_staleness_the_batches_are_those_of_the_sync_pipeline():
         assert len(leases) == 2
         for lease in reversed(leases):
             worker.finish(lease)
-        batch = Batch(
-            Endless(), 2 * version, Rollout(prompts=2, completions=3, online_filter=False),
-            Sampling(1.0, 1.0, 8, logprobs=True), sampler=Sampler(), submit=fleet.first_token_decides, seed=7,
+        batch = BatchCollector(
+            Endless(), 2 * version, RolloutConfig(prompts=2, completions=3, online_filter=False),
+            SamplingParams(1.0, 1.0, 8, logprobs=True), sampler=Sampler(), submit=fleet.first_token_decides, seed=7,
         )  # fmt: skip
-        assert made.try_cut(version) == list(batch)
+        assert made.try_take_batch(version) == list(batch)
         assert made.position == batch.position
         publish(made, version + 1)
         worker.load()
@@ -105,7 +105,7 @@ def test_a_worker_with_old_weights_gets_only_what_can_still_be_used_in_time(cont
     for version in range(2):
         for lease in fast.ask(slots=2 * 3):
             fast.finish(lease)
-        assert controller.try_cut(version)
+        assert controller.try_take_batch(version)
         publish(controller, version + 1)
         fast.load()
     assert slow.ask() == []  # what it begins now would be used at version 2, and be two versions old
@@ -116,7 +116,7 @@ def test_groups_of_a_slow_worker_are_as_old_as_its_weights(controller):
     fast, slow = Worker(controller, "fast"), Worker(controller, "slow")
     for lease in fast.ask(slots=2 * 3):
         fast.finish(lease)
-    controller.try_cut(0)
+    controller.try_take_batch(0)
     publish(controller, 1)
     fast.load()
     (of_slow,) = slow.ask(slots=1)
@@ -124,13 +124,13 @@ def test_groups_of_a_slow_worker_are_as_old_as_its_weights(controller):
     assert (of_slow.version, [lease.version for lease in of_fast]) == (0, [1, 1, 1])
     for lease in of_fast:
         fast.finish(lease)
-    assert controller.try_cut(1) is None
+    assert controller.try_take_batch(1) is None
     assert slow.finish(of_slow) == ["taken"] * 3
-    assert [group[0].versions[0] for group in controller.try_cut(1)] == [0, 1]
+    assert [group[0].versions[0] for group in controller.try_take_batch(1)] == [0, 1]
 
 
 def test_no_more_groups_are_generated_at_once_than_the_configuration_says(clock):
-    made = fleet.controller(replace(SETTINGS, most_running=1), now=clock)
+    made = fleet.controller(replace(SETTINGS, max_running_groups=1), now=clock)
     publish(made, 0)
     worker = Worker(made)
     (lease,) = worker.ask()
@@ -159,8 +159,8 @@ def test_groups_that_teach_nothing_are_replaced(clock):
     (replacement,) = worker.ask()
     assert replacement.group == 2
     worker.finish(replacement)
-    assert [group[0].problem_id for group in made.try_cut(0)] == ["q1", "q2"]
-    assert made.lessons() == {"none": 1, "some": 2}
+    assert [group[0].problem_id for group in made.try_take_batch(0)] == ["q1", "q2"]
+    assert made.signal_counts() == {"none": 1, "some": 2}
 
 
 def test_after_the_rounds_a_batch_is_cut_short_or_empty(clock):
@@ -178,16 +178,16 @@ def test_after_the_rounds_a_batch_is_cut_short_or_empty(clock):
 
     answered(lambda number: (number,))
     for _ in range(3):
-        assert made.try_cut(0) is None
+        assert made.try_take_batch(0) is None
         answered(lambda number: (1,))
-    (group,) = made.try_cut(0)
+    (group,) = made.try_take_batch(0)
     assert [rollout.reward for rollout in group] == [1.0, 0.0, 0.0]
     publish(made, 1)
     worker.load()
     for _ in range(4):
-        assert made.try_cut(1) is None
+        assert made.try_take_batch(1) is None
         answered(lambda number: (1,))
-    assert made.try_cut(1) == []
+    assert made.try_take_batch(1) == []
 
 
 def test_a_run_that_ended_because_nothing_taught_anything_tries_again_when_it_is_resumed():
@@ -197,14 +197,14 @@ def test_a_run_that_ended_because_nothing_taught_anything_tries_again_when_it_is
     worker = Worker(ended)
     for lease in worker.ask():
         worker.finish(lease)
-    assert ended.try_cut(0) == []
+    assert ended.try_take_batch(0) == []
     resumed = fleet.controller(settings, journal)
     publish(resumed, 0)
-    assert resumed.try_cut(0) is None
+    assert resumed.try_take_batch(0) is None
     worker = Worker(resumed)
     for lease in worker.ask():
         worker.finish(lease)
-    assert len(resumed.try_cut(0)) == 2
+    assert len(resumed.try_take_batch(0)) == 2
 
 
 def test_groups_whose_rewards_are_unknown_are_not_cut_and_others_are_asked_when_the_run_is_resumed():
@@ -214,8 +214,8 @@ def test_groups_whose_rewards_are_unknown_are_not_cut_and_others_are_asked_when_
     worker = Worker(ended)
     for lease in worker.ask():
         worker.finish(lease)
-    assert ended.try_cut(0) == []
-    assert ended.lessons() == {"unknown": 4}
+    assert ended.try_take_batch(0) == []
+    assert ended.signal_counts() == {"unknown": 4}
     resumed = fleet.controller(SETTINGS, journal)
     publish(resumed, 0)
     worker = Worker(resumed)
@@ -223,14 +223,14 @@ def test_groups_whose_rewards_are_unknown_are_not_cut_and_others_are_asked_when_
     assert [lease.group for lease in leases] == [4, 5, 6, 7]
     for lease in leases:
         worker.finish(lease)
-    assert [group[0].problem_id for group in resumed.try_cut(0)] == ["q4", "q5"]
-    assert audit(journal.archive, staleness=1).findings == []
+    assert [group[0].problem_id for group in resumed.try_take_batch(0)] == ["q4", "q5"]
+    assert audit_journal(journal.archive, staleness=1).findings == []
 
 
 def test_a_prompt_that_the_engine_refuses_is_replaced(controller):
     worker = Worker(controller)
     refused = worker.ask()[0]
-    assert worker.send(Answer(refused.group, 0, 0, b"", b"", (), "refused")) == ["taken"]
+    assert worker.send(SampleResult(refused.group, 0, 0, b"", b"", (), "refused")) == ["taken"]
     assert [lease.group for lease in worker.ask()] == [4]
 
 
@@ -249,8 +249,8 @@ def test_a_dead_worker_is_named_within_20_seconds_and_its_groups_are_asked_again
         clock.seconds += 1
         assert clock.seconds <= 20
         living.beat()
-        controller.check()
-    assert controller.figures()["workers/dead"] == 1
+        controller.expire_leases()
+    assert controller.metrics()["workers/dead"] == 1
     again = living.ask()[:2]
     assert [lease.group for lease in again] == [lease.group for lease in lost]
     assert [lease.seeds for lease in again] == [lease.seeds for lease in lost]
@@ -288,7 +288,7 @@ def test_groups_that_are_given_back_are_not_counted_as_lost(controller):
     for attempt in range(4):
         leaving = Worker(controller, f"w{attempt}")
         assert [lease.attempt for lease in leaving.ask()] == [attempt] * 4
-        controller.leave(Leaving(leaving.name))
+        controller.release(ReleaseRequest(leaving.name))
 
 
 def test_long_answers_are_not_lost_while_tokens_are_drawn(controller, clock):
@@ -315,7 +315,7 @@ def test_a_pause_of_the_controller_itself_kills_no_worker(controller, clock):
     worker = Worker(controller)
     leases = worker.ask()
     clock.seconds += 500
-    controller.check()
+    controller.expire_leases()
     assert worker.finish(leases[0]) == ["taken"] * 3
 
 
@@ -327,7 +327,7 @@ def test_after_a_pause_of_the_controller_a_beat_from_before_the_lease_does_not_e
     worker.beat()  # it was sent before the reply with the leases came
     worker.leases = late
     clock.seconds += 1
-    controller.check()
+    controller.expire_leases()
     assert worker.finish(lease) == ["taken"] * 3
 
 
@@ -341,7 +341,7 @@ def test_a_group_that_is_lost_twice_goes_on_with_what_it_has(controller, clock):
             other.beat()
     for lease in other.ask(slots=3):
         other.finish(lease)
-    first, second = controller.try_cut(0)
+    first, second = controller.try_take_batch(0)
     assert [rollout.problem_id for rollout in first] == ["q0", "q0"]
     assert [rollout.problem_id for rollout in second] == ["q1"] * 3
 
@@ -387,11 +387,11 @@ def test_an_answer_that_makes_no_sense_is_refused_with_a_reason_and_its_group_is
     worker = Worker(made)
     lease = worker.ask()[0]
     sound = answer_to(lease, 1)
-    fields = {name: getattr(sound, name) for name in Answer.__struct_fields__}
-    assert worker.send(Answer(**{**fields, **change})) == ["broken"]
+    fields = {name: getattr(sound, name) for name in SampleResult.__struct_fields__}
+    assert worker.send(SampleResult(**{**fields, **change})) == ["broken"]
     assert "w sent a broken answer (group 0" in caplog.text
     assert [(lease.group, lease.attempt) for lease in worker.ask()] == [(0, 1)]
-    assert made.try_cut(0) is None  # the run goes on
+    assert made.try_take_batch(0) is None  # the run goes on
 
 
 def test_a_worker_that_sends_nothing_but_broken_answers_gets_no_more_work(controller, caplog):
@@ -417,7 +417,7 @@ def test_a_worker_with_weights_of_another_life_waits_and_is_told_to_load(control
     worker = Worker(controller, loaded=7)
     assert worker.ask() == []
     assert "w has weights 7, which this run does not have yet" in caplog.text
-    assert controller.weights(7, 0).version == 0
+    assert controller.wait_for_weights(7, 0).version == 0
 
 
 def test_work_is_dealt_to_the_worker_that_has_the_least(clock):
@@ -425,7 +425,7 @@ def test_work_is_dealt_to_the_worker_that_has_the_least(clock):
     publish(made, 0)
     workers = [Worker(made, name) for name in "abcd"]
     for worker in workers:
-        worker.controller.work(WorkRequest(worker.name, 0, 0))
+        worker.controller.request_leases(LeaseRequest(worker.name, 0, 0))
     first = workers[0].ask(slots=3)
     assert len(first) == 1
     rest = [len(worker.ask(slots=12)) for worker in workers[1:]]
@@ -440,16 +440,16 @@ def test_parts_and_steps_of_rewards_reach_the_batch_and_the_filter():
         return future
 
     for by_steps, found in ((True, ["q0", "q1"]), (False, [])):
-        settings = replace(SETTINGS, online_filter=True, process=by_steps, max_rounds=1)
+        settings = replace(SETTINGS, online_filter=True, process_supervision=by_steps, max_rounds=1)
         made = fleet.controller(settings, submit=process)
         publish(made, 0)
         worker = Worker(made)
         for lease in worker.ask()[:2]:
             worker.finish(lease)
-        batch = made.try_cut(0) or ()
+        batch = made.try_take_batch(0) or ()
         assert [group[0].problem_id for group in batch] == found
         for group in batch:
-            assert [(rollout.parts, rollout.steps) for rollout in group] == [
+            assert [(rollout.reward_components, rollout.step_rewards) for rollout in group] == [
                 ((("mine", 1.0),), ((1, 1.0), (4, 0.0))) for _ in group
             ]
 
@@ -473,7 +473,7 @@ def with_failing_judge(error):
 def test_a_reward_that_fails_ends_the_run_at_the_trainers_next_call(kind, told):
     made, worker = with_failing_judge(kind("the judge has died"))
     with pytest.raises(told, match="the judge has died"):
-        made.wait_for_cut(0, 10)
+        made.wait_for_batch(0, 10)
     with pytest.raises(ControllerUnreachable, match="the judge has died"):
         worker.ask()
 
@@ -481,12 +481,12 @@ def test_a_reward_that_fails_ends_the_run_at_the_trainers_next_call(kind, told):
 def test_only_an_error_of_the_journal_is_called_one():
     made, _ = with_failing_judge(ConnectionError("the judge is not there"))
     with pytest.raises(ConnectionError, match=r"^the judge is not there$"):
-        made.wait_for_cut(0, 10)
+        made.wait_for_batch(0, 10)
 
 
 def test_waiting_for_a_cut_ends_with_words_when_there_is_no_worker(controller):
     with pytest.raises(RolloutError, match="No worker has asked for prompts. If engines"):
-        controller.wait_for_cut(0, 0.01)
+        controller.wait_for_batch(0, 0.01)
 
 
 def test_a_waiting_trainer_is_woken_by_the_last_reward():
@@ -502,19 +502,19 @@ def test_a_waiting_trainer_is_woken_by_the_last_reward():
     for lease in worker.ask()[:2]:
         worker.finish(lease)
     threading.Timer(0.05, lambda: [future.set_result(Reward(1.0, "accepted")) for future in futures]).start()
-    assert len(made.wait_for_cut(0, 60)) == 2
+    assert len(made.wait_for_batch(0, 60)) == 2
 
 
 def test_a_worker_that_waits_for_weights_is_woken_by_them(controller):
     threading.Timer(0.05, lambda: publish(controller, 1)).start()
-    assert controller.weights(0, 60).version == 1
-    assert controller.weights(1, 0) is None
+    assert controller.wait_for_weights(0, 60).version == 1
+    assert controller.wait_for_weights(1, 0) is None
 
 
 def test_groups_keep_the_length_limit_that_they_were_asked_with(controller):
     worker = Worker(controller)
     before = worker.ask(slots=3)[0]
-    controller.lengthen(16)
+    controller.set_max_tokens(16)
     after = worker.ask(slots=3)[0]
     assert [before.draw.max_tokens, after.draw.max_tokens] == [8, 16]
     assert worker.send(answer_to(after, 0, tokens=range(12))) == ["taken"]
@@ -525,17 +525,17 @@ def test_when_the_run_is_over_workers_are_told_so(controller):
     worker = Worker(controller)
     lease = worker.ask()[0]
     controller.close()
-    assert controller.work(WorkRequest("w", 0, 1)).over
+    assert controller.request_leases(LeaseRequest("w", 0, 1)).over
     assert worker.send(answer_to(lease, 0)) == ["stale"]
 
 
 def test_a_worker_that_leaves_after_the_end_keeps_no_other_from_hearing_of_it(tmp_path):
-    made = fleet.controller(SETTINGS, Journal.open(tmp_path))
+    made = fleet.controller(SETTINGS, RunJournal.open(tmp_path))
     publish(made, 0)
     Worker(made).ask()
     made.close()
-    made.leave(Leaving("w"))
-    assert made.work(WorkRequest("other", 0, 1)).over
+    made.release(ReleaseRequest("w"))
+    assert made.request_leases(LeaseRequest("other", 0, 1)).over
 
 
 def test_evaluation_is_drawn_by_workers_with_the_newest_weights_before_anything_else(controller):
@@ -551,7 +551,7 @@ def test_evaluation_is_drawn_by_workers_with_the_newest_weights_before_anything_
 
     def draw():
         prompts = (((number,), number) for number in range(5))
-        done.update(dict(sampler.sample(prompts, Sampling(0.5, 0.9, 6))))
+        done.update(dict(sampler.sample(prompts, SamplingParams(0.5, 0.9, 6))))
 
     done = {}
     drawing = threading.Thread(target=draw)
@@ -571,7 +571,7 @@ def test_evaluation_gives_workers_the_stops_and_leaves_them_out_of_the_text(cont
     publish(controller, 1)
     worker.load()
     done = []
-    sampling = Sampling(0.5, 0.9, 6, stop=("no such", " "))
+    sampling = SamplingParams(0.5, 0.9, 6, stop=("no such", " "))
     drawing = threading.Thread(target=lambda: done.extend(sampler.sample([((1,), 0)], sampling)))
     drawing.start()
     leases = []
@@ -598,7 +598,7 @@ def test_evaluation_goes_on_after_a_prompt_that_is_refused():
     worker.load()
     done = {}
     prompts = [("no", 0), ("yes", 1)]
-    drawing = threading.Thread(target=lambda: done.update(made.sampler().sample(prompts, Sampling(0.5, 0.9, 6))))
+    drawing = threading.Thread(target=lambda: done.update(made.sampler().sample(prompts, SamplingParams(0.5, 0.9, 6))))
     drawing.start()
     while drawing.is_alive():
         for lease in worker.ask(slots=1):
@@ -611,13 +611,13 @@ def test_evaluation_goes_on_after_a_prompt_that_is_refused():
 def test_evaluation_does_not_wait_for_ever(controller):
     sampler = controller.sampler(patience_seconds=0.01)
     with pytest.raises(SamplerError, match="no sample within .* Start workers"):
-        list(sampler.sample([((1,), 0)], Sampling(1.0, 1.0, 8)))
+        list(sampler.sample([((1,), 0)], SamplingParams(1.0, 1.0, 8)))
     assert all(lease.group >= 0 for lease in Worker(controller).ask())
 
 
 def test_a_sample_that_worker_after_worker_loses_is_given_up(controller, clock):
     done, living = [], Worker(controller, "living", -1)
-    sampling = Sampling(1.0, 1.0, 8)
+    sampling = SamplingParams(1.0, 1.0, 8)
     drawing = threading.Thread(target=lambda: done.extend(controller.sampler().sample([((1,), 0)], sampling)))
     drawing.start()
     for name in "abc":
@@ -645,9 +645,9 @@ def test_length_bias_is_known_only_of_births_that_were_seen_whole(clock):
         worker = Worker(made, "new", version)
         for lease in worker.ask():
             worker.finish(lease)
-        made.try_cut(version)
+        made.try_take_batch(version)
         publish(made, version + 1)
-        biases.append(made.figures()["length_bias"])
+        biases.append(made.metrics()["length_bias"])
     assert [math.isnan(bias) for bias in biases] == [True, True, False, False]
 
 
@@ -658,10 +658,10 @@ def test_figures_tell_ages_losses_and_whether_short_answers_are_preferred(contro
         n = 2 + 2 * (lease.group >= 2)
         worker.leases.remove(lease)
         worker.send(*(answer_to(lease, number, tokens=(number,) * n) for number in range(3)))
-    controller.try_cut(0)
-    assert math.isnan(controller.figures()["length_bias"])  # groups of that birth are still to be used
+    controller.try_take_batch(0)
+    assert math.isnan(controller.metrics()["length_bias"])  # groups of that birth are still to be used
     publish(controller, 1)
-    controller.try_cut(1)
-    figures = controller.figures()
+    controller.try_take_batch(1)
+    figures = controller.metrics()
     assert figures["groups/age_max"] == 1
     assert figures["length_bias"] == 1.0

@@ -7,7 +7,7 @@ import chaos
 import pytest
 from fleet import MemoryJournal
 
-from train.asynchronous.journal.audit import audit
+from train.asynchronous.journal.audit import audit_journal
 
 
 @pytest.fixture(autouse=True)
@@ -16,11 +16,11 @@ def _quiet(caplog):
     caplog.set_level(logging.CRITICAL)
 
 
-def run_and_audit(seed, *, steps=6, most_faults=120, **settings):
+def run_and_audit(seed, *, steps=6, max_faults=120, **settings):
     journal = MemoryJournal()
-    run = chaos.Run(seed, steps=steps, journal=journal, most_faults=most_faults, **settings)
+    run = chaos.Run(seed, steps=steps, journal=journal, max_faults=max_faults, **settings)
     run.run()
-    result = audit(journal.archive, staleness=run.settings.staleness)
+    result = audit_journal(journal.archive, staleness=run.settings.staleness)
     assert result.findings == []
     assert max(Counter(run.used()).values(), default=1) == 1
     assert result.n_used == len(run.used())
@@ -33,7 +33,7 @@ def test_nothing_is_too_old_lost_or_doubled_in_a_hundred_schedules():
     runs = [run_and_audit(seed) for seed in range(100)]
     assert sum(run.restarts for run, _ in runs) > 30
     assert sum(result.rejected.get("lost", 0) for _, result in runs) > 3
-    assert max(result.oldest for _, result in runs) == 4
+    assert max(result.max_staleness for _, result in runs) == 4
 
 
 @pytest.mark.thorough
@@ -46,8 +46,8 @@ def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_schedules():
 @pytest.mark.parametrize("staleness", [2])
 def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_steps(staleness):
     run, result = run_and_audit(
-        0, steps=2_000, most_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,
-        max_rounds=100, most_running=0,
+        0, steps=2_000, max_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,
+        max_rounds=100, max_running_groups=0,
     )  # fmt: skip
     assert result.n_cuts == len(run.trained) == 2_000
     assert result.n_used == 4_000

@@ -10,18 +10,18 @@ from fleet import Worker, answer_to, publish
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
 from train.asynchronous import journal
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.journal import Journal
-from train.asynchronous.journal.audit import audit
-from train.asynchronous.messages import WorkRequest
+from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.journal import RunJournal
+from train.asynchronous.journal.audit import audit_journal
+from train.asynchronous.messages import LeaseRequest
 
-SETTINGS = Settings(prompts=4, completions=3, steps=25, max_tokens=8, staleness=2)
+SETTINGS = ControllerSettings(prompts=4, completions=3, steps=25, max_tokens=8, staleness=2)
 
 
 def work(controller, name, n_wrong):
     """Work until the run is over; send some answers twice, and drop some leases."""
     worker, rng = Worker(controller, name, -1), random.Random(name)
-    while not controller.work(WorkRequest(name, worker.loaded, 0)).over:
+    while not controller.request_leases(LeaseRequest(name, worker.loaded, 0)).over:
         worker.load()
         worker.ask(slots=6)
         worker.beat()
@@ -42,22 +42,22 @@ def score(answer, task):
 def test_many_threads_work_on_one_run(tmp_path):
     n_wrong: list[int] = []
     with AsyncRewards(score, at_once=4) as rewards:
-        controller = fleet.controller(SETTINGS, Journal.open(tmp_path), submit=rewards.submit, now=time.monotonic)
+        controller = fleet.controller(SETTINGS, RunJournal.open(tmp_path), submit=rewards.submit, now=time.monotonic)
         publish(controller, 0)
         threads = [threading.Thread(target=work, args=(controller, f"w{n}", n_wrong)) for n in range(4)]
         for thread in threads:
             thread.start()
         for version in range(SETTINGS.steps):
-            groups = controller.wait_for_cut(version, seconds=60)
+            groups = controller.wait_for_batch(version, seconds=60)
             assert len(groups) == SETTINGS.prompts
             publish(controller, version + 1)
-            controller.check()
-            assert controller.figures()["groups/age_max"] <= SETTINGS.staleness
+            controller.expire_leases()
+            assert controller.metrics()["groups/age_max"] <= SETTINGS.staleness
         controller.close()
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
     assert sum(n_wrong) == 0
-    result = audit(journal.read(tmp_path), staleness=SETTINGS.staleness)
+    result = audit_journal(journal.read(tmp_path), staleness=SETTINGS.staleness)
     assert result.findings == []
     assert (result.n_cuts, result.n_used) == (25, 100)

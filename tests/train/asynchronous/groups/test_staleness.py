@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from train.asynchronous.groups import events, staleness
-from train.asynchronous.groups.open_group import State
+from train.asynchronous.groups.open_group import GroupState
 from train.asynchronous.groups.states import Groups
-from train.asynchronous.messages import Answer
+from train.asynchronous.messages import SampleResult
 
 STEPS = 10**6
 
 
 def test_a_worker_may_be_given_work_as_long_as_it_can_be_used_in_time():
     def capacity(loaded, cuts, outstanding, *, eta, steps=STEPS):
-        return staleness.capacity(loaded, cuts, outstanding, prompts=4, staleness=eta, steps=steps)
+        return staleness.dispatch_capacity(loaded, cuts, outstanding, prompts=4, staleness=eta, steps=steps)
 
     assert capacity(0, 0, 0, eta=0) == 4
     assert capacity(0, 1, 0, eta=0) == 0  # a batch trains, and its weights are not there yet
@@ -31,7 +31,7 @@ def test_a_worker_may_be_given_work_as_long_as_it_can_be_used_in_time():
 def test_the_oldest_are_cut_first_and_only_if_none_of_the_others_gets_too_old():
     def cut(version, ready, others, **short):
         births = [birth for birth, _ in ready] + others
-        return staleness.cut(version, ready, births, prompts=2, staleness=1, **short)
+        return staleness.select_batch(version, ready, births, prompts=2, staleness=1, **short)
 
     assert cut(1, [(1, 7), (0, 5), (0, 9), (1, 4)], []) == [5, 9]
     assert cut(1, [(1, 7)], [0]) is None
@@ -66,7 +66,7 @@ class Schedule:
 
     def ask(self):
         loaded = self.rng.choice(self.loaded)
-        n = staleness.capacity(
+        n = staleness.dispatch_capacity(
             loaded, self.cuts, len(self.outstanding()), prompts=self.prompts, staleness=self.eta, steps=STEPS
         )
         for _ in range(min(n, self.rng.randint(1, 8))):
@@ -97,7 +97,7 @@ class Schedule:
             chosen = [number for _, number in oldest] if len(oldest) == self.prompts else None
         else:
             ready = [(birth, number) for number, birth in self.ready.items()]
-            chosen = staleness.cut(
+            chosen = staleness.select_batch(
                 self.cuts, ready, self.outstanding(), prompts=self.prompts, staleness=self.eta,
                 short=self.rng.random() < 0.02,
             )  # fmt: skip
@@ -157,7 +157,7 @@ class Machine(RuleBasedStateMachine):
         self.published = 0
         self.used: list[int] = []
         self.history: list[events.Event] = []
-        self.happened(events.Begun(0, 0, 0))
+        self.happened(events.SegmentStarted(0, 0, 0))
 
     def happened(self, event):
         self.history.append(event)
@@ -170,10 +170,10 @@ class Machine(RuleBasedStateMachine):
     @rule(worker=st.integers(0, 2))
     def ask(self, worker):
         loaded = self.loaded[worker % len(self.loaded)]
-        if self.groups.capacity(loaded, prompts=self.prompts, most_stale=self.eta, steps=STEPS):
-            to_ask = self.groups.to_ask()
+        if self.groups.capacity(loaded, prompts=self.prompts, max_staleness=self.eta, steps=STEPS):
+            to_ask = self.groups.next_to_dispatch()
             self.happened(
-                events.Asked(
+                events.Dispatched(
                     to_ask.group,
                     to_ask.attempt,
                     to_ask.position,
@@ -190,27 +190,27 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99), of_answer=st.integers(0, 1), attempt=st.integers(0, 2))
     def answer(self, number, of_answer, attempt):
         """Perhaps for the second time, perhaps for an attempt that is over."""
-        if group := self.some(number, State.LEASED):
-            answer = Answer(group.asked.group, of_answer, attempt, b"", b"", (), "stop")
+        if group := self.some(number, GroupState.LEASED):
+            answer = SampleResult(group.dispatched.group, of_answer, attempt, b"", b"", (), "stop")
             self.happened(events.Answered(answer, ""))
 
     @rule(number=st.integers(0, 99))
     def answer_all(self, number):
-        if group := self.some(number, State.LEASED):
+        if group := self.some(number, GroupState.LEASED):
             for of_answer in range(2):
-                answer = Answer(group.asked.group, of_answer, group.asked.attempt, b"", b"", (), "stop")
+                answer = SampleResult(group.dispatched.group, of_answer, group.dispatched.attempt, b"", b"", (), "stop")
                 self.happened(events.Answered(answer, ""))
 
     @rule(number=st.integers(0, 99), keep=st.integers(0, 3))
     def score(self, number, keep):
-        if group := self.some(number, State.FINISHED):
-            asked = group.asked
+        if group := self.some(number, GroupState.FINISHED):
+            asked = group.dispatched
             for of_answer in group.answers:
                 self.happened(events.Scored(asked.group, asked.attempt, of_answer, 1.0, "accepted", 0.0))
             self.judge(group, keep)
 
     def judge(self, group, keep):
-        asked = group.asked
+        asked = group.dispatched
         if keep and group.answers:
             self.happened(events.Accepted(asked.group, asked.attempt, "some"))
         else:
@@ -218,9 +218,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99))
     def lose(self, number):
-        if group := self.some(number, State.LEASED):
-            self.happened(self.groups.lost(group.asked.group, group.asked.attempt, "late"))
-            if group.state is State.SCORED:
+        if group := self.some(number, GroupState.LEASED):
+            self.happened(self.groups.loss_event(group.dispatched.group, group.dispatched.attempt, "late"))
+            if group.state is GroupState.SCORED:
                 self.judge(group, keep=1)
 
     @rule(worker=st.integers(0, 2))
@@ -229,16 +229,18 @@ class Machine(RuleBasedStateMachine):
 
     @rule(short=st.integers(0, 9))
     def cut(self, short):
-        numbers = self.groups.to_cut(prompts=self.prompts, most_stale=self.eta, short=short == 0)
+        numbers = self.groups.select_batch(prompts=self.prompts, max_staleness=self.eta, short=short == 0)
         if numbers is None:
             return
-        version, groups = self.groups.cuts, [self.groups.open[number] for number in numbers]
+        version, groups = self.groups.batches_taken, [self.groups.open[number] for number in numbers]
         for group in groups:
-            assert group.asked.birth + self.eta >= version
-            assert group.asked.birth <= version
+            assert group.dispatched.start_version + self.eta >= version
+            assert group.dispatched.start_version <= version
         self.used += numbers
-        members = tuple((group.asked.group, group.asked.attempt, group.asked.birth) for group in groups)
-        self.happened(events.Cut(version, members))
+        members = tuple(
+            (group.dispatched.group, group.dispatched.attempt, group.dispatched.start_version) for group in groups
+        )
+        self.happened(events.BatchTaken(version, members))
         self.published = version + 1
 
     @precondition(lambda self: hasattr(self, "groups"))
@@ -250,12 +252,12 @@ class Machine(RuleBasedStateMachine):
         for event in self.history:
             self.groups.apply(event)
         assert self.groups.open == before.open
-        assert self.groups.header() == before.header()
+        assert self.groups.segment_header() == before.segment_header()
         from_header = Groups()
-        from_header.apply(before.header())
-        assert from_header.header() == before.header()
-        self.happened(self.groups.resumed(self.groups.cuts))
-        assert not self.groups.in_state(State.LEASED)
+        from_header.apply(before.segment_header())
+        assert from_header.segment_header() == before.segment_header()
+        self.happened(self.groups.resumption_event(self.groups.batches_taken))
+        assert not self.groups.in_state(GroupState.LEASED)
 
     @invariant()
     def no_group_is_used_twice(self):
@@ -267,9 +269,9 @@ class Machine(RuleBasedStateMachine):
     def something_can_be_done(self):
         if not hasattr(self, "groups"):
             return
-        running = [group for group in self.groups.open.values() if group.state is not State.READY]
-        can_cut = self.groups.to_cut(prompts=self.prompts, most_stale=self.eta, short=False) is not None
-        can_ask = self.groups.capacity(self.published, prompts=self.prompts, most_stale=self.eta, steps=STEPS) > 0
+        running = [group for group in self.groups.open.values() if group.state is not GroupState.READY]
+        can_cut = self.groups.select_batch(prompts=self.prompts, max_staleness=self.eta, short=False) is not None
+        can_ask = self.groups.capacity(self.published, prompts=self.prompts, max_staleness=self.eta, steps=STEPS) > 0
         assert running or can_cut or can_ask
 
 

@@ -16,20 +16,20 @@ import pytest
 import urllib3
 from fleet import Worker, publish
 
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.groups.events import Asked, Rejected
+from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.groups.events import Dispatched, Rejected
 from train.asynchronous.http import routes
 from train.asynchronous.http.client import HttpController
-from train.asynchronous.http.routes import MOST_BODY_BYTES, MSGPACK, RUN_HEADER
+from train.asynchronous.http.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
 from train.asynchronous.http.server import ControllerServer
 from train.asynchronous.journal import NoJournal
-from train.asynchronous.messages import Leaving, Work, WorkRequest
+from train.asynchronous.messages import LeaseRequest, LeaseResponse, ReleaseRequest
 from train.errors import ConfigError, ControllerUnreachable, RunError
-from train.sampling.engine_terms import EngineTerms
-from train.weights.manifest import Manifest, WeightFile
+from train.sampling.engine_spec import EngineSpec
+from train.weights.manifest import WeightFile, WeightManifest
 
-SETTINGS = Settings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
-TERMS = EngineTerms("the run", "a-model", "transformers", 128)
+SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
+TERMS = EngineSpec("the run", "a-model", "transformers", 128)
 TOKEN = "correct horse"
 
 
@@ -60,25 +60,25 @@ def test_a_batch_is_sampled_over_http(controller, client):
     for version in range(3):
         for lease in worker.ask():
             assert worker.finish(lease) == ["taken"] * 3
-        assert len(controller.wait_for_cut(version, 10)) == 2
+        assert len(controller.wait_for_batch(version, 10)) == 2
         publish(controller, version + 1)
         worker.load()
     worker.beat()
-    assert controller.figures()["workers/alive"] == 1
-    client.leave(Leaving("w"))
-    assert controller.figures()["workers/alive"] == 0
+    assert controller.metrics()["workers/alive"] == 1
+    client.release(ReleaseRequest("w"))
+    assert controller.metrics()["workers/alive"] == 0
 
 
 def test_new_weights_end_the_wait_of_workers(controller, client):
-    assert client.weights(0, 0.0) is None
+    assert client.wait_for_weights(0, 0.0) is None
     threading.Timer(0.3, lambda: publish(controller, 1)).start()
-    assert client.weights(0, 30.0) == Manifest(1)
+    assert client.wait_for_weights(0, 30.0) == WeightManifest(1)
 
 
 def test_files_of_the_newest_weights_can_be_fetched_in_parts(controller, server, tmp_path):
     (tmp_path / "a.safetensors").write_bytes(b"0123456789")
     (tmp_path / "secret").write_text("not a file of the weights")
-    controller.published(Manifest(4, files=(WeightFile("a.safetensors", 10, ""),), folder=str(tmp_path)))
+    controller.publish_weights(WeightManifest(4, files=(WeightFile("a.safetensors", 10, ""),), folder=str(tmp_path)))
 
     def get(path, **headers):
         headers["authorization"] = f"Bearer {TOKEN}"
@@ -100,14 +100,16 @@ def test_a_download_may_take_longer_than_a_step_but_not_longer_than_two(controll
         folder = tmp_path / str(version)
         folder.mkdir()
         (folder / "a.safetensors").write_bytes(b"weights %d" % version)
-        controller.published(Manifest(version, files=(WeightFile("a.safetensors", 9, ""),), folder=str(folder)))
+        controller.publish_weights(
+            WeightManifest(version, files=(WeightFile("a.safetensors", 9, ""),), folder=str(folder))
+        )
 
     def get(version):
         headers = {"authorization": f"Bearer {TOKEN}"}
         return urllib3.request("GET", f"{server.url}/weights/{version}/a.safetensors", headers=headers, retries=False)
 
     publish_files(4)
-    assert client.weights(0, 0.0).version == 4  # a worker begins to fetch
+    assert client.wait_for_weights(0, 0.0).version == 4  # a worker begins to fetch
     publish_files(5)
     assert get(4).data == b"weights 4"
     assert get(5).data == b"weights 5"
@@ -119,7 +121,7 @@ def test_a_download_may_take_longer_than_a_step_but_not_longer_than_two(controll
 @pytest.mark.parametrize("token", [None, "wrong"])
 def test_a_worker_without_the_token_is_told_what_to_set(server, token):
     with pytest.raises(RunError, match="refuses this worker: the token is missing or wrong: set CURATE_TOKEN"):
-        HttpController(server.url, token).work(WorkRequest("w", 0, 1))
+        HttpController(server.url, token).request_leases(LeaseRequest("w", 0, 1))
 
 
 def test_everyone_may_ask_whether_it_is_there(server):
@@ -130,16 +132,16 @@ def test_everyone_may_ask_whether_it_is_there(server):
 def test_a_worker_of_another_run_is_refused(server, client):
     client._headers[RUN_HEADER] = "another run"
     with pytest.raises(RunError, match="another run is here now"):
-        client.work(WorkRequest("w", 0, 1))
+        client.request_leases(LeaseRequest("w", 0, 1))
 
 
 @pytest.mark.parametrize(
     ("body", "kind", "status", "words"),
     [
-        pytest.param(b"\xc1", MSGPACK, 422, "not of type WorkRequest", id="no msgpack"),
+        pytest.param(b"\xc1", MSGPACK, 422, "not of type LeaseRequest", id="no msgpack"),
         pytest.param(msgspec.msgpack.encode({"worker": 3}), MSGPACK, 422, "Expected `str`", id="wrong type"),
         pytest.param(b"{}", "text/plain", 415, "must be msgpack", id="of a web page"),
-        pytest.param(b"0" * (MOST_BODY_BYTES + 1), MSGPACK, 413, "at most 67,108,864 bytes", id="too large"),
+        pytest.param(b"0" * (MAX_BODY_BYTES + 1), MSGPACK, 413, "at most 67,108,864 bytes", id="too large"),
         pytest.param(iter([b"0" * 2**20] * 65), MSGPACK, 413, "at most 67,108,864 bytes", id="too large in parts"),
     ],
 )
@@ -169,14 +171,14 @@ def test_a_body_that_never_ends_is_refused(server, monkeypatch):
 
 def test_workers_that_wait_for_weights_are_looked_after_together(controller, server, monkeypatch):
     looks = []
-    look = controller.weights
-    monkeypatch.setattr(controller, "weights", lambda *arguments: looks.append(arguments) or look(*arguments))
+    look = controller.wait_for_weights
+    monkeypatch.setattr(controller, "wait_for_weights", lambda *arguments: looks.append(arguments) or look(*arguments))
     clients = [HttpController(server.url, TOKEN) for _ in range(30)]
     with ThreadPoolExecutor(len(clients)) as threads:
-        waiting = [threads.submit(client.weights, 0, 30.0) for client in clients]
+        waiting = [threads.submit(client.wait_for_weights, 0, 30.0) for client in clients]
         time.sleep(1)
         publish(controller, 1)
-        assert [each.result() for each in waiting] == [Manifest(1)] * len(clients)
+        assert [each.result() for each in waiting] == [WeightManifest(1)] * len(clients)
     assert len(looks) < 3 * len(clients)  # each for itself would look ten times a second
 
 
@@ -247,16 +249,16 @@ def test_an_url_that_is_none_is_explained(url):
 
 def test_a_controller_that_is_not_there_is_gone():
     with pytest.raises(ControllerUnreachable, match=r"the controller at http://127.0.0.1:1 cannot be reached"):
-        HttpController("http://127.0.0.1:1").work(WorkRequest("w", 0, 1))
+        HttpController("http://127.0.0.1:1").request_leases(LeaseRequest("w", 0, 1))
 
 
 def test_workers_hear_that_the_run_is_over_before_the_server_ends(controller, server, client):
-    client.work(WorkRequest("w", 0, 0))
+    client.request_leases(LeaseRequest("w", 0, 0))
     controller.close()
     heard = []
-    threading.Timer(0.3, lambda: heard.append(client.work(WorkRequest("w", 0, 1)))).start()
+    threading.Timer(0.3, lambda: heard.append(client.request_leases(LeaseRequest("w", 0, 1)))).start()
     server.close()
-    assert heard == [Work(over=True)]
+    assert heard == [LeaseResponse(over=True)]
 
 
 class BadNetwork:
@@ -315,14 +317,14 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
                     else:
                         worker.ask(3)
                     worker.beat()
-            controller.check(time.monotonic() + rng.random() * 20)
-            if (groups := controller.try_cut(version)) is not None:
+            controller.expire_leases(time.monotonic() + rng.random() * 20)
+            if (groups := controller.try_take_batch(version)) is not None:
                 trained += [group[0].problem_id for group in groups]
                 version += 1
                 publish(controller, version)
         controller.close()
     assert len(set(trained)) == len(trained) == 2 * SETTINGS.steps
-    positions = {event.group: event.position for event in noted.events if isinstance(event, Asked)}
+    positions = {event.group: event.position for event in noted.events if isinstance(event, Dispatched)}
     given_up = {f"q{positions[event.group]}" for event in noted.events if isinstance(event, Rejected)}
     assert {*trained, *given_up} == {f"q{position}" for position in positions.values()}
     assert not given_up & set(trained)
@@ -330,8 +332,8 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
 
 @pytest.mark.parametrize("name", ["", "two\nlines", "\x1b[31mred", "w" * 201])
 def test_names_of_workers_that_would_spoil_a_log_are_refused(client, name):
-    with pytest.raises(RunError, match="WorkRequest"):
-        client.work(WorkRequest(name, 0, 3))
+    with pytest.raises(RunError, match="LeaseRequest"):
+        client.request_leases(LeaseRequest(name, 0, 3))
 
 
 def test_a_server_that_fails_ends_the_run(controller, monkeypatch):
@@ -343,4 +345,4 @@ def test_a_server_that_fails_ends_the_run(controller, monkeypatch):
     serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="r", terms=TERMS, fail=controller.fail)
     serving.close(over=False)
     with pytest.raises(RunError, match="no more memory"):
-        controller.try_cut(0)
+        controller.try_take_batch(0)

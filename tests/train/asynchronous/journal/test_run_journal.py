@@ -16,20 +16,20 @@ import pytest
 from fleet import Worker, answer_to, publish
 
 from train.asynchronous import journal
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.groups.events import Asked, Begun, Cut, Published, Scored
+from train.asynchronous.binary_arrays import unpack_logprobs
+from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.groups.events import BatchTaken, Dispatched, Scored, SegmentStarted, WeightsPublished
 from train.asynchronous.groups.states import Groups
-from train.asynchronous.journal import Journal
-from train.asynchronous.journal.audit import audit
-from train.asynchronous.packed import unpack_logprobs
+from train.asynchronous.journal import RunJournal
+from train.asynchronous.journal.audit import audit_journal
 from train.errors import CheckpointError, RolloutError
 
-SETTINGS = Settings(prompts=2, completions=2, steps=4, max_tokens=8, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=2, steps=4, max_tokens=8, staleness=1, online_filter=False)
 PATHS = os.pathsep.join(sys.path)
 WRITER = Path(__file__).parents[2] / "journal_writer.py"
 
 
-OPENED: list[Journal] = []
+OPENED: list[RunJournal] = []
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def _journals_are_closed():
 
 
 def opened(folder):
-    OPENED.append(Journal.open(folder))
+    OPENED.append(RunJournal.open(folder))
     return OPENED[-1]
 
 
@@ -57,7 +57,7 @@ def make_steps(controller, steps):
         worker.load()
         for lease in worker.ask():
             worker.finish(lease)
-        cuts[step] = controller.try_cut(step)
+        cuts[step] = controller.try_take_batch(step)
         publish(controller, step + 1)
     return cuts
 
@@ -77,9 +77,9 @@ def finished(tmp_path):
 
 def test_cuts_are_read_as_they_were_trained_on(finished):
     folder, trained = finished
-    assert dict(journal.cuts(folder)) == trained
-    assert dict(journal.cuts(folder, after_step=2)) == {2: trained[2], 3: trained[3]}
-    assert audit(journal.read(folder), staleness=1).findings == []
+    assert dict(journal.recorded_batches(folder)) == trained
+    assert dict(journal.recorded_batches(folder, after_step=2)) == {2: trained[2], 3: trained[3]}
+    assert audit_journal(journal.read(folder), staleness=1).findings == []
 
 
 def test_rewards_and_logprobs_are_recorded_to_the_last_bit(tmp_path):
@@ -87,13 +87,13 @@ def test_rewards_and_logprobs_are_recorded_to_the_last_bit(tmp_path):
     controller = begin(
         tmp_path,
         submit=lambda answer, task: fleet.scored(rewards[int(answer.text.split()[0])]),
-        settings=Settings(prompts=1, completions=4, steps=1, max_tokens=8, online_filter=False),
+        settings=ControllerSettings(prompts=1, completions=4, steps=1, max_tokens=8, online_filter=False),
     )
     worker = Worker(controller)
     (lease,) = worker.ask()
     worker.finish(lease)
-    (trained,) = controller.try_cut(0)
-    ((_, (recorded,)),) = journal.cuts(tmp_path)
+    (trained,) = controller.try_take_batch(0)
+    ((_, (recorded,)),) = journal.recorded_batches(tmp_path)
     assert [rollout.reward for rollout in recorded][:3] == rewards[:3]
     assert math.isnan(recorded[3].reward)
     assert recorded == trained
@@ -104,12 +104,12 @@ def test_rewards_and_logprobs_are_recorded_to_the_last_bit(tmp_path):
 def test_a_run_that_is_resumed_trains_on_the_recorded_cuts_again_and_then_goes_on(finished):
     folder, trained = finished
     controller = begin(folder, step=2)
-    assert controller.cuts == 4
-    assert [controller.try_cut(version) for version in (2, 3)] == [trained[2], trained[3]]
+    assert controller.batches_taken == 4
+    assert [controller.try_take_batch(version) for version in (2, 3)] == [trained[2], trained[3]]
     with pytest.raises(ValueError, match="the next cut is that of version 4"):
-        controller.try_cut(5)
+        controller.try_take_batch(5)
     with pytest.raises(ValueError, match="handed out before"):
-        controller.try_cut(3)
+        controller.try_take_batch(3)
 
 
 def test_ready_groups_come_back_missing_scores_are_computed_again_and_running_groups_are_asked_again(tmp_path):
@@ -134,13 +134,13 @@ def test_ready_groups_come_back_missing_scores_are_computed_again_and_running_gr
 
     controller = begin(tmp_path, submit=scored)
     assert asked_again == unscored_texts
-    assert controller.figures()["groups/ready"] == 2
+    assert controller.metrics()["groups/ready"] == 2
     other = Worker(controller)
     leases = other.ask()
     assert [(lease.group, lease.attempt) for lease in leases] == [(running.group, 1), (running.group + 1, 1)]
     assert [lease.seeds for lease in leases][0] == running.seeds
     assert Worker(controller).send(answer_to(running, 1)) == ["stale"]
-    assert len(controller.try_cut(0)) == 2
+    assert len(controller.try_take_batch(0)) == 2
 
 
 def test_training_goes_on_if_the_journal_is_gone(tmp_path):
@@ -150,18 +150,18 @@ def test_training_goes_on_if_the_journal_is_gone(tmp_path):
     again = fleet.controller(SETTINGS, opened(tmp_path / "second"), step=2, position=position)
     publish(again, 2)
     assert make_steps(again, [2])[2][0][0].problem_id == f"q{position}"
-    assert audit(journal.read(tmp_path / "second"), staleness=1).findings == []
+    assert audit_journal(journal.read(tmp_path / "second"), staleness=1).findings == []
 
 
 def test_training_goes_on_if_steps_were_made_without_the_journal(finished):
     folder, _ = finished
     controller = fleet.controller(
-        Settings(prompts=2, completions=2, steps=9, max_tokens=8, online_filter=False), opened(folder),
+        ControllerSettings(prompts=2, completions=2, steps=9, max_tokens=8, online_filter=False), opened(folder),
         step=7, position=20,
     )  # fmt: skip
     publish(controller, 7)
     assert make_steps(controller, [7])[7][0][0].problem_id == "q20"
-    result = audit(journal.read(folder), staleness=1)
+    result = audit_journal(journal.read(folder), staleness=1)
     assert result.findings == []
     assert result.n_cuts == 5
 
@@ -178,7 +178,7 @@ def test_a_torn_frame_is_cut_off_wherever_it_is_torn(finished):
         found = list(journal.read(folder))
         assert found == recorded[: len(found)]
         assert last.stat().st_size <= size
-        Journal.open(folder).close()
+        RunJournal.open(folder).close()
         assert list(journal.read(folder)) == found
 
 
@@ -201,12 +201,12 @@ def test_a_run_goes_on_wherever_its_journal_ends(tmp_path):
             step = groups_of(folder).cuts
             controller = begin(folder, step=step, settings=settings)
             trained = make_steps(controller, [step, step + 1])
-            controller.forget(step + 1)
+            controller.prune_journal(step + 1)
             again = begin(folder, step=step + 1, settings=settings)
-            assert again.try_cut(step + 1) == trained[step + 1]
+            assert again.try_take_batch(step + 1) == trained[step + 1]
             if step + 4 > settings.steps:
                 break
-        assert audit(journal.read(folder), staleness=1).findings == []
+        assert audit_journal(journal.read(folder), staleness=1).findings == []
 
 
 def frame_ends(written):
@@ -243,9 +243,9 @@ def test_what_follows_a_torn_frame_is_cut_off_if_nothing_was_trained_on_since(fi
     last.write_bytes(last.read_bytes()[:-1])
     assert begun.exists()
     controller = begin(folder, step=3)
-    assert controller.cuts == 3  # the last cut was not on disk, so it was not trained on
-    assert controller.try_cut(3) == trained[3]  # its groups are ready again
-    assert audit(journal.read(folder), staleness=1).findings == []
+    assert controller.batches_taken == 3  # the last cut was not on disk, so it was not trained on
+    assert controller.try_take_batch(3) == trained[3]  # its groups are ready again
+    assert audit_journal(journal.read(folder), staleness=1).findings == []
 
 
 def test_a_journal_that_is_damaged_before_later_batches_is_refused_with_words(finished):
@@ -255,7 +255,7 @@ def test_a_journal_that_is_damaged_before_later_batches_is_refused_with_words(fi
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match="Restore the file from a copy, or delete the folder"):
-        Journal.open(folder)
+        RunJournal.open(folder)
     with pytest.raises(CheckpointError, match="damaged at byte"):
         list(journal.read(folder))
     assert path.read_bytes() == data
@@ -264,42 +264,45 @@ def test_a_journal_that_is_damaged_before_later_batches_is_refused_with_words(fi
 def test_segments_that_no_checkpoint_needs_are_removed_and_the_others_suffice(finished, tmp_path):
     folder, trained = finished
     controller = begin(folder, step=3)
-    controller.forget(3)
+    controller.prune_journal(3)
     assert segments(folder) == ["000002.frames", "000003.frames", "000004.frames"]
-    assert controller.try_cut(3) == trained[3]
-    assert dict(journal.cuts(folder, after_step=3)) == {3: trained[3]}
+    assert controller.try_take_batch(3) == trained[3]
+    assert dict(journal.recorded_batches(folder, after_step=3)) == {3: trained[3]}
     with pytest.raises(CheckpointError, match="the groups of step 3 are not in the journal any more"):
-        list(journal.cuts(folder, after_step=2))
-    assert audit(journal.read(folder), staleness=1).findings == []
-    assert begin(folder, step=3).try_cut(3) == trained[3]
+        list(journal.recorded_batches(folder, after_step=2))
+    assert audit_journal(journal.read(folder), staleness=1).findings == []
+    assert begin(folder, step=3).try_take_batch(3) == trained[3]
 
 
 def test_a_disk_that_is_full_ends_the_run_with_words(tmp_path):
-    class Full(Journal):
+    class Full(RunJournal):
         def append(self, event):
-            if isinstance(event, Asked) and event.group == 2:
+            if isinstance(event, Dispatched) and event.group == 2:
                 raise OSError(28, "No space left on device")
             super().append(event)
 
-    Journal.open(tmp_path).close()
+    RunJournal.open(tmp_path).close()
     OPENED.append(Full(tmp_path, 0))
     controller = fleet.controller(SETTINGS, OPENED[-1])
     publish(controller, 0)
     with pytest.raises(Exception, match="No space left"):
         Worker(controller).ask()
     with pytest.raises(RolloutError, match="cannot be written: .*No space left.* Make room"):
-        controller.wait_for_cut(0, 10)
+        controller.wait_for_batch(0, 10)
 
 
 AUDITED = {
-    "a group in two cuts": (lambda e: [*e, Cut(4, cut_of(e).groups)], "was used at version 4 after it was used"),
+    "a group in two cuts": (lambda e: [*e, BatchTaken(4, cut_of(e).groups)], "was used at version 4 after it was used"),
     "a group that is too old": (
-        lambda e: [with_version(event, 9) if isinstance(event, Cut) and event.version == 3 else event for event in e],
-        "was drawn at version 2 and used at version 9",
+        lambda e: [with_version(event, 9) if isinstance(event, BatchTaken) and event.version == 3 else event for event
+        in e], "was drawn at version 2 and used at version 9",
     ),
-    "a group that nobody asked": (lambda e: [*e, Cut(4, ((99, 0, 4),))], "group 99 was used, and it was never asked"),
+    "a group that nobody asked": (
+        lambda e: [*e, BatchTaken(4, ((99, 0, 4),))],
+        "group 99 was used, and it was never asked",
+    ),
     "a group that is missing": (
-        lambda e: [event for event in e if not (isinstance(event, Asked) and event.group == 1)],
+        lambda e: [event for event in e if not (isinstance(event, Dispatched) and event.group == 1)],
         "group 1 was used, and it was never asked",
     ),
     "a missing score": (
@@ -307,24 +310,24 @@ AUDITED = {
         "group 1 was used before all its answers were scored",
     ),
     "a missing batch": (
-        lambda e: [x for x in e if not (isinstance(x, Cut) and x.version == 1) and x != Begun(2, 6, 6)],
+        lambda e: [x for x in e if not (isinstance(x, BatchTaken) and x.version == 1) and x != SegmentStarted(2, 6, 6)],
         "after 1 batches, one of version 2 was cut",
     ),
 }  # fmt: skip
 
 
 def cut_of(recorded):
-    return next(event for event in recorded if isinstance(event, Cut))
+    return next(event for event in recorded if isinstance(event, BatchTaken))
 
 
 def with_version(cut, version):
-    return Cut(version, cut.groups)
+    return BatchTaken(version, cut.groups)
 
 
 @pytest.mark.parametrize(("change", "finding"), AUDITED.values(), ids=AUDITED.keys())
 def test_the_auditor_finds(finished, change, finding):
     folder, _ = finished
-    assert any(finding in each for each in audit(change(list(journal.read(folder))), staleness=1).findings)
+    assert any(finding in each for each in audit_journal(change(list(journal.read(folder))), staleness=1).findings)
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 5))])
@@ -345,16 +348,16 @@ def test_a_writer_that_is_killed_again_and_again_ends_with_what_one_that_lives_w
             if line.startswith("cut ") and line.endswith("\n"):
                 _, version, digest = line.split()
                 assert told.setdefault(int(version), digest) == digest, "a batch was trained on that is another one now"
-        result = audit(journal.read(tmp_path / "journal"), staleness=2)
+        result = audit_journal(journal.read(tmp_path / "journal"), staleness=2)
         assert result.findings == []
         if writer.returncode == 0:
             break
     assert sorted(told) == list(range(30))
-    assert dict(journal.cuts(tmp_path / "journal", after_step=30)) == {}
+    assert dict(journal.recorded_batches(tmp_path / "journal", after_step=30)) == {}
 
 
 def test_events_are_read_as_they_were_written(tmp_path):
-    written = [Begun(0, 0, 0), Published(0, "abc"), Scored(1, 2, 3, 0.1, "accepted", 1.5)]
+    written = [SegmentStarted(0, 0, 0), WeightsPublished(0, "abc"), Scored(1, 2, 3, 0.1, "accepted", 1.5)]
     made = opened(tmp_path)
     for event in written:
         made.append(event)
@@ -369,6 +372,6 @@ def test_chaos_on_a_real_journal_resumes_to_the_same_batches(tmp_path):
         made = opened(tmp_path / str(seed))
         run = chaos.Run(seed, steps=5, journal=made)
         run.run()
-        recorded = dict(journal.cuts(tmp_path / str(seed), after_step=run.checkpoint))
+        recorded = dict(journal.recorded_batches(tmp_path / str(seed), after_step=run.checkpoint))
         assert recorded == {version: run.trained[version] for version in recorded}
-        assert audit(journal.read(tmp_path / str(seed)), staleness=run.settings.staleness).findings == []
+        assert audit_journal(journal.read(tmp_path / str(seed)), staleness=run.settings.staleness).findings == []

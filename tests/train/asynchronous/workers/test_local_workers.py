@@ -32,7 +32,7 @@ def start(monkeypatch, tmp_path):
     errors = []
 
     def started(gone=lambda name: None, fail=errors.append, **changes):
-        settings = config.Engine(**changes)
+        settings = config.EngineConfig(**changes)
         return LocalWorkers(settings, "http://127.0.0.1:1", "secret", tmp_path / "workers", gone=gone, fail=fail)
 
     return started, errors

@@ -8,20 +8,20 @@ from msgspec.structs import replace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.asynchronous.controller.settings import Settings  # noqa: E402
+from train.asynchronous.controller.settings import ControllerSettings  # noqa: E402
 from train.asynchronous.http.client import HttpController  # noqa: E402
 from train.asynchronous.http.server import ControllerServer  # noqa: E402
-from train.asynchronous.workers.nearest import Nearest  # noqa: E402
+from train.asynchronous.workers.local_first_source import LocalFirstSource  # noqa: E402
 from train.errors import TransferError  # noqa: E402
-from train.sampling.engine_terms import EngineTerms  # noqa: E402
-from train.weights.shared_memory import SharedMemory  # noqa: E402
+from train.sampling.engine_spec import EngineSpec  # noqa: E402
+from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
 
-SETTINGS = Settings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
 
 
 @pytest.fixture
 def publisher():
-    made = SharedMemory(file_bytes=50_000)
+    made = SharedMemoryTransport(file_bytes=50_000)
     yield made
     made.close()
 
@@ -31,17 +31,17 @@ def run(publisher, tmp_path):
     """Return a function that publishes a version, and a worker's controller and source."""
     controller = fleet.controller(SETTINGS, now=time.monotonic)
     server = ControllerServer(
-        controller, "127.0.0.1:0", token="secret", run="r", terms=EngineTerms("r", "m", "transformers", 128)
+        controller, "127.0.0.1:0", token="secret", run="r", terms=EngineSpec("r", "m", "transformers", 128)
     )
     client = HttpController(server.url, "secret")
     client.terms()
-    source = Nearest(server.url, client.headers, tmp_path / "fetched")
+    source = LocalFirstSource(server.url, client.headers, tmp_path / "fetched")
 
     def publish(version):
         tensors = {f"layers.{n}": torch.full((100, 100), float(version)) for n in range(5)}
         manifest = publisher.publish(tensors.items(), version, None, 1.0)
-        controller.published(manifest)
-        return client.weights(version - 1, 0.0)
+        controller.publish_weights(manifest)
+        return client.wait_for_weights(version - 1, 0.0)
 
     yield publish, source
     source.close()

@@ -16,19 +16,19 @@ import tiny_world
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rewards.reward import Task
-from train.asynchronous.controller.settings import Settings
+from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.http.server import ControllerServer
-from train.asynchronous.workers.ray_actors import roll_out_on_ray
-from train.asynchronous.workers.rollout import Options
+from train.asynchronous.workers.ray_actors import run_workers_on_ray
+from train.asynchronous.workers.rollout_process import RolloutOptions
 from train.errors import ConfigError
-from train.rollouts.questions import Question
-from train.sampling.engine_terms import EngineTerms
-from train.weights.shared_memory import SharedMemory
+from train.rollouts.prompt_dataset import TrainingPrompt
+from train.sampling.engine_spec import EngineSpec
+from train.weights.shared_memory import SharedMemoryTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
 ROOT = Path(__file__).parents[4]
-SETTINGS = Settings(prompts=2, completions=4, steps=10**6, max_tokens=300, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=4, steps=10**6, max_tokens=300, staleness=1, online_filter=False)
 TOKEN = "correct horse"
 SECONDS = 300  # for a busy machine
 
@@ -40,12 +40,12 @@ class Run:
         tokenizer = AutoTokenizer.from_pretrained(model)
         chat = tiny_world.chat(tiny_world.statement("larger"))
         ids = tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
-        self.weights = AutoModelForCausalLM.from_pretrained(model)
+        self.wait_for_weights = AutoModelForCausalLM.from_pretrained(model)
         self.controller = fleet.controller(
             settings, questions=Same(ids), now=time.monotonic, submit=lambda answer, task: fleet.scored()
         )
-        self.source = SharedMemory()
-        terms = EngineTerms("the run", str(model), "transformers", 512)
+        self.source = SharedMemoryTransport()
+        terms = EngineSpec("the run", str(model), "transformers", 512)
         self.server = ControllerServer(self.controller, "127.0.0.1:0", token=TOKEN, run="the run", terms=terms)
         self.processes = []
         self.version = 0
@@ -53,12 +53,12 @@ class Run:
         self.publish()
 
     def publish(self):
-        weights = self.weights.named_parameters()
-        self.controller.published(self.source.publish(weights, self.version, None, 1.001))
+        weights = self.wait_for_weights.named_parameters()
+        self.controller.publish_weights(self.source.publish(weights, self.version, None, 1.001))
 
     def train(self):
         """Make a step if the groups are there."""
-        if groups := self.controller.try_cut(self.version):
+        if groups := self.controller.try_take_batch(self.version):
             assert [len(group) for group in groups] == [4, 4]
             self.trained += [group[0].problem_id for group in groups]
             self.version += 1
@@ -85,7 +85,7 @@ class Run:
             assert time.monotonic() < until
             for process in self.processes:
                 assert process.poll() in (None, 0, -signal.SIGKILL), process.communicate()[0]
-            self.controller.check()
+            self.controller.expire_leases()
             self.train()
             time.sleep(0.005)
 
@@ -99,7 +99,7 @@ class Same:
         self.ids = ids
 
     def at(self, position):
-        return Question(f"q{position}", self.ids, Task())
+        return TrainingPrompt(f"q{position}", self.ids, Task())
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def test_workers_join_leave_and_are_killed_and_nothing_is_lost(tiny_model, caplo
         run.train_until(lambda: run.holds("victim") and run.holds("other"))
         victim.kill()
         killed = time.monotonic()
-        run.train_until(lambda: run.controller.figures()["workers/dead"] == 1)
+        run.train_until(lambda: run.controller.metrics()["workers/dead"] == 1)
         assert time.monotonic() - killed < 20
         assert "victim is dead: it said nothing for 15 s" in caplog.text
         late = run.start(name="late")  # it joins while the run goes on
@@ -139,7 +139,7 @@ def test_workers_join_leave_and_are_killed_and_nothing_is_lost(tiny_model, caplo
         assert late.wait(SECONDS) == 0
         assert "worker late: the run is over" in late.stdout.read()
         assert len(set(run.trained)) == len(run.trained)
-        still_open = {f"q{group.asked.position}" for group in run.controller._groups.open.values()}
+        still_open = {f"q{group.dispatched.position}" for group in run.controller._groups.open.values()}
         assert {*run.trained, *still_open} >= {f"q{number}" for number in range(len(run.trained))}
 
 
@@ -159,7 +159,7 @@ def test_workers_on_a_ray_cluster(tiny_model, ray_cluster):
 
 def test_a_ray_cluster_that_is_not_there_is_explained():
     with pytest.raises(ConfigError, match="there is no Ray cluster: .* Start one with: ray start --head"):
-        roll_out_on_ray("127.0.0.1:1", Options("http://127.0.0.1:2"), workers=1, gpus=0, note=print)
+        run_workers_on_ray("127.0.0.1:1", RolloutOptions("http://127.0.0.1:2"), workers=1, gpus=0, note=print)
 
 
 @pytest.mark.thorough

@@ -12,21 +12,21 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rewards.reward import Task
-from train.asynchronous.controller.settings import Settings
-from train.asynchronous.workers.worker import Worker
-from train.config import Rollout
+from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.workers.rollout_worker import RolloutWorker
+from train.config import RolloutConfig
 from train.engine_options import EngineOptions
 from train.errors import ControllerUnreachable, ParityError
-from train.rollouts.batch import Batch
-from train.rollouts.questions import Question
+from train.rollouts.batch_collector import BatchCollector
+from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.open_sampler import open_sampler
-from train.sampling.protocol import Sampling
+from train.sampling.protocol import SamplingParams
 from train.sampling.transformers import TransformersSampler
-from train.weights.in_process import InProcess
+from train.weights.in_process import InProcessTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
-SETTINGS = Settings(prompts=3, completions=4, steps=5, max_tokens=24, staleness=0, online_filter=False)
+SETTINGS = ControllerSettings(prompts=3, completions=4, steps=5, max_tokens=24, staleness=0, online_filter=False)
 SECONDS = 120
 
 
@@ -58,7 +58,7 @@ class Named:
 
     def at(self, position):
         name = list(self.ids)[position % len(self.ids)]
-        return Question(name, self.ids[name], Task())
+        return TrainingPrompt(name, self.ids[name], Task())
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def working(*workers):
 
 
 def publish(controller, source, model, version):
-    controller.published(source.publish(model.named_parameters(), version, None, 1.001))
+    controller.publish_weights(source.publish(model.named_parameters(), version, None, 1.001))
 
 
 @pytest.mark.parametrize("kind", ["transformers", pytest.param("vllm", marks=pytest.mark.thorough)])
@@ -114,23 +114,23 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
             else open_sampler(str(tiny_model), None, EngineOptions.from_table({"concurrency": 16}))
         )
     try:
-        source = InProcess()
+        source = InProcessTransport()
         controller = controller_of(questions, settings, seed=7)
         opened.load([(name, tensor.detach()) for name, tensor in model.named_parameters()], 0)
         wanted = list(
-            Batch(
+            BatchCollector(
                 questions,
                 0,
-                Rollout(prompts=6, completions=14, online_filter=False),
-                Sampling(1.0, 1.0, 24, logprobs=True),
+                RolloutConfig(prompts=6, completions=14, online_filter=False),
+                SamplingParams(1.0, 1.0, 24, logprobs=True),
                 sampler=opened,
                 submit=length_decides,
                 seed=7,
             )
         )
         publish(controller, source, model, 0)
-        with working(Worker(controller, opened, source, name="w")):
-            groups = controller.wait_for_cut(0, SECONDS)
+        with working(RolloutWorker(controller, opened, source, name="w")):
+            groups = controller.wait_for_batch(0, SECONDS)
     finally:
         opened.close()
     without = [[replace(rollout, text="") for rollout in group] for group in groups]
@@ -138,15 +138,17 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
 
 
 def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions):
-    source = InProcess()
+    source = InProcessTransport()
     controller = controller_of(questions, replace(SETTINGS, staleness=2))
     loads = []
-    worker = Worker(controller, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version))
+    worker = RolloutWorker(
+        controller, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version)
+    )
     publish(controller, source, model, 0)
     with working(worker) as errors:
         seen = set()
         for version in range(4):
-            for group in controller.wait_for_cut(version, SECONDS):
+            for group in controller.wait_for_batch(version, SECONDS):
                 for rollout in group:
                     assert all(version - drawn <= 2 for drawn in rollout.versions)
                     seen |= set(rollout.versions)
@@ -157,14 +159,14 @@ def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions)
 
 
 def test_a_worker_that_draws_whole_leases_changes_its_weights_only_between_them(engine, model, questions):
-    source = InProcess()
+    source = InProcessTransport()
     controller = controller_of(questions, replace(SETTINGS, staleness=2))
-    worker = Worker(controller, engine, source, name="w", whole_leases=True)
+    worker = RolloutWorker(controller, engine, source, name="w", whole_leases=True)
     publish(controller, source, model, 0)
     with working(worker) as errors:
         seen = []
         for version in range(5):
-            for group in controller.wait_for_cut(version, SECONDS):
+            for group in controller.wait_for_batch(version, SECONDS):
                 (drawn_with,) = {drawn for rollout in group for drawn in rollout.versions}
                 seen.append(drawn_with)
             publish(controller, source, model, version + 1)
@@ -172,7 +174,7 @@ def test_a_worker_that_draws_whole_leases_changes_its_weights_only_between_them(
     assert len(set(seen)) > 1  # it has loaded new weights, between two groups
 
 
-class Damaged(InProcess):
+class Damaged(InProcessTransport):
     """Weights of version 1 arrive with one tensor off by a hundredth."""
 
     def fetch(self, manifest):
@@ -185,14 +187,14 @@ def test_weights_that_did_not_arrive_end_the_worker_and_nothing_is_drawn_with_th
     source = Damaged()
     controller = controller_of(questions)
     publish(controller, source, model, 0)
-    with working(Worker(controller, engine, source, name="w")) as errors:
-        controller.wait_for_cut(0, SECONDS)
+    with working(RolloutWorker(controller, engine, source, name="w")) as errors:
+        controller.wait_for_batch(0, SECONDS)
         publish(controller, source, model, 1)
         while not errors:
             time.sleep(0.05)
     assert isinstance(errors[0], ParityError)
-    assert controller.try_cut(1) is None
-    assert controller.figures()["groups/outstanding"] == 0
+    assert controller.try_take_batch(1) is None
+    assert controller.metrics()["groups/outstanding"] == 0
 
 
 class Gone:
@@ -224,13 +226,13 @@ class Gone:
 
 
 def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(engine, model, questions):
-    source = InProcess()
-    settings = replace(SETTINGS, staleness=1, silent_seconds=1.0)
+    source = InProcessTransport()
+    settings = replace(SETTINGS, staleness=1, worker_timeout_seconds=1.0)
     controller = controller_of(questions, settings)
     publish(controller, source, model, 0)
-    with working(Worker(Gone(controller, 5), engine, source, name="w", beat_seconds=0.2)) as errors:
+    with working(RolloutWorker(Gone(controller, 5), engine, source, name="w", beat_seconds=0.2)) as errors:
         for version in range(3):
-            groups = controller.wait_for_cut(version, SECONDS)
+            groups = controller.wait_for_batch(version, SECONDS)
             assert [len(group) for group in groups] == [4, 4, 4]
             publish(controller, source, model, version + 1)
     assert errors == []
@@ -241,14 +243,14 @@ def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(
     [pytest.param(0, id="an earlier step"), pytest.param(1, id="the same step", marks=pytest.mark.thorough)],
 )
 def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(engine, model, questions, step):
-    source = InProcess()
+    source = InProcessTransport()
     killed = controller_of(questions)
     publish(killed, source, model, 0)
     calls = Gone(killed, 0, loses=False)
     loads = []
-    worker = Worker(calls, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version))
+    worker = RolloutWorker(calls, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version))
     with working(worker) as errors:
-        killed.wait_for_cut(0, SECONDS)
+        killed.wait_for_batch(0, SECONDS)
         publish(killed, source, model, 1)
         while loads != [0, 1]:
             time.sleep(0.02)
@@ -258,7 +260,7 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
         publish(continued, source, model, step)
         calls.controller, calls.left = continued, 5  # the trainer is killed and started again
         killed.close()
-        assert len(continued.wait_for_cut(step, SECONDS)) == 3
+        assert len(continued.wait_for_batch(step, SECONDS)) == 3
     with torch.no_grad():
         model.lm_head.weight -= 0.01
     assert errors == []
@@ -266,44 +268,44 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
 
 
 def test_patience_ends_with_words(engine, model, questions):
-    worker = Worker(Gone(None, 10**9), engine, InProcess(), name="w", patience_seconds=0.5)
+    worker = RolloutWorker(Gone(None, 10**9), engine, InProcessTransport(), name="w", patience_seconds=0.5)
     with pytest.raises(ControllerUnreachable, match=r"nothing listens there .tried for .* s.. Start the worker again"):
         worker.run()
 
 
 def test_a_worker_that_leaves_gives_its_groups_back_and_another_one_draws_them(tiny_model, engine, model, questions):
-    source = InProcess()
+    source = InProcessTransport()
     settings = replace(SETTINGS, max_tokens=400)
     controller = controller_of(questions, settings)
     publish(controller, source, model, 0)
-    first = Worker(controller, engine, source, name="first")
+    first = RolloutWorker(controller, engine, source, name="first")
     with working(first):
-        while controller.figures()["groups/running"] < 3:
+        while controller.metrics()["groups/running"] < 3:
             time.sleep(0.02)
-    assert controller.figures()["groups/running"] == 0
-    with working(Worker(controller, TransformersSampler(str(tiny_model)), source, name="second")):
-        assert len(controller.wait_for_cut(0, SECONDS)) == 3
+    assert controller.metrics()["groups/running"] == 0
+    with working(RolloutWorker(controller, TransformersSampler(str(tiny_model)), source, name="second")):
+        assert len(controller.wait_for_batch(0, SECONDS)) == 3
 
 
 def test_a_prompt_that_the_engine_cannot_take_is_given_up(engine, model, questions):
-    source = InProcess()
+    source = InProcessTransport()
     with_long = Named({**questions.ids, "long": (5,) * 2000})
     controller = controller_of(with_long, replace(SETTINGS, prompts=5))
     publish(controller, source, model, 0)
-    with working(Worker(controller, engine, source, name="w")):
-        groups = controller.wait_for_cut(0, SECONDS)
+    with working(RolloutWorker(controller, engine, source, name="w")):
+        groups = controller.wait_for_batch(0, SECONDS)
     assert "long" not in {group[0].problem_id for group in groups}
-    assert controller.lessons()["refused"] == 1
+    assert controller.signal_counts()["refused"] == 1
 
 
 def test_a_run_that_is_over_ends_its_workers(engine, model, questions):
-    source = InProcess()
+    source = InProcessTransport()
     controller = controller_of(questions)
     publish(controller, source, model, 0)
-    worker = Worker(controller, engine, source, name="w")
+    worker = RolloutWorker(controller, engine, source, name="w")
     thread = threading.Thread(target=worker.run)
     thread.start()
-    controller.wait_for_cut(0, SECONDS)
+    controller.wait_for_batch(0, SECONDS)
     controller.close()
     thread.join(SECONDS)
     assert not thread.is_alive()

@@ -136,7 +136,7 @@ def test_a_damaged_file_that_nobody_named_only_costs_the_rating_by_contests(tmp_
 def test_a_damaged_rating_is_refused_with_words(tmp_path, wrong):
     from made_results import write
 
-    from train.evaluation.results.read import read
+    from train.evaluation.results.reader import read_result
 
     with pytest.raises(CurateError, match="is damaged"):
-        read(write(tmp_path / "r.json", [], ratings=[wrong]))
+        read_result(write(tmp_path / "r.json", [], ratings=[wrong]))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.evaluation.judges.inside import (
+from train.evaluation.judges.sandbox_runner import (
     LARGE,
     UNEQUAL,
-    Room,
-    TooLarge,
-    Unequal,
+    EncodingTooLarge,
+    EqualsNothing,
+    SizeBudget,
     canonical,
     decode,
     digest,
@@ -63,7 +63,7 @@ def test_the_text_of_a_long_list_is_that_of_its_parts(item):
 @pytest.mark.parametrize("value", [float("nan"), [1, float("nan")], {"a": (float("nan"),)}, object(), [map(str, [])]])
 def test_nan_and_what_is_no_data_equals_nothing(value):
     assert digest(value) == UNEQUAL
-    with pytest.raises(Unequal):
+    with pytest.raises(EqualsNothing):
         canonical(value)
 
 
@@ -76,5 +76,5 @@ def test_arguments_keep_their_types(value):
 
 @pytest.mark.parametrize("value", [[0] * LARGE, "a" * (LARGE + 1), [["a" * 99]] * 700, (iter(range(10**9)),) * 99])
 def test_a_large_value_is_not_encoded(value):
-    with pytest.raises(TooLarge):
-        encode(value, Room())
+    with pytest.raises(EncodingTooLarge):
+        encode(value, SizeBudget())

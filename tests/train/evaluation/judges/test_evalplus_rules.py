@@ -4,19 +4,19 @@ import json
 
 import pytest
 
-from train.evaluation.judges.call_run import Output
+from train.evaluation.judges.call_run import CallOutput
 from train.evaluation.judges.evalplus_rules import first_wrong
-from train.evaluation.judges.inside import digest, encode
+from train.evaluation.judges.sandbox_runner import digest, encode
 
 NAN, INF = float("nan"), float("inf")
 
 
 def small(value):
-    return Output(json.dumps(encode(value)), False, 0.0)
+    return CallOutput(json.dumps(encode(value)), False, 0.0)
 
 
 def large(value):
-    return Output(digest(value), True, 0.0)
+    return CallOutput(digest(value), True, 0.0)
 
 
 def right(given, expected, *, entry_point="f", tolerance=0.0, arguments=()):
@@ -168,7 +168,7 @@ def test_any_zero_of_a_polynomial_is_right():
 @pytest.mark.parametrize("expected", [0.3, [0.3] * 10_001, (1, 2)])
 def test_whatever_a_program_claims_is_wrong_and_nothing_more(claim, entry_point, expected):
     arguments = {"surface_Area": [3, 4], "find_zero": [[1.0, 1.0]]}.get(entry_point, [])
-    output = Output(claim, False, 0.0)
+    output = CallOutput(claim, False, 0.0)
     assert first_wrong(entry_point, 0.0, [json.dumps(arguments)], [output], [small(expected)]) == 0
 
 
@@ -176,6 +176,6 @@ def test_values_with_equal_hashes_take_no_time_together():
     """Ten thousand members of one hash would take a set a minute."""
     prime = 2**61 - 1
     members = [number * prime for number in range(1, 3000)]
-    claim = Output(json.dumps({"s": [encode(number) for number in members]}), False, 0.0)
+    claim = CallOutput(json.dumps({"s": [encode(number) for number in members]}), False, 0.0)
     assert first_wrong("f", 0.0, ["[]"], [claim], [small(set(members[:9]))]) == 0
     assert first_wrong("similar_elements", 0.0, ["[]"], [claim], [small(tuple(members))]) is None

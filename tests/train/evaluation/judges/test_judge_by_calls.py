@@ -8,11 +8,11 @@ from source_rows import write_jsonl
 
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, SandboxError, Verdict
-from train.evaluation.exercises import exercises
-from train.evaluation.judges import call_run, expected
+from train.evaluation.exercises import read_exercises
+from train.evaluation.judges import call_run, reference_outputs
 from train.evaluation.judges.call_run import run_calls
-from train.evaluation.judges.expected import Reference, expected_outputs
-from train.evaluation.judges.judge import NoVerdict, Ruling
+from train.evaluation.judges.judge import JudgeResult, NoVerdict
+from train.evaluation.judges.reference_outputs import Reference, expected_outputs
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -38,12 +38,12 @@ SECRET = "    import hashlib\n    return 'secret-' + hashlib.md5(repr(ns).encode
 
 def task(tmp_path, options="", **columns):
     path = write_jsonl(tmp_path / "HumanEvalPlus.jsonl", [humaneval_plus_row(**columns)])
-    (exercise,) = exercises(f"{path}{options}", suite="humaneval+")
+    (exercise,) = read_exercises(f"{path}{options}", suite="humaneval+")
     return exercise
 
 
 def ruling(exercise, program, box):
-    return exercise.judge.rule(f"```python\n{program}\n```", box)
+    return exercise.judge.judge(f"```python\n{program}\n```", box)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_answers_are_judged_by_what_their_function_returns(tmp_path, box, progra
 
 
 def test_an_answer_without_a_program_is_not_judged(tmp_path, box):
-    assert task(tmp_path).judge.rule("I do not know.", box) == Ruling(NO_CODE)
+    assert task(tmp_path).judge.judge("I do not know.", box) == JudgeResult(NO_CODE)
 
 
 def test_whose_imports_an_answer_can_use_is_a_choice(tmp_path, box):
@@ -118,7 +118,7 @@ def test_claims_for_inputs_that_were_never_tried_are_only_claims(tmp_path, box):
 
 def test_a_program_that_switches_its_timer_off_is_ended_with_its_run(box):
     program = "import signal\ndef up(ns):\n    signal.setitimer(signal.ITIMER_PROF, 0)\n    while True: pass"
-    assert run_calls([program], "up", ["[[1]]"], [0.1], box, most_seconds=0.2).end is Verdict.TIME_LIMIT
+    assert run_calls([program], "up", ["[[1]]"], [0.1], box, max_seconds=0.2).end is Verdict.TIME_LIMIT
 
 
 def test_each_call_has_its_limit_in_cpu_time(box):
@@ -148,12 +148,12 @@ def test_what_the_reference_returns_is_computed_once(box, monkeypatch):
     reference = Reference("def f(n):\n    return n * 2", "f", ("[1]", "[2]"))
     outputs = expected_outputs(reference, reference.digest, box)
     assert [output.text for output in outputs] == ["2", "4"]
-    monkeypatch.setattr(expected, "_computed", expected.Once(9))  # as in another process
+    monkeypatch.setattr(reference_outputs, "_computed", reference_outputs.SingleFlightCache(9))  # as in another process
     with Lost(workers=1) as lost:
         assert expected_outputs(reference, reference.digest, lost) == outputs
-        (kept,) = (expected._folder()).iterdir()
+        (kept,) = (reference_outputs._folder()).iterdir()
         kept.write_bytes(kept.read_bytes()[:-9])
-        monkeypatch.setattr(expected, "_computed", expected.Once(9))
+        monkeypatch.setattr(reference_outputs, "_computed", reference_outputs.SingleFlightCache(9))
         with pytest.raises(SandboxError):
             expected_outputs(reference, reference.digest, lost)
 

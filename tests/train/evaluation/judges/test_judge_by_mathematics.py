@@ -9,7 +9,7 @@ from source_rows import DATA
 
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
-from train.evaluation.judges.by_mathematics import ByMathematics
+from train.evaluation.judges.by_mathematics import MathJudge
 from train.evaluation.judges.judge import NoVerdict
 from train.evaluation.judges.whole_numbers import whole_number
 
@@ -86,8 +86,8 @@ def test_one_whole_number_is_read_in_many_forms(latex, number):
     ],
 )
 def test_an_answer_of_aime_is_a_whole_number_first(box, answer, verdict):
-    assert ByMathematics("33", whole=True).rule(answer, box).verdict == verdict
-    assert ByMathematics("033", whole=True).rule(answer, box).verdict == verdict
+    assert MathJudge("33", whole=True).judge(answer, box).verdict == verdict
+    assert MathJudge("033", whole=True).judge(answer, box).verdict == verdict
 
 
 @needs_math_verify
@@ -103,14 +103,14 @@ def test_an_answer_of_aime_is_a_whole_number_first(box, answer, verdict):
     ],
 )
 def test_an_answer_of_math_is_compared_by_math_verify(box, expected, answer, verdict):
-    assert ByMathematics(expected).rule(answer, box).verdict == verdict
+    assert MathJudge(expected).judge(answer, box).verdict == verdict
 
 
 @needs_math_verify
 def test_an_expected_answer_that_cannot_be_read_gives_no_verdict_but_for_the_same_text(box):
-    judge = ByMathematics(r"\unknown{")
+    judge = MathJudge(r"\unknown{")
     with pytest.raises(NoVerdict, match="the expected answer cannot be read"):
-        judge.rule(r"\boxed{\text{something}}", box)
+        judge.judge(r"\boxed{\text{something}}", box)
 
 
 @needs_math_verify
@@ -121,6 +121,6 @@ def test_published_answers_are_accepted_as_their_own(box):
     wrong = [
         row["unique_id"]
         for row in rows
-        if ByMathematics(row["answer"]).rule(rf"\boxed{{{row['answer']}}}", box).verdict != ACCEPTED
+        if MathJudge(row["answer"]).judge(rf"\boxed{{{row['answer']}}}", box).verdict != ACCEPTED
     ]
     assert wrong == []

@@ -4,9 +4,9 @@ import pytest
 from evalplus_rows import humaneval_plus_row
 from source_rows import livecodebench_row, write_jsonl
 
-from train.evaluation.exercises import exercises
-from train.evaluation.extraction.named import NAMES, extracted
-from train.evaluation.protocols.style import Style
+from train.evaluation.exercises import read_exercises
+from train.evaluation.extraction.by_name import NAMES, extracted
+from train.evaluation.protocols.prompt_style import PromptStyle
 
 TWO = "First:\n```python\na = f()\n```\nBetter:\n```python\nb = f()\n```\nDone."
 
@@ -55,7 +55,7 @@ def test_the_whole_text_can_be_the_program():
 )
 def test_only_another_rule_than_ours_is_part_of_a_judges_identity(tmp_path, suite, row):
     path = str(write_jsonl(tmp_path / "rows.jsonl", [row]))
-    (usual,) = exercises(path, suite=suite)
-    names = {exercises(path, suite=suite, style=Style(extraction=rule))[0].name for rule in NAMES}
-    assert usual.name in names
+    (usual,) = read_exercises(path, suite=suite)
+    names = {read_exercises(path, suite=suite, style=PromptStyle(extraction=rule))[0].fingerprint for rule in NAMES}
+    assert usual.fingerprint in names
     assert len(names) == len(NAMES)

@@ -8,9 +8,9 @@ from math_answers import needs_math_verify
 from source_rows import DATA, humaneval_row, livecodebench_row, mbpp_row, write_jsonl
 
 from curate.prompt import PromptFormat
-from train.evaluation.exercises import exercises
-from train.evaluation.protocols.settle import settle
-from train.evaluation.protocols.wishes import Wishes
+from train.evaluation.exercises import read_exercises
+from train.evaluation.protocols.overrides import ProtocolOverrides
+from train.evaluation.protocols.resolution import resolve_settings
 
 STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
 STDIN = livecodebench_row("a", "Add them. \n")
@@ -52,9 +52,9 @@ def user(text):
 
 
 def asked(tmp_path, row, suite, protocol=None, prompt=PromptFormat(), **wishes):  # noqa: B008
-    settled = settle(protocol, suite, Wishes(window="", **wishes), prompt)
+    settled = resolve_settings(protocol, suite, ProtocolOverrides(window="", **wishes), prompt)
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
-    (exercise,) = exercises(str(path), suite=suite, prompt=prompt, style=settled.style)
+    (exercise,) = read_exercises(str(path), suite=suite, prompt=prompt, style=settled.style)
     return exercise
 
 
@@ -122,7 +122,7 @@ def asked(tmp_path, row, suite, protocol=None, prompt=PromptFormat(), **wishes):
 )
 def test_problems_of_livecodebench(tmp_path, row, protocol, messages):
     exercise = asked(tmp_path, row, "lcb", protocol)
-    assert exercise.asked == messages
+    assert exercise.prompt == messages
     assert (exercise.before, exercise.after) == ("", "")
 
 
@@ -138,17 +138,17 @@ def test_problems_of_livecodebench(tmp_path, row, protocol, messages):
 )
 def test_problems_of_evalplus(tmp_path, suite, row, stated):
     chat = asked(tmp_path, row, suite, "evalplus")
-    assert chat.asked == [
+    assert chat.prompt == [
         *user(f"{SELF_CONTAINED}```\n{stated}\n```\n"),
         {"role": "assistant", "content": PREFILL},
     ]
-    assert chat.judged("x = 1") == f"{PREFILL}x = 1\n```\n"
+    assert chat.judged_text("x = 1") == f"{PREFILL}x = 1\n```\n"
     thinking = asked(tmp_path, row, suite, "evalplus", form="evalplus-thinking")
-    assert thinking.asked == user(f"{SELF_CONTAINED}```python\n{stated}\n```")
-    assert thinking.judged("x = 1") == "x = 1"
+    assert thinking.prompt == user(f"{SELF_CONTAINED}```python\n{stated}\n```")
+    assert thinking.judged_text("x = 1") == "x = 1"
     completed = asked(tmp_path, row, suite, "evalplus", mode="complete")
-    assert completed.asked == stated + "\n"
-    assert completed.judged("    return 1") == stated + "\n    return 1"
+    assert completed.prompt == stated + "\n"
+    assert completed.judged_text("    return 1") == stated + "\n    return 1"
     assert completed.judge.extraction == "whole"
 
 
@@ -190,28 +190,28 @@ def test_the_format_of_deepcoder_is_the_one_in_its_own_rows(tmp_path):
 
 def test_without_a_protocol_prompts_are_as_they_were(tmp_path):
     usual = asked(tmp_path, STDIN, "lcb")
-    (exercise,) = exercises(str(tmp_path / "rows.jsonl"))
+    (exercise,) = read_exercises(str(tmp_path / "rows.jsonl"))
     assert usual == exercise
-    assert usual.asked == PromptFormat().chat("Add them.", "", usual.judge.suite)
+    assert usual.prompt == PromptFormat().chat("Add them.", "", usual.judge.suite)
 
 
 def test_a_system_prompt_takes_the_place_of_the_official_one(tmp_path):
     lcb = asked(tmp_path, STDIN, "lcb", "lcb", PromptFormat("Be brief."))
-    assert [message["role"] for message in lcb.asked] == ["system", "user"]
-    assert lcb.asked[0]["content"] == "Be brief."
+    assert [message["role"] for message in lcb.prompt] == ["system", "user"]
+    assert lcb.prompt[0]["content"] == "Be brief."
     deepcoder = asked(tmp_path, STDIN, "lcb", "deepcoder", PromptFormat("Be brief."))
-    assert [message["role"] for message in deepcoder.asked] == ["system", "user"]
+    assert [message["role"] for message in deepcoder.prompt] == ["system", "user"]
 
 
 def test_a_prefill_is_part_of_what_is_judged(tmp_path):
     plain = asked(tmp_path, STDIN, "lcb", prefill="<think>\n")
-    assert plain.asked[-1] == {"role": "assistant", "content": "<think>\n"}
-    assert plain.judged("Done.</think>") == "<think>\nDone.</think>"
+    assert plain.prompt[-1] == {"role": "assistant", "content": "<think>\n"}
+    assert plain.judged_text("Done.</think>") == "<think>\nDone.</think>"
     code = asked(tmp_path, STDIN, "lcb", prefill="```python\n", stop=("\n```",))
-    assert code.judge.submission(code.judged("print(1)")).source.strip() == "print(1)"
+    assert code.judge.submission(code.judged_text("print(1)")).source.strip() == "print(1)"
 
 
 def test_a_template_of_the_users_own_is_continued_as_plain_text(tmp_path):
     exercise = asked(tmp_path, STDIN, "lcb", "lcb", PromptFormat(template="# {{ statement }}\n"), mode="complete")
-    assert exercise.asked == "# Add them.\n"
-    assert json.loads(json.dumps(exercise.asked)) == exercise.asked
+    assert exercise.prompt == "# Add them.\n"
+    assert json.loads(json.dumps(exercise.prompt)) == exercise.prompt

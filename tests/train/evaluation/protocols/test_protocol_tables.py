@@ -4,13 +4,13 @@ import pytest
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from train.evaluation.protocols.named import PROTOCOLS
-from train.evaluation.protocols.settle import settle, style_again
-from train.evaluation.protocols.settled import Settled
-from train.evaluation.protocols.style import Style
-from train.evaluation.protocols.wishes import Wishes
-from train.evaluation.suites.named import NAMES
-from train.sampling.protocol import Sampling
+from train.evaluation.protocols.by_name import PROTOCOLS
+from train.evaluation.protocols.evaluation_settings import EvaluationSettings
+from train.evaluation.protocols.overrides import ProtocolOverrides
+from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.protocols.resolution import resolve_settings, restore_style
+from train.evaluation.suites.by_name import NAMES
+from train.sampling.protocol import SamplingParams
 
 EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endoftext|>", "</s>")
 
@@ -34,8 +34,8 @@ EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endo
     ],
 )
 def test_the_numbers_of_a_protocol(protocol, suite, temperature, top_p, max_tokens, k, stop, extraction):
-    settled = settle(protocol, suite, Wishes(), PromptFormat())
-    assert settled.sampling == Sampling(temperature, top_p, max_tokens, stop=stop)
+    settled = resolve_settings(protocol, suite, ProtocolOverrides(), PromptFormat())
+    assert settled.sampling == SamplingParams(temperature, top_p, max_tokens, stop=stop)
     assert (settled.setting.k, settled.style.extraction) == (k, extraction)
     assert settled.overrides == {}
 
@@ -56,22 +56,24 @@ def test_limits_and_windows_of_protocols():
 
 def test_stops_of_completions():
     ends = ("<|endoftext|>", "</s>", "\nif __name__", "\ndef main(", "\nprint(")
-    humaneval = settle("evalplus", "humaneval+", Wishes(mode="complete"), PromptFormat())
+    humaneval = resolve_settings("evalplus", "humaneval+", ProtocolOverrides(mode="complete"), PromptFormat())
     begins = ("\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ")
     assert humaneval.sampling.stop == (*begins, *ends)
-    mbpp = settle("evalplus", "mbpp+", Wishes(mode="complete"), PromptFormat())
+    mbpp = resolve_settings("evalplus", "mbpp+", ProtocolOverrides(mode="complete"), PromptFormat())
     assert mbpp.sampling.stop == ('\n"""', "\nassert", *ends)
     assert (humaneval.style.plain, humaneval.style.extraction) == (True, "whole")
 
 
 def test_without_a_protocol_everything_is_as_usual():
-    settled = settle(None, "", Wishes(), PromptFormat())
-    assert (settled.sampling, settled.setting.k, settled.style) == (Sampling(), 8, Style())
+    settled = resolve_settings(None, "", ProtocolOverrides(), PromptFormat())
+    assert (settled.sampling, settled.setting.k, settled.style) == (SamplingParams(), 8, PromptStyle())
     assert (settled.as_table(), settled.line()) == ({}, "")
 
 
 def test_what_the_user_gives_is_recorded_beside_the_table():
-    settled = settle("deepcoder", "lcb", Wishes(k=8, max_tokens=100, temperature=0.6), PromptFormat("Be brief."))
+    settled = resolve_settings(
+        "deepcoder", "lcb", ProtocolOverrides(k=8, max_tokens=100, temperature=0.6), PromptFormat("Be brief.")
+    )
     assert (settled.setting.k, settled.sampling.max_tokens) == (8, 100)
     assert settled.overrides == {"max_tokens": 100, "k": 8, "system": "Be brief."}
     table = settled.as_table()["table"]
@@ -87,17 +89,21 @@ def test_what_the_user_gives_is_recorded_beside_the_table():
 
 
 def test_another_form_brings_its_stops_and_its_extraction():
-    thinking = settle("evalplus", "humaneval+", Wishes(form="evalplus-thinking", max_tokens=32768), PromptFormat())
+    thinking = resolve_settings(
+        "evalplus", "humaneval+", ProtocolOverrides(form="evalplus-thinking", max_tokens=32768), PromptFormat()
+    )
     assert thinking.sampling.stop == ()
     assert thinking.overrides == {"form": "evalplus-thinking", "max_tokens": 32768, "stop": []}
-    assert settle("lcb", "lcb", Wishes(stop=("",)), PromptFormat()).sampling.stop == ()
-    own = settle("lcb", "lcb", Wishes(form="curate", window="2024-08-01..2024-08-31"), PromptFormat())
+    assert resolve_settings("lcb", "lcb", ProtocolOverrides(stop=("",)), PromptFormat()).sampling.stop == ()
+    own = resolve_settings(
+        "lcb", "lcb", ProtocolOverrides(form="curate", window="2024-08-01..2024-08-31"), PromptFormat()
+    )
     assert own.style.form is None
     assert own.overrides == {"form": "curate", "window": "2024-08-01..2024-08-31"}
 
 
 def test_a_form_without_a_protocol_is_recorded():
-    table = settle(None, "lcb", Wishes(form="lcb-deepseek-r1"), PromptFormat()).as_table()
+    table = resolve_settings(None, "lcb", ProtocolOverrides(form="lcb-deepseek-r1"), PromptFormat()).as_table()
     assert (table["table"]["name"], table["table"]["form"], table["overrides"]) == (None, "lcb-deepseek-r1", {})
 
 
@@ -115,8 +121,8 @@ def test_a_form_without_a_protocol_is_recorded():
     ],
 )
 def test_what_a_result_records_gives_the_same_style_again(protocol, suite, wishes, template):
-    settled = settle(protocol, suite, Wishes(**wishes), PromptFormat(template=template))
-    assert style_again(settled.as_table(), suite) == settled.style
+    settled = resolve_settings(protocol, suite, ProtocolOverrides(**wishes), PromptFormat(template=template))
+    assert restore_style(settled.as_table(), suite) == settled.style
 
 
 @pytest.mark.parametrize(
@@ -138,10 +144,10 @@ def test_what_a_result_records_gives_the_same_style_again(protocol, suite, wishe
 )  # fmt: skip
 def test_combinations_without_sense_are_explained(protocol, suite, wishes, prompt, said):
     with pytest.raises(CurateError, match=said):
-        settle(protocol, suite, Wishes(**wishes), PromptFormat(**prompt))
+        resolve_settings(protocol, suite, ProtocolOverrides(**wishes), PromptFormat(**prompt))
 
 
 def test_protocols_are_for_suites_that_there_are():
     named = {suite for protocol in PROTOCOLS.values() for suite in protocol.settings}
     assert named - {*NAMES, "codeforces"} == set()
-    assert isinstance(settle("evalplus", "mbpp", Wishes(), PromptFormat()), Settled)
+    assert isinstance(resolve_settings("evalplus", "mbpp", ProtocolOverrides(), PromptFormat()), EvaluationSettings)

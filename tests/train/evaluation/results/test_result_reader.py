@@ -9,18 +9,18 @@ from made_results import earlier, of_bits, write
 from curate.errors import CurateError
 from train.evaluation.results.breakdown import breakdown, tokens
 from train.evaluation.results.labels import labels
-from train.evaluation.results.read import read, read_all
+from train.evaluation.results.reader import read_all, read_result
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
     problems = [outcome("a", "10x1", day="2024-08-03", difficulty="easy", tests="12"), outcome("b", "0000")]
-    found = read(write(tmp_path / "m.json", problems, model="org/m", window="2024-08-01..2025-01-31"))
+    found = read_result(write(tmp_path / "m.json", problems, model="org/m", window="2024-08-01..2025-01-31"))
     assert found.outcomes == tuple(problems)
     assert (found.model, found.suite, found.k, found.is_complete) == ("org/m", "lcb 2024-08-01..2025-01-31", 4, True)
 
 
 def test_a_file_of_the_earlier_schema_has_its_counts(tmp_path):
-    found = read(earlier(tmp_path / "m.json", a=(4, 3), b=(0, 0)))
+    found = read_result(earlier(tmp_path / "m.json", a=(4, 3), b=(0, 0)))
     assert [(problem.id, problem.n, problem.n_correct) for problem in found.outcomes] == [("a", 4, 3), ("b", 0, 0)]
     assert not found.is_complete
     names, rows = breakdown(found.outcomes, has_lengths=found.is_complete)
@@ -41,7 +41,7 @@ def test_what_is_no_result_is_refused(text, said, tmp_path):
     path = tmp_path / "m.json"
     path.write_text(text)
     with pytest.raises(CurateError, match=said):
-        read(path)
+        read_result(path)
 
 
 def test_a_folder_gives_its_results_and_nothing_else(tmp_path):
@@ -57,7 +57,7 @@ def test_a_folder_gives_its_results_and_nothing_else(tmp_path):
 
 def test_results_have_different_labels(tmp_path):
     def named(*files_and_models):
-        return labels([read(of_bits(tmp_path / file, "1", model=model)) for file, model in files_and_models])
+        return labels([read_result(of_bits(tmp_path / file, "1", model=model)) for file, model in files_and_models])
 
     assert named(("a.json", "org/x"), ("b.json", "models/y")) == ["x", "y"]
     assert named(("a.json", "org/x"), ("b.json", "my/x")) == ["org/x", "my/x"]

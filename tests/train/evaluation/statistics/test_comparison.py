@@ -15,7 +15,7 @@ from train.evaluation.statistics.comparison import compare
 from train.evaluation.statistics.confidence import interval_of_mean, standard_error
 from train.evaluation.statistics.holm import holm
 from train.evaluation.statistics.mcnemar import mcnemar
-from train.evaluation.statistics.ranking import against, best
+from train.evaluation.statistics.ranking import best_model, compare_with_reference
 from train.evaluation.statistics.sign_flip import sign_flip_p
 from train.evaluation.statistics.student import central_probability, two_sided_quantile
 
@@ -56,7 +56,7 @@ def test_the_interval_is_that_of_students_t_below_fifty_problems():
         first, second = outcomes(*["01"] * n_problems), outcomes("11", *["01"] * (n_problems - 1))
         found = compare(first, second)
         assert (found.high - found.low) / 2 == pytest.approx(quantile * found.standard_error, rel=1e-6)
-        assert found.smallest_visible == pytest.approx(2.8 * found.standard_error)
+        assert found.minimum_detectable == pytest.approx(2.8 * found.standard_error)
 
 
 def test_quantiles_are_those_of_scipy():
@@ -73,7 +73,7 @@ def test_quantiles_are_those_of_scipy():
 def test_equal_models_do_not_differ():
     found = compare(outcomes("10", "11", "0x"), outcomes("01", "11", "00"))
     assert (found.difference, found.standard_error, found.low, found.high, found.p) == (0, 0, 0, 0, 1)
-    assert isnan(found.smallest_visible)
+    assert isnan(found.minimum_detectable)
     assert found.differences == {}
     assert found.mcnemar is None  # there are two samples
 
@@ -157,9 +157,9 @@ def test_models_are_compared_with_the_best_of_them():
         "strong": outcomes(*["1"] * 9, "0"),
         "good": outcomes(*["1"] * 8, "0", "0"),
     }
-    assert best(models) == "strong"
+    assert best_model(models) == "strong"
     del models["unknown"]
-    found = against("strong", models)
+    found = compare_with_reference("strong", models)
     assert list(found) == ["weak", "good"]
     assert found["weak"].comparison.difference == pytest.approx(-0.8)
     assert found["weak"].p_corrected == 2 * found["weak"].comparison.p

@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from train.evaluation.statistics.outcomes import Facts, Outcomes, counts
+from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes, counts
 
 ENTRY = {
     "id": "abc365_d",
@@ -15,32 +15,34 @@ ENTRY = {
     "cut_off": "0001",
     "tests": "9f2c",
 }
-FACTS = Facts("medium", "atcoder", date(2024, 8, 3))
-OUTCOMES = Outcomes("abc365_d", FACTS, (True, True, None, False), (812, 790, 0, 4096), (False,) * 3 + (True,), "9f2c")
+FACTS = ProblemMetadata("medium", "atcoder", date(2024, 8, 3))
+OUTCOMES = ProblemOutcomes(
+    "abc365_d", FACTS, (True, True, None, False), (812, 790, 0, 4096), (False,) * 3 + (True,), "9f2c"
+)
 
 
 def test_an_entry_is_read_and_written_as_it_was():
-    assert Outcomes.from_json(ENTRY) == OUTCOMES
+    assert ProblemOutcomes.from_json(ENTRY) == OUTCOMES
     assert json.loads(json.dumps(OUTCOMES.to_json())) == ENTRY
     bare = {"id": "p", "facts": {}, "bits": "", "tokens": [], "cut_off": ""}
-    assert Outcomes.from_json(bare).to_json() == bare
+    assert ProblemOutcomes.from_json(bare).to_json() == bare
     rated = bare | {"facts": {"difficulty": 1500}}
-    assert Outcomes.from_json(rated).facts.difficulty == 1500
+    assert ProblemOutcomes.from_json(rated).facts.difficulty == 1500
 
 
 def test_other_fields_of_an_entry_are_ignored():
-    assert Outcomes.from_json(ENTRY | {"colour": "blue"}) == OUTCOMES
+    assert ProblemOutcomes.from_json(ENTRY | {"colour": "blue"}) == OUTCOMES
 
 
 def test_samples_without_a_verdict_do_not_count():
     assert (OUTCOMES.n, OUTCOMES.n_correct) == (3, 2)
-    unknown = Outcomes("q", Facts(), (None, None), (0, 0), (False, False))
+    unknown = ProblemOutcomes("q", ProblemMetadata(), (None, None), (0, 0), (False, False))
     assert counts([OUTCOMES, unknown]) == [(3, 2)]
 
 
 def test_months_begin_the_date():
     assert FACTS.month == "2024-08"
-    assert Facts().month is None
+    assert ProblemMetadata().month is None
 
 
 @pytest.mark.parametrize(
@@ -61,9 +63,9 @@ def test_months_begin_the_date():
 )
 def test_a_damaged_entry_is_refused_with_the_name_of_the_field(change, message):
     with pytest.raises(ValueError, match=message):
-        Outcomes.from_json(ENTRY | change)
+        ProblemOutcomes.from_json(ENTRY | change)
 
 
 def test_what_is_no_entry_is_refused():
     with pytest.raises(ValueError, match="expected an object, not list"):
-        Outcomes.from_json([ENTRY])
+        ProblemOutcomes.from_json([ENTRY])

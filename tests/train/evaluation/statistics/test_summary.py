@@ -8,8 +8,8 @@ from lcb_facts import all_problems, in_window, needs_facts
 from made_outcomes import outcome, outcomes
 
 from train.evaluation.statistics.confidence import interval
-from train.evaluation.statistics.contamination import contamination_curve, since
-from train.evaluation.statistics.outcomes import Facts, Outcomes
+from train.evaluation.statistics.contamination import contamination_curve, published_since
+from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 from train.evaluation.statistics.strata import FACTS, strata
 from train.evaluation.statistics.summary import summarize
 
@@ -23,18 +23,18 @@ def test_a_summary_counts_samples_with_a_verdict():
     assert (summary.low, summary.high) == interval([(4, 3), (3, 3), (4, 0)])
     assert list(summary.pass_at) == [1, 2, 3]
     assert summary.pass_at[1] == pytest.approx(summary.pass_at_1)
-    assert summary.always == pytest.approx(1 / 3)
+    assert summary.always_solved == pytest.approx(1 / 3)
 
 
 def test_lengths_are_those_of_samples_with_a_verdict():
     bits, tokens = (True,) * 20 + (None,), (*range(1, 21), 10_000)
-    summary = summarize([Outcomes("p", Facts(), bits, tokens, (False,) * 15 + (True,) * 6)])
+    summary = summarize([ProblemOutcomes("p", ProblemMetadata(), bits, tokens, (False,) * 15 + (True,) * 6)])
     assert (summary.tokens_p50, summary.tokens_p95, summary.cut_off) == (10, 19, 0.25)
 
 
 def test_without_verdicts_nothing_is_known():
     for summary in summarize([]), summarize(outcomes("xx")):
-        numbers = summary.pass_at_1, summary.low, summary.always, summary.cut_off, summary.tokens_p50
+        numbers = summary.pass_at_1, summary.low, summary.always_solved, summary.cut_off, summary.tokens_p50
         assert all(map(isnan, numbers))
         assert summary.pass_at == {}
 
@@ -66,7 +66,7 @@ def test_the_curve_since_a_month_counts_this_month_and_later_ones():
         "2024-08": (3, pytest.approx(2 / 3)),
         "2024-10": (1, 1),
     }
-    assert [problem.id for problem in since(problems, date(2024, 8, 31))] == ["c", "a"]
+    assert [problem.id for problem in published_since(problems, date(2024, 8, 31))] == ["c", "a"]
 
 
 @needs_facts

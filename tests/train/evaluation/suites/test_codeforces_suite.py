@@ -12,10 +12,10 @@ from source_rows import DATA, write_jsonl
 from curate.errors import CurateError
 from sandbox import Limits, Sandbox
 from train.evaluation.codeforces.contests import problem_id, problem_key, problem_keys
-from train.evaluation.codeforces.deepcoder_problems import UnnamedProblems
-from train.evaluation.exercises import exercises
-from train.evaluation.statistics.outcomes import Facts
-from train.evaluation.suites.named import named
+from train.evaluation.codeforces.deepcoder_problems import UnmatchedProblems
+from train.evaluation.exercises import read_exercises
+from train.evaluation.statistics.outcomes import ProblemMetadata
+from train.evaluation.suites.by_name import parse_suite
 
 CODEELO = DATA / "eval" / "codeelo.json"
 IDS = DATA / "evaluation" / "metadata_cf.json"
@@ -31,7 +31,7 @@ def box():
 @pytest.fixture
 def read(tmp_path):
     def read(*rows, options="", **more):
-        return exercises(f"{write_jsonl(tmp_path / 'rows.jsonl', rows)}{options}", **more)
+        return read_exercises(f"{write_jsonl(tmp_path / 'rows.jsonl', rows)}{options}", **more)
 
     return read
 
@@ -39,42 +39,42 @@ def read(tmp_path):
 @pytest.mark.parametrize(
     ("row", "id", "facts"),
     [
-        (open_r1_row(), "codeforces/1971/A", Facts(800, "codeforces", date(2024, 6, 1), "official")),
-        (codeelo_row(), "codeforces/1971/A", Facts(1200, "codeforces", None, "examples")),
-        (deepcoder_row(), "codeforces/row-0", Facts(None, "codeforces", None, "examples")),
+        (open_r1_row(), "codeforces/1971/A", ProblemMetadata(800, "codeforces", date(2024, 6, 1), "official")),
+        (codeelo_row(), "codeforces/1971/A", ProblemMetadata(1200, "codeforces", None, "examples")),
+        (deepcoder_row(), "codeforces/row-0", ProblemMetadata(None, "codeforces", None, "examples")),
     ],
     ids=["open-r1", "CodeElo", "DeepCoder"],
 )
 def test_all_forms_are_recognised_and_judged_by_their_tests(read, box, row, id, facts):
     (exercise,) = read(row)
-    assert (exercise.id, exercise.facts) == (id, facts)
+    assert (exercise.id, exercise.metadata) == (id, facts)
     assert [one.name for one in read(row, suite="codeforces")] == [exercise.name]
-    assert exercise.judge.rule(RIGHT, box).verdict == "accepted"
-    assert exercise.judge.rule(RIGHT.replace("sum", "max"), box).verdict == "wrong_answer"
+    assert exercise.judge.judge(RIGHT, box).verdict == "accepted"
+    assert exercise.judge.judge(RIGHT.replace("sum", "max"), box).verdict == "wrong_answer"
 
 
 def test_statements_have_their_parts_and_no_hidden_test(read):
     for row in (open_r1_row(), codeelo_row()):
         (exercise,) = read(row)
-        text = str(exercise.asked)
+        text = str(exercise.prompt)
         assert all(part in text for part in ("A Sum", "Add two numbers.", "Their sum.", "1 2"))
         assert "4 5" not in text
     (exercise,) = read(deepcoder_row())
-    assert "Time Limit: 1000 ms" in str(exercise.asked)  # as DeepCoder asks, with tags and limits, without examples
-    assert "1 2" not in str(exercise.asked)
+    assert "Time Limit: 1000 ms" in str(exercise.prompt)  # as DeepCoder asks, with tags and limits, without examples
+    assert "1 2" not in str(exercise.prompt)
 
 
 def test_a_generated_checker_rules_in_the_sandbox(read, box):
     tests = [{"input": "5\n", "output": "5\n"}, {"input": "20\n", "output": "299\n"}]
     (exercise,) = read(open_r1_row(official_tests=tests, generated_checker=CHECKER))
     other = "```python\nn = int(input())\nprint('1' * n)\n```"  # another right answer than the expected one
-    assert exercise.judge.rule(other, box).verdict == "accepted"
-    assert exercise.judge.rule(other.replace("* n", "* 5"), box).verdict == "wrong_answer"
+    assert exercise.judge.judge(other, box).verdict == "accepted"
+    assert exercise.judge.judge(other.replace("* n", "* 5"), box).verdict == "wrong_answer"
 
 
 def test_lines_and_the_case_of_yes_do_not_matter(read, box):
     (exercise,) = read(open_r1_row(official_tests=[{"input": "", "output": "YES\n1 2\n"}]))
-    assert exercise.judge.rule("```python\nprint('Yes 1')\nprint(2)\n```", box).verdict == "accepted"
+    assert exercise.judge.judge("```python\nprint('Yes 1')\nprint(2)\n```", box).verdict == "accepted"
 
 
 def test_limits_are_those_of_cpp_times_a_stated_factor(read):
@@ -112,9 +112,9 @@ def test_generated_tests_are_added_where_the_official_ones_are_not_complete(read
     generated(tmp_path / "generated_tests", 900, ("900/A", "1", "1"), ("900/B", "20 30\n", "50\n"))
     for folder in (tmp_path, tmp_path / "generated_tests"):
         both, whole = read(*rows, options=f"?generated={folder}")
-        assert (both.id, both.facts.tests_source) == ("codeforces/900/B", "official+generated")
+        assert (both.id, both.metadata.tests_source) == ("codeforces/900/B", "official+generated")
         assert [case.input for case in both.judge.suite.cases] == ["1 2\n", "20 30\n"]
-        assert (whole.facts.tests_source, len(whole.judge.suite.cases)) == ("official", 2)
+        assert (whole.metadata.tests_source, len(whole.judge.suite.cases)) == ("official", 2)
     assert "1 problems are left out: they have no generated tests" in caplog.text
     (tmp_path / "generated_tests" / "test_cases_0901.parquet").write_text("no tables")
     with pytest.raises(CurateError, match=r"test_cases_0901.parquet cannot be read as generated tests"):
@@ -186,17 +186,17 @@ def test_a_problem_that_is_there_twice_is_refused(read):
 
 def test_the_name_alone_means_deepcoders_rows():
     place = "agentica-org/DeepCoder-Preview-Dataset?files=codeforces/*"
-    assert named("codeforces") == ("codeforces", place)
-    assert named("codeforces?time_factor=1") == ("codeforces", f"{place}&time_factor=1")
+    assert parse_suite("codeforces") == ("codeforces", place)
+    assert parse_suite("codeforces?time_factor=1") == ("codeforces", f"{place}&time_factor=1")
 
 
 @pytest.mark.skipif(not CODEELO.is_file(), reason="the real data are not beside this checkout")
 def test_deepcoders_rows_are_recognised_in_any_order():
     rows, ids = json.loads(CODEELO.read_text()), json.loads(IDS.read_text())
-    asked = exercises(str(CODEELO))
+    asked = read_exercises(str(CODEELO))
     assert [one.id for one in asked] == [problem_id([problem_key(id)]) for id in ids]
-    assert {one.facts.tests_source for one in asked} == {"examples"}
+    assert {one.metadata.tests_source for one in asked} == {"examples"}
     assert sum(len(one.judge.suite.cases) for one in asked) <= 468
-    unnamed = UnnamedProblems()
+    unnamed = UnmatchedProblems()
     backwards = {unnamed.id_of(row["problem"]) for row in reversed(rows)}
     assert backwards == set(ids)

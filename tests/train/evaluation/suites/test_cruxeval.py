@@ -8,11 +8,11 @@ from source_rows import write_jsonl
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from sandbox import Sandbox
-from train.evaluation.exercises import exercises
+from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import expression_run
 from train.evaluation.judges.completed_assertion import predicted_input, predicted_output
-from train.evaluation.protocols.settle import settle
-from train.evaluation.protocols.wishes import Wishes
+from train.evaluation.protocols.overrides import ProtocolOverrides
+from train.evaluation.protocols.resolution import resolve_settings
 
 CODE = "def f(text, n=2):\n    return [text * n, len(text)]"
 ROW = {"id": "sample_7", "code": CODE, "input": "'ab'", "output": "['abab', 2]"}
@@ -31,7 +31,7 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def exercise(tmp_path, suite, options="", row=ROW, **others):
-    (found,) = exercises(f"{write_jsonl(tmp_path / 'rows.jsonl', [row])}{options}", suite=suite, **others)
+    (found,) = read_exercises(f"{write_jsonl(tmp_path / 'rows.jsonl', [row])}{options}", suite=suite, **others)
     return found
 
 
@@ -113,7 +113,7 @@ def test_prompts_are_the_official_ones_to_the_character(tmp_path, suite, options
 
 
 def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
-    settled = settle(None, "cruxeval-o", Wishes(mode="complete"), PromptFormat())
+    settled = resolve_settings(None, "cruxeval-o", ProtocolOverrides(mode="complete"), PromptFormat())
     found = exercise(tmp_path, "cruxeval-o", style=settled.style)
     assert isinstance(found.asked, str)
     assert found.asked.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")
@@ -124,9 +124,9 @@ def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
 def test_a_file_is_refused_unless_one_of_the_two_is_named(tmp_path):
     path = write_jsonl(tmp_path / "rows.jsonl", [ROW])
     with pytest.raises(CurateError, match="can be read as cruxeval-o or cruxeval-i"):
-        exercises(str(path))
+        read_exercises(str(path))
     with pytest.raises(CurateError, match="prompt must be direct or steps, not 'cot'"):
-        exercises(f"{path}?prompt=cot", suite="cruxeval-o")
+        read_exercises(f"{path}?prompt=cot", suite="cruxeval-o")
 
 
 def test_predictions_are_taken_as_cruxeval_takes_them():

@@ -15,11 +15,11 @@ from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.tables import locate
 from sandbox import Program, Verdict
-from train.evaluation.exercises import exercises
-from train.evaluation.statistics.outcomes import Facts
+from train.evaluation.exercises import read_exercises
+from train.evaluation.statistics.outcomes import ProblemMetadata
+from train.evaluation.suites.by_name import NAMES, choose_suite, parse_suite
 from train.evaluation.suites.livecodebench_errata import ERRATA
-from train.evaluation.suites.mbpp_inputs import restored
-from train.evaluation.suites.named import NAMES, named, suite_for
+from train.evaluation.suites.mbpp_inputs import restore_types
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -39,7 +39,7 @@ MATH = {"problem": "What is half of 1?", "answer": r"\frac{1}{2}"}
 def test_a_file_that_several_suites_could_read_is_refused_unless_one_is_named(tmp_path, row, choice):
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
     with pytest.raises(CurateError, match=f"can be read as {choice}, whose verdicts differ. Say which: --suite"):
-        exercises(str(path))
+        read_exercises(str(path))
     done = CliRunner().invoke(
         main, ["evaluate", "--model", str(tmp_path), "--base-url", "http://x", "--data", str(path)]
     )
@@ -51,9 +51,9 @@ def test_a_file_that_several_suites_could_read_is_refused_unless_one_is_named(tm
 def test_evalplus_own_file_is_never_scored_by_its_base_tests_unnoticed():
     path = EVALUATION / "HumanEvalPlus.jsonl.gz"
     with pytest.raises(CurateError, match=r"--suite humaneval\+=.*HumanEvalPlus.jsonl.gz"):
-        exercises(str(path))
-    assert suite_for(locate(str(path)), "humaneval").title == "HumanEval"
-    assert {len(one.judge.parts) for one in exercises(str(path), suite="humaneval+")} == {2}
+        read_exercises(str(path))
+    assert choose_suite(locate(str(path)), "humaneval").title == "HumanEval"
+    assert {len(one.judge.parts) for one in read_exercises(str(path), suite="humaneval+")} == {2}
 
 
 @pytest.mark.parametrize(
@@ -77,18 +77,18 @@ def test_evalplus_own_file_is_never_scored_by_its_base_tests_unnoticed():
 )
 def test_a_file_that_one_suite_can_read_needs_no_name(tmp_path, row, suite, id):
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
-    (found,) = exercises(str(path))
+    (found,) = read_exercises(str(path))
     assert found.id == id
-    assert [one.name for one in exercises(str(path), suite=suite)] == [found.name]
+    assert [one.fingerprint for one in read_exercises(str(path), suite=suite)] == [found.fingerprint]
     other = "lcb" if suite != "lcb" else "mbpp"
     with pytest.raises(CurateError, match=rf"are not those of .*It can be read as {suite.replace('+', '.')}"):
-        exercises(str(path), suite=other)
+        read_exercises(str(path), suite=other)
 
 
 def test_a_window_needs_dates(tmp_path):
     path = write_jsonl(tmp_path / "rows.jsonl", [mbpp_row(11)])
     with pytest.raises(CurateError, match="MBPP has no dates. Leave the window out"):
-        exercises(str(path), "2024-08-01..2025-02-01")
+        read_exercises(str(path), "2024-08-01..2025-02-01")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_window_needs_dates(tmp_path):
     ],
 )
 def test_a_suite_is_named_with_or_without_its_place(text, found):
-    assert named(text) == found
+    assert parse_suite(text) == found
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_suite_is_named_with_or_without_its_place(text, found):
 )
 def test_a_name_that_is_no_suite_is_explained(text, said):
     with pytest.raises(CurateError, match=said):
-        named(text)
+        parse_suite(text)
 
 
 def test_the_command_wants_either_a_suite_or_data(tmp_path):
@@ -131,28 +131,28 @@ def test_the_command_wants_either_a_suite_or_data(tmp_path):
 
 def test_a_dataset_can_be_named_and_other_folders_are_no_datasets(tmp_path):
     with pytest.raises(CurateError, match="is not a dataset that curate built"):
-        exercises(str(tmp_path), suite="dataset")
+        read_exercises(str(tmp_path), suite="dataset")
 
 
 def test_facts_are_kept_beside_the_problems(tmp_path):
     row = livecodebench_row("a", words("a"), platform="atcoder", difficulty="hard", contest_date="2024-08-03T17:00:00")
-    (found,) = exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])))
-    assert found.facts == Facts("hard", "atcoder", date(2024, 8, 3))
+    (found,) = read_exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])))
+    assert found.metadata == ProblemMetadata("hard", "atcoder", date(2024, 8, 3))
 
 
 def test_only_the_test_split_of_mbpp_is_evaluated(tmp_path, caplog):
     numbers = (10, 11, 510, 511)
     path = write_jsonl(tmp_path / "rows.jsonl", [mbpp_row(number) for number in numbers])
-    assert [one.id for one in exercises(str(path))] == ["mbpp/11", "mbpp/510"]
+    assert [one.id for one in read_exercises(str(path))] == ["mbpp/11", "mbpp/510"]
     path = write_jsonl(tmp_path / "train.jsonl", [mbpp_row(700)])
     with pytest.raises(CurateError, match="none of its rows is in the test split of MBPP"):
-        exercises(str(path))
+        read_exercises(str(path))
 
 
 def test_mbpp_shows_its_tests_and_is_judged_by_them(tmp_path, box):
-    (exercise,) = exercises(str(write_jsonl(tmp_path / "rows.jsonl", [mbpp_row(11)])))
-    assert "assert add(1, 2) == 3" in exercise.asked[0]["content"]
-    assert "assert add(-1, 1) == 0" not in exercise.asked[0]["content"]  # the challenge tests are not part of MBPP
+    (exercise,) = read_exercises(str(write_jsonl(tmp_path / "rows.jsonl", [mbpp_row(11)])))
+    assert "assert add(1, 2) == 3" in exercise.prompt[0]["content"]
+    assert "assert add(-1, 1) == 0" not in exercise.prompt[0]["content"]  # the challenge tests are not part of MBPP
     suite = exercise.judge.suite
     assert box.judge(Program("def add(x, y):\n    return x + y"), suite).verdict is Verdict.ACCEPTED
     assert box.judge(Program("def add(x, y):\n    return x - y"), suite).verdict is Verdict.WRONG_ANSWER
@@ -160,21 +160,25 @@ def test_mbpp_shows_its_tests_and_is_judged_by_them(tmp_path, box):
 
 @pytest.mark.parametrize("row", [mbpp_plus_row(), mbpp_plus_hub_row()], ids=["EvalPlus's own", "the Hub's"])
 def test_both_forms_of_mbpp_plus_give_the_arguments_their_types(tmp_path, box, row):
-    (exercise,) = exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])))
-    assert "similar_elements((1, 2),(2, 3))" in exercise.asked[0]["content"]
+    (exercise,) = read_exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])))
+    assert "similar_elements((1, 2),(2, 3))" in exercise.prompt[0]["content"]
     right = (
         "```python\ndef similar_elements(a, b):\n    assert type(a) is tuple\n    return sorted(set(a) & set(b))\n```"
     )
-    assert exercise.judge.rule(right, box).verdict == "accepted"  # in any order, as its rule says
-    assert exercise.judge.rule(right.replace("&", "|"), box).verdict == "wrong_answer"
+    assert exercise.judge.judge(right, box).verdict == "accepted"  # in any order, as its rule says
+    assert exercise.judge.judge(right.replace("&", "|"), box).verdict == "wrong_answer"
 
 
 @pytest.mark.parametrize("row", [humaneval_plus_row(), humaneval_plus_hub_row()], ids=["EvalPlus's own", "the Hub's"])
 def test_both_forms_of_humaneval_plus_are_judged_alike(tmp_path, box, row):
-    (exercise,) = exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])), suite="humaneval+")
-    assert "Add one to each number." in exercise.asked[0]["content"]
-    assert exercise.judge.rule("```python\ndef up(ns):\n    return [n + 1 for n in ns]\n```", box).verdict == "accepted"
-    assert exercise.judge.rule("```python\ndef up(ns):\n    return [2 for n in ns]\n```", box).verdict == "wrong_answer"
+    (exercise,) = read_exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])), suite="humaneval+")
+    assert "Add one to each number." in exercise.prompt[0]["content"]
+    assert (
+        exercise.judge.judge("```python\ndef up(ns):\n    return [n + 1 for n in ns]\n```", box).verdict == "accepted"
+    )
+    assert (
+        exercise.judge.judge("```python\ndef up(ns):\n    return [2 for n in ns]\n```", box).verdict == "wrong_answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,36 +200,38 @@ def test_both_forms_of_humaneval_plus_are_judged_alike(tmp_path, box, row):
 def test_a_damaged_row_is_named(tmp_path, row, said):
     suite = "humaneval+" if "plus_input" in row and "HumanEval" in row["task_id"] else ""
     with pytest.raises(CurateError, match=said):
-        exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])), suite=suite)
+        read_exercises(str(write_jsonl(tmp_path / "rows.jsonl", [row])), suite=suite)
 
 
 def test_unknown_options_of_a_suite_are_refused(tmp_path):
     path = write_jsonl(tmp_path / "rows.jsonl", [humaneval_plus_row()])
     with pytest.raises(CurateError, match="imports must be answer or prompt, not 'all'"):
-        exercises(f"{path}?imports=all", suite="humaneval+")
+        read_exercises(f"{path}?imports=all", suite="humaneval+")
     with pytest.raises(CurateError, match="unknown option imports"):
-        exercises(f"{path}?imports=prompt", suite="humaneval")
+        read_exercises(f"{path}?imports=prompt", suite="humaneval")
 
 
 def test_a_question_of_mathematics_asks_for_a_box_unless_the_user_has_a_template(tmp_path):
     pytest.importorskip("math_verify")
     path = str(write_jsonl(tmp_path / "rows.jsonl", [AIME]))
-    (usual,) = exercises(path, suite="aime24", prompt=PromptFormat(system="Be brief."))
-    assert [message["role"] for message in usual.asked] == ["system", "user"]
-    assert usual.asked[1]["content"].startswith("What is 16 + 17? Let's think step by step")
-    assert "within \\boxed{}." in usual.asked[1]["content"]
-    (own,) = exercises(path, suite="aime24", prompt=PromptFormat(template="Q: {{ statement }}"))
-    assert own.asked == [{"role": "user", "content": "Q: What is 16 + 17?"}]
+    (usual,) = read_exercises(path, suite="aime24", prompt=PromptFormat(system="Be brief."))
+    assert [message["role"] for message in usual.prompt] == ["system", "user"]
+    assert usual.prompt[1]["content"].startswith("What is 16 + 17? Let's think step by step")
+    assert "within \\boxed{}." in usual.prompt[1]["content"]
+    (own,) = read_exercises(path, suite="aime24", prompt=PromptFormat(template="Q: {{ statement }}"))
+    assert own.prompt == [{"role": "user", "content": "Q: What is 16 + 17?"}]
 
 
 @real
 @needs_math_verify
 @pytest.mark.parametrize(("file", "suite", "n"), [("aime24.json", "aime24", 30), ("math500.json", "math500", 500)])
 def test_the_published_files_of_mathematics_are_recognised(file, suite, n):
-    found = exercises(str(EVALUATION / file))
+    found = read_exercises(str(EVALUATION / file))
     assert len({one.id for one in found}) == n
-    assert all(one.facts.difficulty for one in found)
-    assert [one.name for one in exercises(str(EVALUATION / file), suite=suite)] == [one.name for one in found]
+    assert all(one.metadata.difficulty for one in found)
+    assert [one.fingerprint for one in read_exercises(str(EVALUATION / file), suite=suite)] == [
+        one.fingerprint for one in found
+    ]
 
 
 @real
@@ -233,7 +239,7 @@ def test_the_published_files_of_mathematics_are_recognised(file, suite, n):
 def test_both_published_forms_of_mbpp_plus_have_the_same_inputs():
     """But for the sign of zeros in complex numbers, which Python's own literals lose."""
     files = ("MbppPlus.jsonl.gz", "MbppPlus-OriginFmt.jsonl.gz")
-    own, hub = ({one.id: one.judge for one in exercises(str(EVALUATION / file))} for file in files)
+    own, hub = ({one.id: one.judge for one in read_exercises(str(EVALUATION / file))} for file in files)
     assert own.keys() == hub.keys()
     assert len(own) == 378
 
@@ -247,14 +253,14 @@ def test_both_published_forms_of_mbpp_plus_have_the_same_inputs():
 
 
 def test_arguments_get_their_types_back_by_the_numbers_of_the_tasks():
-    assert restored(2, [[1], [2]]) == [(1,), (2,)]
-    assert restored(63, [[[1, 2]]]) == [[(1, 2)]]
-    assert restored(115, [[[], [1, 2]]]) == [[{}, {1, 2}]]
-    assert restored(124, ["1", "2j"]) == [1.0, 2j]
-    assert restored(278, [[1, [2]]]) == [(1, (2,))]
-    assert restored(580, [[[1, [2]]]]) == [((1, (2,)),)]
-    assert restored(722, [{"a": [1]}, 2]) == [{"a": (1,)}, 2]
-    assert restored(3, [[1]]) == [[1]]
+    assert restore_types(2, [[1], [2]]) == [(1,), (2,)]
+    assert restore_types(63, [[[1, 2]]]) == [[(1, 2)]]
+    assert restore_types(115, [[[], [1, 2]]]) == [[{}, {1, 2}]]
+    assert restore_types(124, ["1", "2j"]) == [1.0, 2j]
+    assert restore_types(278, [[1, [2]]]) == [(1, (2,))]
+    assert restore_types(580, [[[1, [2]]]]) == [((1, (2,)),)]
+    assert restore_types(722, [{"a": [1]}, 2]) == [{"a": (1,)}, 2]
+    assert restore_types(3, [[1]]) == [[1]]
 
 
 @real
@@ -274,11 +280,11 @@ def test_problems_of_the_errata_of_livecodebench_can_be_left_out(tmp_path):
         livecodebench_row("abc343_b", words("c")),
     ]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    assert len(exercises(str(path), suite="lcb")) == 3
-    (left,) = exercises(f"{path}?errata=leave-out", suite="lcb")
+    assert len(read_exercises(str(path), suite="lcb")) == 3
+    (left,) = read_exercises(f"{path}?errata=leave-out", suite="lcb")
     assert left.id == "livecodebench/abc343_b"
     with pytest.raises(CurateError, match="errata must be leave-out, not 'repair'"):
-        exercises(f"{path}?errata=repair", suite="lcb")
+        read_exercises(f"{path}?errata=repair", suite="lcb")
 
 
 @real

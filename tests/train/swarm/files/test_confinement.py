@@ -9,7 +9,7 @@ import ctypes, mmap, os, resource, signal, socket, sys, threading, time
 from train.swarm.files import confinement
 
 parent = os.getppid()
-confinement.limit(most_written_bytes=1000)
+confinement.limit(max_written_bytes=1000)
 confinement.close_all_doors()
 
 def maps_code():

@@ -13,15 +13,15 @@ import pytest
 from read_within_bounds import Reader, reader
 from rollout_files import SETTINGS, content, lease, rows
 
-from train.swarm.files.found import READY
+from train.swarm.files.decoder import decode_rollout_file
 from train.swarm.files.parquet import schema, write_table
+from train.swarm.files.parse_result import READY
 from train.swarm.files.parser import parse
 from train.swarm.files.rows import RolloutFile
-from train.swarm.files.sizes import most_bytes
-from train.swarm.files.understanding import understood
-from train.swarm.verdict import Verdict
+from train.swarm.files.sizes import max_file_bytes
+from train.swarm.verdict import LeaseVerdict
 
-REFUSED = Verdict("hard", "file")
+REFUSED = LeaseVerdict("hard", "file")
 PROMPT_IDS, TOKEN_IDS, PROOFS = 4, 5, 8  # columns
 GIVEN = lease()
 MANY = 2**31 - 1
@@ -95,7 +95,9 @@ def test_an_honest_footer_is_the_same_if_it_is_written_again(honest: bytes, read
 
 def test_pages_that_hold_more_than_the_footer_says_are_decoded_within_bounds(honest: bytes, read: Reader) -> None:
     pages = hostile.repeated(struct.pack("<I", 9), [1, 1000, 1])
-    assert read(hostile.with_column(honest, TOKEN_IDS, pages, n_values=3), GIVEN, SETTINGS) == Verdict("hard", "length")
+    assert read(hostile.with_column(honest, TOKEN_IDS, pages, n_values=3), GIVEN, SETTINGS) == LeaseVerdict(
+        "hard", "length"
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_pages_that_hold_more_than_the_footer_says_are_decoded_within_bounds(hon
 )
 def test_pages_that_grow_are_refused(honest: bytes, column: int, pages: bytes, read: Reader) -> None:
     bomb = hostile.with_column(honest, column, pages, n_values=3)
-    assert len(bomb) <= most_bytes(GIVEN.lease)
+    assert len(bomb) <= max_file_bytes(GIVEN.lease)
     assert read(bomb, GIVEN, SETTINGS) == REFUSED
 
 
@@ -197,7 +199,7 @@ def test_no_change_of_an_honest_file_does_any_harm(honest: bytes, batch: int, re
 
 
 def test_what_the_confined_process_says_is_not_believed_either(honest: bytes) -> None:
-    output = parse(honest, 3, most_bytes(GIVEN.lease))
+    output = parse(honest, 3, max_file_bytes(GIVEN.lease))
     assert output is not None
     written = tuple(rows(GIVEN))
     rng = random.Random(0)
@@ -206,14 +208,16 @@ def test_what_the_confined_process_says_is_not_believed_either(honest: bytes) ->
         said = bytearray(output)
         for _ in range(rng.randint(1, 3)):
             said[rng.randrange(200 if rng.random() < 0.5 else len(said))] = rng.randrange(256)
-        n_refused += understood(bytes(said[: rng.choice((len(said), rng.randrange(len(said))))]), GIVEN) is None
+        n_refused += (
+            decode_rollout_file(bytes(said[: rng.choice((len(said), rng.randrange(len(said))))]), GIVEN) is None
+        )
     assert n_refused > 1000
-    assert understood(b"\x91" * 100_000, GIVEN) is None
-    assert understood(READY, GIVEN) is None
-    file = understood(output, GIVEN)
+    assert decode_rollout_file(b"\x91" * 100_000, GIVEN) is None
+    assert decode_rollout_file(READY, GIVEN) is None
+    file = decode_rollout_file(output, GIVEN)
     assert file is not None
     assert file.rows == written
-    assert understood(output, msgspec.structs.replace(GIVEN, id=bytes(16))) is None
+    assert decode_rollout_file(output, msgspec.structs.replace(GIVEN, id=bytes(16))) is None
 
 
 def test_a_file_with_other_kinds_of_text_is_refused(read: Reader) -> None:

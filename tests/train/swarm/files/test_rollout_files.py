@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from rollout_files import CONTEXT, ENGINE, MOST_TOKENS, NODE, SETTINGS, VOCABULARY, content, lease, rows
+from rollout_files import CONTEXT, ENGINE, MAX_TOKENS, NODE, SETTINGS, VOCABULARY, content, lease, rows
 
-from train.swarm.calls import SwarmLease
-from train.swarm.files.reading import read
+from train.swarm.files.reader import read
 from train.swarm.files.rows import RolloutFile
-from train.swarm.files.sanity import fault
-from train.swarm.files.sizes import most_bytes
-from train.swarm.verdict import Verdict
+from train.swarm.files.sizes import max_file_bytes
+from train.swarm.files.validation import validate
+from train.swarm.messages import SwarmLease
+from train.swarm.verdict import LeaseVerdict
 
 
 def test_a_verifier_reads_what_a_node_has_written(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_the_largest_honest_file_is_within_the_limit(tmp_path: Path) -> None:
     draw = msgspec.structs.replace(given.lease.draw, max_tokens=1)
     short = SwarmLease(given.id, msgspec.structs.replace(given.lease, draw=draw))
     data = content(tmp_path, short, one_token)
-    assert len(data) <= most_bytes(short.lease)
+    assert len(data) <= max_file_bytes(short.lease)
     assert isinstance(read(data, short, SETTINGS), RolloutFile)
 
 
@@ -51,7 +51,7 @@ def test_the_largest_honest_file_is_within_the_limit(tmp_path: Path) -> None:
         ({"version": 3}, "soft", "version"),
         ({"token_ids": (VOCABULARY,), "logprobs": (-1.0,)}, "hard", "tokens"),
         ({"token_ids": (), "logprobs": ()}, "hard", "length"),
-        ({"token_ids": (1,) * (MOST_TOKENS + 1), "logprobs": (-1.0,) * (MOST_TOKENS + 1)}, "hard", "length"),
+        ({"token_ids": (1,) * (MAX_TOKENS + 1), "logprobs": (-1.0,) * (MAX_TOKENS + 1)}, "hard", "length"),
         ({"logprobs": (-1.0,)}, "hard", "length"),
         ({"finish": "refused"}, "hard", "length"),
         ({"token_ids": (1,), "logprobs": (nan,)}, "soft", "logprobs"),
@@ -64,15 +64,15 @@ def test_answers_that_are_not_those_to_the_lease_are_rejected(
 ) -> None:
     given = lease()
     file = RolloutFile(tuple(rows(given, **changes)), NODE, given.id, ENGINE)
-    assert fault(file, given.lease, SETTINGS) == Verdict(outcome, reason)
+    assert validate(file, given.lease, SETTINGS) == LeaseVerdict(outcome, reason)
 
 
 def test_only_a_prompt_that_fills_the_context_may_be_refused() -> None:
     given = lease(prompt=(1,) * CONTEXT, n_answers=1)
     refused = rows(given, token_ids=(), logprobs=(), commitments=b"", finish="refused")
-    assert fault(RolloutFile(tuple(refused), NODE, given.id, ENGINE), given.lease, SETTINGS) is None
+    assert validate(RolloutFile(tuple(refused), NODE, given.id, ENGINE), given.lease, SETTINGS) is None
     answered = RolloutFile(tuple(rows(given)), NODE, given.id, ENGINE)
-    assert fault(answered, given.lease, SETTINGS) == Verdict("hard", "length")
+    assert validate(answered, given.lease, SETTINGS) == LeaseVerdict("hard", "length")
 
 
 def test_equal_long_answers_are_believed_if_the_seeds_give_them() -> None:
@@ -81,19 +81,19 @@ def test_equal_long_answers_are_believed_if_the_seeds_give_them() -> None:
     file = RolloutFile(
         (first, replace(second, token_ids=first.token_ids, logprobs=first.logprobs)), NODE, given.id, ENGINE
     )
-    assert fault(file, given.lease, SETTINGS) is None
+    assert validate(file, given.lease, SETTINGS) is None
     without = msgspec.structs.replace(SETTINGS, replays=False)
-    assert fault(file, given.lease, without) == Verdict("soft", "copies")
+    assert validate(file, given.lease, without) == LeaseVerdict("soft", "copies")
     short = tuple(replace(row, token_ids=(1, 2), logprobs=(-1.0, -1.0)) for row in (first, second))
-    assert fault(RolloutFile(short, NODE, given.id, ENGINE), given.lease, without) is None
+    assert validate(RolloutFile(short, NODE, given.id, ENGINE), given.lease, without) is None
 
 
 def test_a_file_of_another_lease_is_rejected(tmp_path: Path) -> None:
     given = lease()
     other = SwarmLease(bytes(16), given.lease)
-    assert read(content(tmp_path, given), other, SETTINGS) == Verdict("hard", "file")
+    assert read(content(tmp_path, given), other, SETTINGS) == LeaseVerdict("hard", "file")
 
 
 def test_a_file_that_is_too_long_is_not_opened() -> None:
     given = lease()
-    assert read(bytes(most_bytes(given.lease) + 1), given, SETTINGS) == Verdict("hard", "size")
+    assert read(bytes(max_file_bytes(given.lease) + 1), given, SETTINGS) == LeaseVerdict("hard", "size")

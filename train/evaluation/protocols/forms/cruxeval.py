@@ -5,7 +5,7 @@ steps first, and have one example with steps. Base models continue the text, mod
 cases, answers end at [/ANSWER].
 """
 
-from train.evaluation.protocols.form import Form, Statement, Wording
+from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement
 
 SYSTEM = "You are an expert at Python programming, code execution, test case generation, and fuzzing."
 STOP = "[/ANSWER]"
@@ -147,8 +147,8 @@ def _filled(text: str, code: str, **others: str) -> str:
     return head + code + tail
 
 
-def _completion(problem: Statement) -> Wording:
-    return Wording(problem.text)
+def _completion(problem: Statement) -> RenderedPrompt:
+    return RenderedPrompt(problem.text)
 
 
-COMPLETION = Form("completion", ("cruxeval-o", "cruxeval-i"), _completion, stop=(STOP,))
+COMPLETION = PromptForm("completion", ("cruxeval-o", "cruxeval-i"), _completion, stop=(STOP,))

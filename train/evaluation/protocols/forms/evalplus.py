@@ -5,7 +5,7 @@ that: it is asked without that message, as EvalPlus asks models behind an addres
 the program; the program is that text with the answer.
 """
 
-from train.evaluation.protocols.form import Form, Statement, Wording, user
+from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user
 
 _INSTRUCTION = (
     "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
@@ -21,32 +21,32 @@ _ENDS = (*_SPECIAL, *_MAIN)
 _HUMANEVAL, _MBPP = ("humaneval", "humaneval+"), ("mbpp", "mbpp+")
 
 
-def _prefilled(problem: Statement) -> Wording:
+def _prefilled(problem: Statement) -> RenderedPrompt:
     asked = [
         {"role": "user", "content": f"{_INSTRUCTION}\n```\n{problem.text.strip()}\n```\n"},
         {"role": "assistant", "content": _PREFILL},
     ]
-    return Wording(asked, before=_PREFILL, after=_CLOSED)
+    return RenderedPrompt(asked, before=_PREFILL, after=_CLOSED)
 
 
-def _thinking(problem: Statement) -> Wording:
+def _thinking(problem: Statement) -> RenderedPrompt:
     return user(f"{_INSTRUCTION}\n```python\n{problem.text.strip()}\n```")
 
 
-def _completion(problem: Statement) -> Wording:
+def _completion(problem: Statement) -> RenderedPrompt:
     begun = problem.text.strip() + "\n"
-    return Wording(begun, before=begun)
+    return RenderedPrompt(begun, before=begun)
 
 
-PREFILLED = Form(
+PREFILLED = PromptForm(
     "evalplus", (*_HUMANEVAL, *_MBPP), _prefilled, stop=(_CLOSED, *_MAIN, *_SPECIAL), extraction="evalplus"
 )
-THINKING = Form("evalplus-thinking", (*_HUMANEVAL, *_MBPP), _thinking, extraction="evalplus")
-HUMANEVAL_COMPLETION = Form(
+THINKING = PromptForm("evalplus-thinking", (*_HUMANEVAL, *_MBPP), _thinking, extraction="evalplus")
+HUMANEVAL_COMPLETION = PromptForm(
     "completion",
     _HUMANEVAL,
     _completion,
     stop=("\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ", *_ENDS),
     extraction="whole",
 )
-MBPP_COMPLETION = Form("completion", _MBPP, _completion, stop=('\n"""', "\nassert", *_ENDS), extraction="whole")
+MBPP_COMPLETION = PromptForm("completion", _MBPP, _completion, stop=('\n"""', "\nassert", *_ENDS), extraction="whole")

@@ -5,7 +5,7 @@ lighteval uses for all models. DeepCoder made one message of the general form. e
 starter code.
 """
 
-from train.evaluation.protocols.form import Form, Statement, Wording, user
+from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user
 
 _SYSTEM = (
     "You are an expert Python programmer. You will be given a question (problem specification) and will generate a "
@@ -42,24 +42,24 @@ def _format(problem: Statement) -> str:
     return f"{instruction}\n```python\n{problem.starter_code or _NO_STARTER_CODE}\n```\n\n"
 
 
-def _generic(problem: Statement) -> Wording:
+def _generic(problem: Statement) -> RenderedPrompt:
     asked = f"### Question:\n{problem.text}\n\n### Format: {_format(problem)}{_ANSWER}"
-    return Wording([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": asked}])
+    return RenderedPrompt([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": asked}])
 
 
-def _reasoners(problem: Statement) -> Wording:
+def _reasoners(problem: Statement) -> RenderedPrompt:
     return user(f"{_TO_REASONERS}\n\nQuestion: {problem.text}\n\n{_format(problem)}")
 
 
-def _deepcoder(problem: Statement) -> Wording:
+def _deepcoder(problem: Statement) -> RenderedPrompt:
     return user(f"{_SYSTEM}\n\n{problem.text}### Format: {_format(problem)}{_ANSWER}")
 
 
-def _evalchemy(problem: Statement) -> Wording:
+def _evalchemy(problem: Statement) -> RenderedPrompt:
     return user((_EVALCHEMY_STDIN if problem.entry_point is None else _EVALCHEMY_CALL) + problem.text)
 
 
-GENERIC = Form("lcb", _SUITES, _generic)
-DEEPSEEK_R1 = Form("lcb-deepseek-r1", _SUITES, _reasoners)
-DEEPCODER = Form("deepcoder", _SUITES, _deepcoder)
-EVALCHEMY = Form("evalchemy-code", _SUITES, _evalchemy)
+GENERIC = PromptForm("lcb", _SUITES, _generic)
+DEEPSEEK_R1 = PromptForm("lcb-deepseek-r1", _SUITES, _reasoners)
+DEEPCODER = PromptForm("deepcoder", _SUITES, _deepcoder)
+EVALCHEMY = PromptForm("evalchemy-code", _SUITES, _evalchemy)

@@ -1,6 +1,6 @@
 """How questions of mathematics are put to models. All of these forms are one message of the user."""
 
-from train.evaluation.protocols.form import Form, Statement, Wording, user
+from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user
 
 _SUITES = ("aime24", "aime25", "math500")
 _LIGHTEVAL = (
@@ -10,18 +10,18 @@ _LIGHTEVAL = (
 )
 
 
-def _deepscaler(problem: Statement) -> Wording:
+def _deepscaler(problem: Statement) -> RenderedPrompt:
     return user(f"{problem.text} Let's think step by step and output the final answer within \\boxed{{}}.")
 
 
-def _lighteval(problem: Statement) -> Wording:
+def _lighteval(problem: Statement) -> RenderedPrompt:
     return user(f"{_LIGHTEVAL}\n\n{problem.text}")
 
 
-def _evalchemy(problem: Statement) -> Wording:
+def _evalchemy(problem: Statement) -> RenderedPrompt:
     return user(f"Problem: {problem.text}\nMark your solution with \\boxed\nAnswer:")
 
 
-DEEPSCALER = Form("deepscaler", _SUITES, _deepscaler)
-LIGHTEVAL = Form("lighteval", _SUITES, _lighteval)
-EVALCHEMY = Form("evalchemy", _SUITES, _evalchemy)
+DEEPSCALER = PromptForm("deepscaler", _SUITES, _deepscaler)
+LIGHTEVAL = PromptForm("lighteval", _SUITES, _lighteval)
+EVALCHEMY = PromptForm("evalchemy", _SUITES, _evalchemy)

@@ -1,0 +1,113 @@
+"""Remember the processes of a Sandbox and the files named after them, in order to find what is left behind."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import psutil
+
+from sandbox.jail.stale_resources import PREFIX
+
+_SECONDS = 20  # time within which everything must disappear
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+class ProcessFamily:
+    """The head, a process with Sandboxes, and its descendants. place: the head's temporary directory."""
+
+    def __init__(self, head: psutil.Process, place: str | None = None) -> None:
+        self.head = head
+        self._place = Path(place or tempfile.gettempdir())
+        self._seen = {head}
+
+    def members(self) -> list[psutil.Process]:
+        """Return all current descendants of the head, including zombies."""
+        try:
+            members = self.head.children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+        self._seen.update(members)
+        return members
+
+    def workers(self) -> dict[psutil.Process, list[psutil.Process]]:
+        """Return the living workers, by their wardens, with the living zygotes of each.
+
+        A killed worker stays a zombie until its supervisor notices.
+        """
+        return {
+            worker: [child for child in below if _is_zygote(child)]
+            for worker, below in self._below_the_workers().items()
+        }
+
+    def judges(self) -> dict[psutil.Process, list[psutil.Process]]:
+        """Return the judge of each living worker, if the judge is alive, too."""
+        return {
+            worker: [child for child in below if not _is_zygote(child)]
+            for worker, below in self._below_the_workers().items()
+        }
+
+    def _below_the_workers(self) -> dict[psutil.Process, list[psutil.Process]]:
+        parents = {process: _parent(process) for process in self.members() if _is_alive(process)}
+        workers = [process for process, parent in parents.items() if parent == self.head.pid]
+        return {worker: [child for child, parent in parents.items() if parent == worker.pid] for worker in workers}
+
+    def directories(self) -> list[Path]:
+        """Return the temporary directories of past and present members."""
+        return self._named(self._place.glob(f"{PREFIX}*"), self._seen)
+
+    def cgroups(self) -> list[Path]:
+        # A glob would fail if something vanished during the search.
+        found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
+        return self._named((path for path in found if path.name.startswith(PREFIX)), self._seen)
+
+    def left(self) -> list[str]:
+        """Return whatever outlives its owner and does not disappear in time."""
+
+        def still() -> list[str]:
+            family = {self.head, *self.members()}
+            alive = [process for process in self._seen if _is_alive(process)]
+            dead = self._seen - set(alive)
+            strays = [f"process {process.pid}" for process in alive if process not in family]
+            things = [*self._named(self.directories(), dead), *self._named(self.cgroups(), dead)]
+            return strays + [str(thing) for thing in things]
+
+        becomes(lambda: not still())
+        return still()
+
+    def _named(self, things: Iterable[Path], owners: set[psutil.Process]) -> list[Path]:
+        """Return the files that are named after one of the owners."""
+        pids = {str(process.pid) for process in owners}
+        return [thing for thing in things if thing.name.removeprefix(PREFIX).split("-")[0] in pids]
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Wait for a condition, and return whether it became true in time."""
+    end = time.monotonic() + _SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _parent(process: psutil.Process) -> int:
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def _is_zygote(process: psutil.Process) -> bool:
+    try:
+        return any("sandbox.jail.zygote" in word for word in process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,187 @@
+"""The resources of an idle Sandbox: memory, descriptors, processes, mounts, cgroups, temporary files, SysV objects."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import psutil
+
+from benchmarks.soak.process_family import ProcessFamily
+
+_NAME_OF_A_COMPILATION = 64  # hexadecimal digits
+_MB = 1 << 20
+_SETTLED_SECONDS = 5
+_COMPILED = "/memfd:run"  # the names of descriptors of compiled programs, the most recent of which a worker keeps
+_COUNT_OBJECTS = """
+import os, sys
+from sandbox.jail import linux
+for pid in sys.argv[1:]:
+    linux.setns(os.open(f"/proc/{pid}/ns/ipc", os.O_RDONLY), linux.CLONE_NEWIPC)
+    print(*(len(open(f"/proc/sysvipc/{kind}").readlines()) - 1 for kind in ("shm", "sem", "msg")))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleSandbox:
+    """A Sandbox between runs."""
+
+    family: ProcessFamily
+    head: psutil.Process
+    workers: list[psutil.Process]
+    judges: list[psutil.Process]
+    zygotes: list[psutil.Process]
+
+    def below(self) -> list[psutil.Process]:
+        return [*self.workers, *self.judges, *self.zygotes]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceMeasure:
+    """A measured resource, and how far it may grow by the end.
+
+    allowed: the permitted growth. Counts must not grow; memory may, because allocators keep some of what is freed
+    """
+
+    of: Callable[[IdleSandbox], float]
+    allowed: float = 0
+
+
+def sample(family: ProcessFamily, measures: Mapping[str, ResourceMeasure] | None = None) -> dict[str, float]:
+    """Take these measures, or all if none are given, once the last run has been cleaned up.
+
+    Measures that this user is not permitted to take are left out.
+    """
+    measures = measures or MEASURES
+    previous: dict[str, float] = {}
+    end = time.monotonic() + _SETTLED_SECONDS
+    while True:
+        late = time.monotonic() > end
+        try:
+            held = _held(family, measures)
+        except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):  # not idle yet
+            if late:
+                raise
+            held = {}
+        counts = {name: value for name, value in held.items() if measures[name].allowed == 0}
+        if late or (held and counts == previous):
+            return held
+        previous = counts
+        time.sleep(0.05)
+
+
+def _held(family: ProcessFamily, measures: Mapping[str, ResourceMeasure]) -> dict[str, float]:
+    workers = family.workers()
+    judges, zygotes = (list(chain.from_iterable(parts.values())) for parts in (family.judges(), workers))
+    idle = IdleSandbox(family, family.head, list(workers), judges, zygotes)
+    return {name: taken for name, measure in measures.items() if (taken := _taken(measure, idle)) is not None}
+
+
+def _taken(measure: ResourceMeasure, idle: IdleSandbox) -> float | None:
+    try:
+        return measure.of(idle)
+    except (PermissionError, psutil.AccessDenied):  # in /proc, zygotes belong to root
+        return None
+
+
+def _descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
+    """Return (entry below /proc, target) of each open descriptor."""
+    found = []
+    for process in processes:
+        for entry in list(Path(f"/proc/{process.pid}/fd").iterdir()):
+            with contextlib.suppress(FileNotFoundError):  # the descriptor that was open while our own list was read
+                found.append((entry, os.readlink(entry)))
+    return found
+
+
+def _descriptors_of_workers(idle: IdleSandbox) -> int:
+    return sum(not name.startswith(_COMPILED) for _, name in _descriptors([*idle.workers, *idle.judges]))
+
+
+def _compiled_mb(idle: IdleSandbox) -> float:
+    kept = (entry.stat().st_size for entry, name in _descriptors(idle.judges) if name.startswith(_COMPILED))
+    return sum(kept) / _MB / len(idle.workers)
+
+
+def _private_mb(idle: IdleSandbox) -> float:
+    """Return the private memory. Other sizes also vary with the memory that a process shares with others."""
+    sizes = (re.search(r"^RssAnon:\s*(\d+) kB", _of(process, "status"), re.MULTILINE) for process in idle.below())
+    return sum(int(size[1]) for size in sizes if size) / 1024 / len(idle.workers)
+
+
+def _mounts(processes: Iterable[psutil.Process]) -> int:
+    return sum(len(_of(process, "mountinfo").splitlines()) for process in processes)
+
+
+def _mounts_of_supervisor(idle: IdleSandbox) -> int:
+    if os.geteuid() != 0:
+        raise PermissionError("an ordinary user shares the supervisor's mounts with others, and can make none")
+    return _mounts([idle.head])
+
+
+def _of(process: psutil.Process, name: str) -> str:
+    return Path(f"/proc/{process.pid}/{name}").read_text()
+
+
+def _charged_mb(idle: IdleSandbox) -> float:
+    """Return the memory that the kernel charges for the zygotes and for anything that runs have left behind."""
+    files = (group / name for group in idle.family.cgroups() for name in ("memory.usage_in_bytes", "memory.current"))
+    return sum(int(file.read_text()) for file in files if file.exists()) / _MB / len(idle.workers)
+
+
+def _temporary_inodes(idle: IdleSandbox) -> int:
+    """Count temporary files other than the compilations that workers share, whose total size is limited."""
+    walks = (os.walk(directory) for directory in idle.family.directories())
+    return sum(1 + sum(len(name) != _NAME_OF_A_COMPILATION for name in files) for walk in walks for _, _, files in walk)
+
+
+def _inodes_of_roots(idle: IdleSandbox) -> int:
+    roots = [os.statvfs(f"/proc/{zygote.pid}/root") for zygote in idle.zygotes]
+    return sum(root.f_files - root.f_ffree for root in roots)
+
+
+def _objects(idle: IdleSandbox) -> int:
+    """Count shared memory segments, semaphores and queues, here and in the namespaces of the zygotes."""
+    pids = [str(process.pid) for process in [idle.head, *idle.zygotes]]
+    counted = subprocess.run([sys.executable, "-c", _COUNT_OBJECTS, *pids], capture_output=True, text=True, check=False)
+    if counted.returncode != 0:
+        raise PermissionError(counted.stderr)
+    return sum(map(int, counted.stdout.split()))
+
+
+MEASURES = {
+    "supervisor RSS, MB": ResourceMeasure(lambda idle: idle.head.memory_info().rss / _MB, allowed=4),
+    "private memory of a worker and its zygotes, MB": ResourceMeasure(_private_mb, allowed=24),
+    "charged to a worker's cgroups, MB": ResourceMeasure(_charged_mb, allowed=4),
+    "compiled programs that a worker keeps, MB": ResourceMeasure(_compiled_mb, allowed=16),
+    "threads of the supervisor": ResourceMeasure(lambda idle: idle.head.num_threads()),
+    "descriptors of the supervisor": ResourceMeasure(lambda idle: len(_descriptors([idle.head]))),
+    "descriptors of workers": ResourceMeasure(_descriptors_of_workers),
+    "descriptors of zygotes": ResourceMeasure(lambda idle: len(_descriptors(idle.zygotes))),
+    "processes": ResourceMeasure(lambda idle: len(idle.family.members())),
+    "zombies": ResourceMeasure(lambda idle: sum(one.status() == psutil.STATUS_ZOMBIE for one in idle.family.members())),
+    "mounts of the supervisor": ResourceMeasure(_mounts_of_supervisor),
+    "mounts of zygotes": ResourceMeasure(lambda idle: _mounts(idle.zygotes)),
+    "cgroups": ResourceMeasure(lambda idle: len(idle.family.cgroups())),
+    "temporary inodes": ResourceMeasure(_temporary_inodes),
+    "inodes in the zygotes' roots": ResourceMeasure(_inodes_of_roots),
+    "SysV objects": ResourceMeasure(_objects),
+}
+
+
+def machine() -> dict[str, float]:
+    """Return resources of the whole machine, which are reported but not judged, since others use it, too."""
+    words = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    kilobytes = {name.rstrip(":"): int(value) for name, value, *_ in words}
+    return {
+        "available, MB": kilobytes["MemAvailable"] / 1024,
+        "unreclaimable slabs, MB": kilobytes["SUnreclaim"] / 1024,
+        "per processor, MB": kilobytes.get("Percpu", 0) / 1024,
+        "open files": int(Path("/proc/sys/fs/file-nr").read_text().split()[0]),
+    }

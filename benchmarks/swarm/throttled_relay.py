@@ -1,0 +1,79 @@
+"""A relay whose bandwidth is bounded:  python -m benchmarks.swarm.throttled_relay '{"folder": ...,
+"megabytes_per_second": ...}'
+
+All that it sends goes through one token bucket, as if it were the wire. It serves what a relay serves, and beside it
+any file of another folder, so that the clients of other packages can be compared. It prints its URL.
+"""
+
+import asyncio
+import json
+import re
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from train.swarm.broadcast.mirror import Mirror
+from train.swarm.broadcast.rate_limiter import RelayRateLimiter
+from train.swarm.broadcast.relay import RelayApp
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import AT_ONCE_FOR_RELAYS, RelaySelector
+from train.swarm.broadcast.relay_server import serve, url_of
+
+_SHARD = re.compile(r".*/(shard_)?\d{5}(\.bin)?")
+_BURST_SECONDS = 0.02
+_POLL_SECONDS = 0.1
+
+
+class ThrottledApp:
+    """An ASGI application that sends no faster than a wire would."""
+
+    def __init__(self, app: ASGIApp, bytes_per_second: float, *, corrupt: bool) -> None:
+        self._app, self._rate, self._corrupt = app, bytes_per_second, corrupt
+        self._free_at = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        lies = self._corrupt and _SHARD.fullmatch(scope["path"]) is not None
+
+        async def paced(message: Message) -> None:
+            body = message.get("body", b"")
+            if body:
+                now = time.monotonic()
+                self._free_at = max(self._free_at, now - _BURST_SECONDS) + len(body) / self._rate
+                if self._free_at > now:
+                    await asyncio.sleep(self._free_at - now)
+                if lies:
+                    message = {**message, "body": bytes([body[0] ^ 1]) + body[1:]}
+            await send(message)
+
+        await self._app(scope, receive, paced)
+
+
+def main() -> None:
+    options = json.loads(sys.argv[1])
+    folder = Path(options["folder"])
+    files = RelayApp(folder, RelayRateLimiter(1e6, 1e12))
+    others = Mount("/other", StaticFiles(directory=options["other"])) if "other" in options else None
+    app: ASGIApp = Starlette(routes=[others, Mount("/", files)]) if others else files
+    shaped = ThrottledApp(app, options["megabytes_per_second"] * 1e6, corrupt=options.get("corrupt", False))
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def follow(stop: threading.Event) -> None:
+        if "from" not in options:
+            stop.wait()
+            return
+        public = bytes.fromhex(options["public"])
+        download = RelayClient(RelaySelector([options["from"]], at_once=AT_ONCE_FOR_RELAYS), options["run"], public)
+        Mirror(folder, options["run"], public, download).follow(stop, every_seconds=_POLL_SECONDS)
+
+    serve(shaped, listener, follow, lambda: print(url_of(listener), flush=True))
+
+
+if __name__ == "__main__":
+    main()

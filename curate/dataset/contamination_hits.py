@@ -1,0 +1,33 @@
+"""The table `contamination/`, which shows what training rows and evaluation items have in common."""
+
+from dataclasses import dataclass
+
+# The strongest rule comes first; decontamination/decontaminate.py explains them.
+RULES = ("same_key", "in_window", "same_text", "whole_item", "contained")
+
+HIT_COLUMNS = {
+    "row": ("int32", "position among the rows compared, from zero"),
+    "id": ("string", "id there, or file and place"),
+    "source": ("string", "its source"),
+    "set": ("string", "evaluation set, by the name it was given"),
+    "item": ("string", "id of the item in it, or file and position; for in_window the window"),
+    "rule": ("string", ", ".join(RULES)),
+    "score": ("float64", "share of the item's runs of eight words that the row holds; 1 for the other rules"),
+    "span": ("string", "the longest stretch of words that both have, as the row words it; or the key, or the date"),
+    "verdict": ("string", "removed or review"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ContaminationHit:
+    """A row and an item that have something in common. HIT_COLUMNS explains the fields."""
+
+    row: int
+    id: str
+    source: str
+    set: str
+    item: str
+    rule: str
+    score: float
+    span: str
+    verdict: str

@@ -1,0 +1,76 @@
+"""Find the dataset that a command was given: a folder, or one that was pushed to the Hub as owner/name@revision."""
+
+from pathlib import Path
+
+from curate.errors import CurateError
+from curate.manifest import MANIFEST
+from curate.reading.location import HUB_ID
+from curate.reading.values import shorten
+
+
+def dataset_folder(location: str | Path) -> Path:
+    """Return the folder of a dataset. One on the Hub is downloaded into the usual Hub cache.
+
+    location  a folder, or `owner/name` or `owner/name@revision`; only the latter is always the same dataset
+
+    Raises CurateError if the Hub does not give such a dataset, or if curate did not build it. A local folder is
+    returned as it is, whether it is a dataset or not.
+    """
+    if not _on_hub(location):
+        return Path(location).expanduser()
+    folder = download_dataset(location)
+    if folder is None:
+        raise CurateError(
+            f"{location}: curate did not build this dataset of the Hub: it has no {MANIFEST}. Build a dataset from it: "
+            f"curate build-dataset --source NAME={location}"
+        )
+    return folder
+
+
+def local_folder(location: str | Path, command: str) -> Path:
+    """Return the folder of a dataset that a command writes to. Raises CurateError for a dataset on the Hub.
+
+    command  what the user typed before the dataset
+    """
+    if _on_hub(location):
+        name, _, revision = str(location).partition("@")
+        copy = name.partition("/")[2]
+        at = f" --revision {revision}" if revision else ""
+        raise CurateError(
+            f"{location}: no such folder. `{command}` writes to the folder of a dataset. If it is on the Hub, copy it "
+            f"first: hf download {name} --repo-type dataset{at} --local-dir {copy}, then {command} {copy}"
+        )
+    return Path(location).expanduser()
+
+
+def download_dataset(location: str | Path) -> Path | None:
+    """Return the downloaded folder of a dataset that was pushed to the Hub.
+
+    Returns None for anything else: a path on this machine, or data on the Hub that curate did not build. Raises
+    CurateError if the Hub does not give a dataset of this name.
+    """
+    if not _on_hub(location):
+        return None
+    if not (_download(str(location), [MANIFEST]) / MANIFEST).is_file():
+        return None
+    return _download(str(location), None)
+
+
+def _on_hub(location: str | Path) -> bool:
+    """Say whether this is a Hub id. `data/taco` with a folder `data` beside it is a mistyped path rather than that."""
+    path = Path(location).expanduser()
+    return not path.exists() and bool(HUB_ID.fullmatch(str(location))) and not Path(path.parts[0]).exists()
+
+
+def _download(location: str, patterns: list[str] | None) -> Path:
+    from huggingface_hub import constants, snapshot_download
+
+    name, _, revision = location.partition("@")
+    try:
+        return Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
+    except Exception as error:  # the Hub client raises errors of half a dozen libraries
+        raise CurateError(
+            f"{location}: no such folder, and the Hub did not give a dataset of that name "
+            f"({type(error).__name__}: {shorten(error)}). Check its name and revision and the network "
+            f"({constants.ENDPOINT}), log in if it is private (hf auth login), or give the folder of a copy."
+        ) from error

@@ -1,0 +1,190 @@
+"""The output folder and the work folder inside it: who may write, what is finished, and what can be continued.
+
+A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and the journals.
+A plan contains everything that decides the content; it does not contain workers, paths and times.
+"""
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from curate import manifest as manifests
+from curate.dataset.digests import DIGESTS
+from curate.errors import CurateError, OtherPlanError
+from curate.json_records import to_json
+from curate.manifest import MANIFEST, InputFile, Manifest, Plan
+from curate.reading.tables import sha256
+from curate.reading.values import shorten
+
+_WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these parts later
+PARTS = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "report.html")
+WORK, PLAN = ".work", "plan.json"
+
+
+def finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
+    """Return the manifest of the folder if it was built by exactly this plan, or None if it is still to be built.
+
+    Raises CurateError if the folder contains something else that must not be lost.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return None
+    if not out.is_dir():
+        raise CurateError(f"{out} is a file. Choose another --out.")
+    try:
+        content = json.loads((out / MANIFEST).read_text())
+        # Plans are compared as JSON: a plan of another version may have other fields, and is then a different plan.
+        before, wanted = content["plan"], to_json(plan)
+        if not isinstance(before["configuration"], dict):
+            raise TypeError
+        manifest = manifests.from_json(content) if before == wanted and not overwrite else None
+    except FileNotFoundError:
+        if (out / WORK).is_dir():
+            return None
+        raise CurateError(f"{out} holds files that are not a curate dataset. Choose another --out.") from None
+    except (ValueError, KeyError, TypeError):
+        raise CurateError(f"{out / MANIFEST} is not a curate manifest. Choose another --out.") from None
+    if manifest is not None:
+        if _begun(out / WORK) in (None, wanted):  # left over from a build killed in its last moment
+            shutil.rmtree(out / WORK, ignore_errors=True)
+        return manifest
+    if not overwrite:
+        raise OtherPlanError(
+            f"{out} holds a dataset made from another plan ({_difference(before, wanted)}). "
+            "Choose another --out, or add --overwrite to replace it."
+        )
+    return None
+
+
+def manifest_of(folder: Path) -> Manifest:
+    """Return the manifest of a finished dataset. Raises CurateError if the folder is not one."""
+    try:
+        content = json.loads((folder / MANIFEST).read_text())
+        ours = {"plan", "counts", "content_hash"} <= content.keys() and (folder / "data").is_dir()
+    except FileNotFoundError:
+        if (folder / WORK).is_dir():
+            raise CurateError(f"{folder} is not finished. Build it to its end: the same command continues.") from None
+        ours = False
+    except (OSError, ValueError, AttributeError):
+        ours = False
+    if not ours:
+        raise CurateError(f"{folder} is not a curate dataset. Give the folder that curate build-dataset wrote.")
+    try:
+        return manifests.from_json(content)
+    except ValueError as error:
+        raise CurateError(
+            f"{folder / MANIFEST}: not a manifest of this version of curate ({shorten(error)}). Build it again."
+        ) from error
+
+
+@contextmanager
+def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
+    """Yield the work folder, locked for this process. It still contains earlier work on the same plan.
+
+    Raises CurateError if the folder cannot be created, if another process has locked it, or if its journals,
+    `*.jsonl`, show that programs were executed for another plan.
+    """
+    work, wanted = out / WORK, to_json(plan)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        held = (work / "lock").open("w")
+    except OSError as error:
+        raise CurateError(f"{out} cannot be written to ({error.strerror}). Choose another --out.") from error
+    with held as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CurateError(f"another build is writing to {out}. Wait for it, or choose another --out.") from None
+        begun = _begun(work)
+        if begun not in (None, wanted):
+            journals = list(work.glob("*.jsonl"))
+            if not overwrite and any(path.stat().st_size for path in journals):
+                raise OtherPlanError(
+                    f"{out} holds an unfinished build of another plan ({_difference(begun, wanted)}). "
+                    "Choose another --out, or add --overwrite to discard it."
+                )
+            for path in journals:
+                path.unlink()
+        write_atomic(work / PLAN, json.dumps(wanted))
+        yield work
+
+
+def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
+    """Move the finished parts into place, then write the manifest, then delete the work folder.
+
+    Returns the manifest, to which the files that were written and its own hash have been added.
+    """
+    (out / MANIFEST).unlink(missing_ok=True)  # a dataset that is being replaced must not look finished
+    for name in PARTS:
+        old, new = out / name, work / "final" / name
+        if (old / WORK).is_dir():  # keep a model's samples: they are expensive, and their names say what they depend on
+            new.mkdir(exist_ok=True)
+            (old / WORK).rename(new / WORK)
+        if old.is_dir():
+            shutil.rmtree(old)
+        else:
+            old.unlink(missing_ok=True)
+        if new.exists():
+            new.rename(old)
+    manifest = replace(manifest, files=recorded_files(out))
+    manifest = replace(manifest, manifest_hash=manifests.hash_of(manifests.to_json(manifest)))
+    write_atomic(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
+    shutil.rmtree(work)
+    return manifest
+
+
+def recorded_files(folder: Path) -> tuple[InputFile, ...]:
+    """Return the files of a dataset that nothing changes once it is finished, with their sizes and hashes."""
+    names = written_once(folder)
+    return tuple(InputFile(name, (folder / name).stat().st_size, sha256(folder / name)) for name in names)
+
+
+def written_once(folder: Path) -> list[str]:
+    """Return the names of these files. A link is listed even if it leads to a folder or nowhere."""
+    parts = [folder / name for name in _WRITTEN_ONCE]
+    paths = [path for part in parts for path in (sorted(part.rglob("*")) if part.is_dir() else [part])]
+    listed = (path for path in paths if path.is_symlink() or (path.exists() and not path.is_dir()))
+    return [path.relative_to(folder).as_posix() for path in listed]
+
+
+def other_names(folder: Path) -> list[str]:
+    """Return the names of what lies in the folder of a dataset and is no part of it. No command reads it."""
+    return sorted({path.name for path in folder.glob("[!.]*")} - {*PARTS, MANIFEST})
+
+
+def mark_unfinished(out: Path) -> None:
+    """Mark a dataset that will be written again as not finished, so that no reader takes it for the new one."""
+    (out / WORK).mkdir(parents=True, exist_ok=True)  # without it, the folder would not be known as ours
+    (out / MANIFEST).unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a file so that a reader finds either the complete file or none."""
+    aside = path.with_name(path.name + ".new")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
+
+
+def _begun(work: Path) -> dict[str, Any] | None:
+    """Return the plan for which a work folder was begun, as JSON: None without a plan, {} if it cannot be read."""
+    try:
+        plan = json.loads((work / PLAN).read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {}
+    return plan if isinstance(plan, dict) else {}
+
+
+def _difference(plan: dict[str, Any], wanted: dict[str, Any]) -> str:
+    before = plan.get("configuration", {})
+    differing = [
+        f"{name} was {before[name]}, now {value}"
+        for name, value in wanted["configuration"].items()
+        if name in before and before[name] != value
+    ]
+    return "; ".join(differing) or "other inputs, evaluation sets or another version"

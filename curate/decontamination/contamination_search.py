@@ -1,0 +1,177 @@
+"""Find the training rows that contain items of evaluation sets, with the item, the rule and the place.
+
+A row is removed by one of these rules if it
+
+    same_key     has the key or address of an evaluation item
+    in_window    comes from a source that publishes the set, and from a contest in the set's window
+    same_text    is an item, word for word
+    whole_item   contains, in one piece, an item (or the prose of an item) that is short or mostly boilerplate
+    contained    contains at least half of the eight-word runs of an item (or of its prose), not counting boilerplate
+
+A row that was kept instead of a duplicate also counts as having the duplicate's keys and dates (training_rows.py). A
+row that contains at least a fifth but less than half of the runs stays and is marked for review. Every hit is recorded
+with the item, the share and the words in common, so that it can be checked.
+"""
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from curate.dataset.contamination_hits import RULES, ContaminationHit
+from curate.decontamination.evaluation_set import EvaluationSet
+from curate.decontamination.overlap import Passage, PassageIndex, PassageOverlap
+from curate.decontamination.training_rows import Rows, TrainingRow
+from curate.manifest import SetCounts
+from curate.problem import Rejection
+from curate.reading.values import escape_surrogates, shorten
+from curate.text.ngrams import located
+
+REMOVED_FROM, REVIEWED_FROM = 0.5, 0.2
+# If an evaluation set matches a larger share of a training set than this, a mistake is likelier than contamination.
+PLAUSIBLE_RATE = 0.05
+SPAN_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ContaminationResult:
+    """The result of a comparison.
+
+    hits        all hits, in the order of the rows
+    rejections  rejections of the rows to remove, by position
+    counts      for the manifest, by name of the set: what the set was read from, and how many rows contain its items
+    """
+
+    hits: list[ContaminationHit]
+    rejections: dict[int, Rejection]
+    counts: dict[str, SetCounts]
+
+
+def decontaminate(rows: Rows, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
+    """Find the rows that contain items of the evaluation sets. Positions count from zero.
+
+    All rows are read once, and those in which something was found are read again. Without evaluation sets no row is
+    read.
+    """
+    if not evaluations:
+        return ContaminationResult([], {}, {})
+    items = [(number, item) for number, evaluation in enumerate(evaluations) for item in evaluation.items]
+    with_key: dict[str, list[int]] = defaultdict(list)
+    for number, (_, item) in enumerate(items):
+        for key in item.keys:
+            with_key[key].append(number)
+    passages = [Passage(text, number, place) for number, (place, item) in enumerate(items) for text in item.texts]
+    index = PassageIndex(passages)
+    traces: dict[int, list[_Candidate]] = defaultdict(list)
+    n_rows = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal n_rows
+        for position, row in rows(None):
+            n_rows += 1
+            for key in sorted(row.keys):
+                for place, item in map(items.__getitem__, with_key.get(key, ())):
+                    traces[position].append(_Candidate(evaluations[place].name, item.id, "same_key", 1.0, key))
+            for evaluation in evaluations:
+                if evaluation.window and (day := evaluation.window.first_of(row.contests)):
+                    traces[position].append(_Candidate(evaluation.name, str(evaluation.window), "in_window", 1.0, day))
+            yield row.text
+
+    index.scan(texts())
+    for overlap in index.overlaps(REVIEWED_FROM):
+        place, item = items[passages[overlap.passage].item]
+        traces[overlap.text].append(_Candidate(evaluations[place].name, item.id, overlap.rule, overlap.share, overlap))
+    hits = [hit for position, row in rows(traces) for hit in _hits(position, row, traces[position], index)]
+    counts = {
+        evaluation.name: _counts([hit for hit in hits if hit.set == evaluation.name], evaluation, n_rows)
+        for evaluation in evaluations
+    }
+    return ContaminationResult(hits, _rejections(hits), counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A hit before its row is read again.
+
+    common: the text that row and item have in common, or the overlap by which that text can be located
+    """
+
+    set: str
+    item: str
+    rule: str
+    score: float
+    common: str | PassageOverlap
+
+    def strength(self) -> tuple[int, float]:
+        """Return a key for sorting, which is smallest for the strongest hit."""
+        return RULES.index(self.rule), -self.score
+
+
+def _hits(
+    position: int, row: TrainingRow, traces: Sequence[_Candidate], index: PassageIndex
+) -> Iterator[ContaminationHit]:
+    """Yield a hit for each item by the strongest rule that applies, beginning with the strongest hit."""
+    done = set()
+    for trace in sorted(traces, key=lambda trace: (*trace.strength(), trace.set, trace.item)):
+        if (trace.set, trace.item) in done:
+            continue
+        span = trace.common if isinstance(trace.common, str) else _span(row.text, trace.common, index)
+        if span is None:
+            continue
+        done.add((trace.set, trace.item))
+        verdict = "removed" if trace.score >= REMOVED_FROM else "review"
+        score = round(trace.score, 4)
+        id, source, item, span = map(escape_surrogates, (row.id, row.source, trace.item, span))
+        yield ContaminationHit(position, id, source, trace.set, item, trace.rule, score, span, verdict)
+
+
+def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None:
+    stretch = index.max_match(overlap, text)
+    if stretch is None:
+        return None
+    words = located(text)
+    shown = unicodedata.normalize("NFKC", text)[words[stretch[0]][1] : words[stretch[1]][2]]
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= SPAN_CHARACTERS else shown[: SPAN_CHARACTERS - 3] + "..."
+
+
+def _rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
+    """Return a rejection for each row to remove; it names the row's strongest hit and counts the others."""
+    rejections = {}
+    for position, group in groupby((hit for hit in hits if hit.verdict == "removed"), key=lambda hit: hit.row):
+        first, *others = group
+        detail = f"{first.set} {first.item} {first.rule} score={first.score:.2f}: {shorten(first.span)}"
+        more = f"; and {len(others)} more" if others else ""
+        rejections[position] = Rejection(first.id, first.source, "decontaminate", "contaminated", detail + more)
+    return rejections
+
+
+def _counts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows: int) -> SetCounts:
+    """Count the rows that are removed, and those that are marked for review, because of this set."""
+    by_rule: dict[int, str] = {}
+    for hit in hits:
+        if hit.verdict == "removed":
+            by_rule.setdefault(hit.row, hit.rule)
+    # A window removes exactly the rows that it was meant to remove; the other rules can be wrong.
+    by_content = sum(rule != "in_window" for rule in by_rule.values()) / max(n_rows, 1)
+    warning = None
+    if by_content > PLAUSIBLE_RATE:
+        warning = (
+            f"{by_content:.1%} of the rows are in this set, more than the {PLAUSIBLE_RATE:.0%} that are plausible. "
+            "Look at contamination/ before you trust the result: was the training set made from the evaluation set?"
+        )
+    plan = evaluation.plan
+    return SetCounts(
+        name=plan.name,
+        window=plan.window,
+        files=plan.files,
+        items=len(evaluation.items),
+        items_found=len({hit.item for hit in hits if hit.verdict == "removed" and hit.rule != "in_window"}),
+        rows=n_rows,
+        removed=len(by_rule),
+        removal_rate=round(len(by_rule) / max(n_rows, 1), 6),
+        rules=dict(sorted(Counter(by_rule.values()).items())),
+        review=len({hit.row for hit in hits} - by_rule.keys()),
+        warning=warning,
+    )

@@ -1,0 +1,75 @@
+"""Training rows, in the form in which evaluation sets are compared with them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from curate.decontamination.problem_keys import keys
+from curate.problem import Problem, Rejection
+from curate.progress import Progress, with_progress
+from curate.reading.prompt_templates import without_template
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """A training row, in the form in which evaluation sets are compared with it.
+
+    text: the problem without its prompt template
+    keys: names under which the problem is known (problem_keys.py)
+    contests: source and date of the row, and of other rows with the same problem
+    """
+
+    id: str
+    source: str
+    text: str
+    keys: frozenset[str] = frozenset()
+    contests: frozenset[tuple[str, str]] = frozenset()
+
+
+# Returns rows with their positions: all rows, or those at the given positions, always in the same order.
+Rows = Callable[[Collection[int] | None], Iterator[tuple[int, TrainingRow]]]
+
+
+def row_of(problem: Problem, twins: Iterable[Problem] = ()) -> TrainingRow:
+    """Return a problem as a row to compare.
+
+    twins: its removed duplicates, whose names and dates count as its own
+    """
+    same = [problem, *twins]
+    known_keys = [keys(url=p.url, platform=p.platform, names=(p.id.rpartition("/")[2], p.title)) for p in same]
+    return TrainingRow(
+        id=problem.id,
+        source=problem.source,
+        text=without_template(problem.statement),
+        keys=frozenset[str]().union(*known_keys),
+        contests=frozenset((p.source, p.date) for p in same),
+    )
+
+
+def rows_of(ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iterable[Rejection]) -> Rows:
+    """Return the problems of these ids as rows to compare.
+
+    duplicates: rows that were removed in favour of some of these problems; their names and dates count as well, since
+    the date of a contest is often known only for the row that was removed
+    """
+    twins: dict[str, list[str]] = defaultdict(list)
+    for removed in duplicates:
+        if removed.kept_id is not None:
+            twins[removed.kept_id].append(removed.id)
+
+    def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
+        for position, id in enumerate(ids):
+            if wanted is None or position in wanted:
+                yield position, row_of(load(id), map(load, twins.get(id, ())))
+
+    return rows
+
+
+def reported(rows: Rows, progress: Progress) -> Rows:
+    """Return the same rows, which now report progress while they are read."""
+
+    def rows_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
+        stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
+        yield from with_progress(rows(wanted), stage, progress, total=total)
+
+    return rows_with_progress

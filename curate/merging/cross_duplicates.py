@@ -1,0 +1,87 @@
+"""Find duplicates across the datasets of a merge, by the rules of a build (curate/dedup).
+
+Of several equal problems the one stays that is verified, then the one with most tests, then the one from the dataset
+that was given first.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from curate.dedup.duplicates import duplicates
+from curate.dedup.sketches import Sketches
+from curate.errors import CurateError
+from curate.merging.inputs import MergeInput, id_of, named_problems, number_of
+from curate.problem import Problem, Rejection
+from curate.progress import Progress, with_progress
+from curate.report.duplicate_section import DuplicateSection, duplicates_among
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CrossDuplicates:
+    """The duplicates across datasets.
+
+    removed: rejections as the table `rejected` has them, by the name of the row
+    kept_names: for each removed row, the name of the row that stays instead
+    section: the part of the report on them
+    """
+
+    removed: Mapping[str, Rejection]
+    kept_names: Mapping[str, str]
+    section: DuplicateSection
+
+
+def find_cross_duplicates(
+    inputs: Sequence[MergeInput], *, threshold: float, work: Path, report: Progress
+) -> CrossDuplicates:
+    """Find the rows to remove. Raises CurateError if different problems have the same id.
+
+    threshold: minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
+    work: folder for temporary files
+    report: called with the progress
+    """
+    rows = {dataset.name(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
+
+    def load(name: str) -> Problem:
+        return inputs[number_of(name)].stored.load(rows[name])
+
+    problems = with_progress(named_problems(inputs), "deduplicate", report, total=len(rows))
+    with Sketches(problems, [str(dataset.number) for dataset in inputs], folder=work) as sketches:
+        rejections = list(duplicates(sketches, threshold=threshold, load=load))
+    _check_ids(inputs, rows.keys() - {rejection.id for rejection in rejections})
+    return CrossDuplicates(
+        removed={rejection.id: _with_ids(rejection) for rejection in rejections},
+        kept_names={rejection.id: rejection.kept_id or "" for rejection in rejections},
+        section=_section(rejections, threshold, load),
+    )
+
+
+def _check_ids(inputs: Sequence[MergeInput], kept: Set[str]) -> None:
+    repeated = sorted(id for id, n in Counter(map(id_of, kept)).items() if n > 1)
+    if repeated:
+        holding = [dataset.given for dataset in inputs if dataset.name(repeated[0]) in kept]
+        listed = ", ".join(repeated[:_SHOWN]) + (f" and {len(repeated) - _SHOWN} more" if repeated[_SHOWN:] else "")
+        raise CurateError(
+            f"{' and '.join(holding)} have different problems under the same id: {listed}. Build one of them again "
+            "from a source of another name, or with ids of its own."
+        )
+
+
+def _with_ids(rejection: Rejection) -> Rejection:
+    """Return a rejection with the ids of the rows in place of their names."""
+    id, kept_id = id_of(rejection.id), id_of(rejection.kept_id or "")
+    detail = f"cluster={kept_id} kept={kept_id} jaccard={rejection.similarity:.3f}"
+    return replace(rejection, id=id, source=_source(id), kept_id=kept_id, detail=detail)
+
+
+def _source(id: str) -> str:
+    return id.partition("/")[0]
+
+
+def _section(rejections: Sequence[Rejection], threshold: float, load: Callable[[str], Problem]) -> DuplicateSection:
+    """Return the section of the report. Its sources are those of the problems, which their ids begin with."""
+    in_sources = [replace(rejection, source=_source(rejection.id)) for rejection in rejections]
+    return duplicates_among(in_sources, threshold=threshold, load=load)

@@ -1,0 +1,117 @@
+"""Find the names that test code binds and uses, and the earlier statements that a test needs."""
+
+import ast
+import builtins
+import warnings
+from collections.abc import Iterable, Sequence
+
+from curate.reading.values import ParseError, long_integers, shorten
+
+# Statements that only bind names; others are there for their effects.
+BINDING = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+_BUILTINS = frozenset(vars(builtins)) | {"__file__"}
+
+
+def parse(code: object, name: str) -> list[ast.stmt]:
+    """Return the statements of code, which error messages call `name`. Raises Unparsable."""
+    if not isinstance(code, str):
+        raise ParseError(f"{name} is {type(code).__name__}, not text")
+    try:
+        with long_integers(), warnings.catch_warnings(action="ignore"):
+            return ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ParseError(f"{name} cannot be read: {shorten(error)}") from None
+
+
+def source(nodes: Iterable[ast.AST]) -> str:
+    """Return the source text of statements. Raises Unparsable."""
+    try:
+        with long_integers():
+            return "\n".join(ast.unparse(node) for node in nodes)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"a test cannot be written: {shorten(error)}") from None
+
+
+def used(node: ast.AST) -> set[str]:
+    """Return all variables that occur in a node."""
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+
+
+def bound(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return all names that are assigned, imported or defined somewhere in the nodes, whatever the scope."""
+    return {name for node in nodes for inner in ast.walk(node) for name in _bound_by(inner)}
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    match node:
+        case ast.Name(name, ast.Store() | ast.Del()) | ast.arg(name):
+            return {name}
+        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+            return {name}
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return {name}
+        case ast.Import(aliases) | ast.ImportFrom(names=aliases):
+            return {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+    return set()
+
+
+def undefined(nodes: Sequence[ast.AST]) -> list[str]:
+    """Return the variables that the statements of a module use but that it does not define, in a fixed order."""
+    return sorted(_free(nodes) - _BUILTINS)
+
+
+def _free(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
+    """Return the variables that a scope uses and does not bind."""
+    inside: list[ast.AST] = []  # all nodes of this scope, without those of functions and classes in it
+    free: set[str] = set()
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        inside.append(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            body = node.body if isinstance(node.body, list) else [node.body]
+            free |= _free(body, bound([node.args]))
+            left += [*node.args.defaults, *(value for value in node.args.kw_defaults if value)]
+            left += getattr(node, "decorator_list", [])  # annotations are not evaluated
+        elif isinstance(node, ast.ClassDef):
+            free |= _free(node.body)
+            left += [*node.bases, *node.decorator_list]
+        else:
+            left += ast.iter_child_nodes(node)
+    own = {name for node in inside for name in _bound_by(node)} | set(parameters)
+    return (free | {node.id for node in inside if isinstance(node, ast.Name)}) - own
+
+
+def defined_by(solution: str) -> set[str]:
+    """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
+    try:
+        nodes = parse(solution, "the solution")
+    except ParseError:
+        return set()
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def classes_defined_by(solution: str) -> set[str]:
+    """Return the names of the classes that a solution defines; none if it cannot be read."""
+    try:
+        return {node.name for node in parse(solution, "the solution") if isinstance(node, ast.ClassDef)}
+    except ParseError:
+        return set()
+
+
+def needed(node: ast.stmt, earlier: Sequence[ast.stmt], tests: Sequence[bool]) -> list[ast.stmt]:
+    """Return those of the earlier statements that must be executed before `node`.
+
+    tests  says for each of the earlier statements whether it is a test itself
+
+    Assignments, imports, definitions and tests are needed if they bind a variable that is needed, or use one that the
+    statements assign, since they may change its value. Other statements are there for their effects: all are needed.
+    """
+    local = bound(earlier)
+    names = used(node) & local
+    chosen: list[ast.stmt] = []
+    for statement, is_test in reversed(list(zip(earlier, tests, strict=True))):
+        if (not is_test and not isinstance(statement, BINDING)) or names & (bound([statement]) | used(statement)):
+            chosen.append(statement)
+            names |= (used(statement) | bound([statement])) & local
+    return chosen[::-1]

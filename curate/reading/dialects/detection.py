@@ -1,0 +1,60 @@
+"""Read tests in any of the dialects, which are distinguished by their shape."""
+
+from typing import Any
+
+from curate.reading.assertions.dependencies import classes_defined_by, defined_by
+from curate.reading.dialects import assertions, asserts, cases, inputs_outputs, named_arguments
+from curate.reading.dialects.parsed_tests import ParsedTests, function_name
+from curate.reading.values import ParseError, python_value
+
+
+def read(
+    encoded: object,
+    entry_point: str | None = None,
+    starter_code: str = "",
+    *,
+    given: str = "",
+    setup: str = "",
+    solution: str = "",
+) -> ParsedTests:
+    """Read tests that are given as values or as text.
+
+    entry_point     the function that the problem names outside of its tests
+    starter_code    the starter code
+    given, setup    code that belongs to tests that are Python code; see assertions.read
+    solution        one of the solutions, if there are any
+
+    Raises Unparsable.
+    """
+
+    def python(code: object) -> ParsedTests:
+        if not (given or setup or isinstance(code, list)):
+            try:
+                return asserts.read(code, entry_point, starter_code)
+            except named_arguments.AnotherProblem:
+                raise
+            except ParseError:
+                pass  # it is more than examples of calls
+        defined = defined_by(solution)
+        is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
+        called = f"Solution().{entry_point}" if is_method else entry_point
+        classes = classes_defined_by(solution) if solution else None
+        return assertions.read(code, called, given=given, setup=setup, defined=defined, classes=classes)
+
+    if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
+        return python(encoded)
+    content: Any = python_value(encoded, "tests") if isinstance(encoded, str) else encoded
+    if isinstance(content, dict):
+        if "functional" in content:
+            return python(content["functional"])
+        if "test_cases" in content:
+            return cases.read(content["test_cases"], entry_point, starter_code)
+        if entry_point:
+            content = {**content, "fn_name": entry_point}
+        function = function_name(content.get("fn_name"), "fn_name")
+        if function and named_arguments.all_named(content.get("inputs")):
+            content = named_arguments.decoded(content, function, starter_code)
+        return inputs_outputs.read(content, "tests")
+    if isinstance(content, list) and content and all(isinstance(item, str) for item in content):
+        return python(content)
+    return cases.read(content, entry_point, starter_code)

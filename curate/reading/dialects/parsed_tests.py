@@ -1,0 +1,54 @@
+"""The tests of a problem, as every dialect returns them."""
+
+from dataclasses import dataclass, replace
+
+from curate.problem import Wrapping
+from curate.reading.values import ParseError, distinct, shorten
+from sandbox import Assertions, Case, Limits, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTests:
+    """The tests of one problem as its source has them, including repeated tests."""
+
+    cases: tuple[Case, ...]
+    entry_point: str | None = None
+    checker: str = "lcb"
+    wrapping: Wrapping = Wrapping.NONE
+    assertions: Assertions | None = None
+
+    def suite(self, limits: Limits, checker: str = "") -> Suite:
+        """Return the distinct tests as a suite to judge with; `checker`, if given, replaces the dialect's checker.
+
+        Raises Unparsable for another checker of tests that are Python code.
+        """
+        if self.assertions is not None and checker not in ("", self.checker):
+            raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")
+        cases = distinct(self.cases)
+        return Suite(
+            cases,
+            entry_point=self.entry_point,
+            checker=checker or self.checker,
+            limits=limits,
+            assertions=self.assertions,
+        )
+
+
+def joined(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
+    """Return the tests of both, the public ones first. Raises Unparsable if they are not of one kind."""
+    if not (public.cases and hidden.cases):
+        return public if public.cases else hidden
+    wrapping = public.wrapping if public.wrapping is hidden.wrapping else Wrapping.NONE
+    both = replace(public, cases=public.cases + hidden.cases, wrapping=wrapping)
+    if replace(hidden, cases=both.cases, wrapping=wrapping) != both:
+        raise ParseError("public_tests and tests are of several kinds or for several functions")
+    return both
+
+
+def function_name(value: object, name: str) -> str | None:
+    """Return the name of the function to call, such as f for `Solution().f`; None without one. Raises Unparsable."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and (function := value.rpartition(".")[2]).isidentifier():
+        return function
+    raise ParseError(f"{name} is no name of a function: {shorten(value)}")

@@ -1,0 +1,265 @@
+"""Read a recipe: a TOML file, the name of one that is shipped, or a finished dataset, whose manifest has its recipe."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from curate.dataset import output_folder
+from curate.difficulty.band import SolveRateBand
+from curate.errors import CurateError
+from curate.exports._options import ExportOptions
+from curate.exports._target import target_names
+from curate.expressions.condition import parse
+from curate.manifest import MANIFEST
+from curate.options import BuildOptions
+from curate.prompt import read_prompt
+from curate.reading.location import HUB_ID
+from curate.reading.text_files import toml_text
+from curate.reading.values import shorten
+from curate.recipe import (
+    AgainstConfig,
+    DifficultyConfig,
+    ExportConfig,
+    FilterConfig,
+    Recipe,
+    SourceConfig,
+    SplitConfig,
+    from_table,
+)
+from curate.recipes.toml_writer import toml
+from curate.splitting.assignment import size_of
+from curate.trust import Trust
+
+_HERE = Path(__file__).parent
+_SECTIONS = {
+    "sources": SourceConfig,
+    "packages": None,
+    "build": BuildOptions,
+    "against": AgainstConfig,
+    "difficulty": DifficultyConfig,
+    "filter": FilterConfig,
+    "split": SplitConfig,
+    "exports": ExportConfig,
+}
+_HEADING = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
+
+
+def bundled_recipes() -> list[str]:
+    """Return the names of the recipes that are shipped."""
+    return sorted(path.stem for path in _HERE.glob("*.toml"))
+
+
+def read_recipe(given: str) -> Recipe:
+    """Return a recipe, with paths that are relative to the working folder.
+
+    given: one of shipped(), a TOML file, or the folder or the manifest.json of a finished dataset
+
+    Raises CurateError if there is no such recipe, or something in it is wrong.
+    """
+    path = _path(given)
+    if path.suffix == ".json" or path.is_dir():
+        recipe = _recipe(given, _table_of_dataset(path), "")
+    else:
+        text = _text(path)
+        recipe = _relative_to(path.parent, _recipe(given, _parsed(given, text), text))
+    _check(given, recipe)
+    return recipe
+
+
+def with_locations(
+    recipe: Recipe, sources: Sequence[SourceConfig], against: Sequence[AgainstConfig], *, limit: int | None
+) -> Recipe:
+    """Return the recipe with other locations of some of its sources and sets, and perhaps another limit of rows.
+
+    sources, against: the sources and sets with their new locations
+    limit: maximum number of problems to read from each source; None: that of the recipe
+
+    A source keeps the recipe's options that are not given anew, and a set its window. Raises CurateError for a source
+    or a set that the recipe does not have.
+    """
+    for kind, given, known in (("source", sources, recipe.sources), ("evaluation set", against, recipe.against)):
+        names = [entry.name for entry in known]
+        for entry in given:
+            if entry.name not in names:
+                listed = ", ".join(names) or "none"
+                raise CurateError(f"the recipe has no {kind} {entry.name}, only {listed}. Write it into the recipe.")
+    new_sources = {source.name: source for source in sources}
+    new_sets = {item.name: item for item in against}
+
+    def relocated(source: SourceConfig) -> SourceConfig:
+        new = new_sources.get(source.name)
+        return source if new is None else replace(new, options={**_kept(source), **new.options})
+
+    return replace(
+        recipe,
+        sources=tuple(map(relocated, recipe.sources)),
+        against=tuple(
+            replace(new, window=new.window or item.window) if (new := new_sets.get(item.name)) else item
+            for item in recipe.against
+        ),
+        build=recipe.build if limit is None else replace(recipe.build, limit=limit),
+    )
+
+
+def _kept(source: SourceConfig) -> dict[str, Any]:
+    """Return the options of a source that hold wherever it is; a pattern of file names does not."""
+    return {name: value for name, value in source.options.items() if name != "files"}
+
+
+def recipe_text(given: str) -> str:
+    """Return the text of a recipe: that of its file, or for a dataset, the recipe in its manifest as TOML.
+
+    given: as in read_recipe
+
+    Raises CurateError if there is no such recipe.
+    """
+    path = _path(given)
+    return toml(_table_of_dataset(path)) if path.suffix == ".json" or path.is_dir() else _text(path)
+
+
+def _path(given: str) -> Path:
+    if given in bundled_recipes():  # even if the output folder has the same name
+        return _HERE / f"{given}.toml"
+    path = Path(given).expanduser()
+    if path.exists():
+        return path
+    raise CurateError(
+        f"{given}: no such recipe. Give a TOML file, a finished dataset, or one of {', '.join(bundled_recipes())}."
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return toml_text(path)
+    except OSError as error:
+        raise CurateError(f"{path}: not a text file that can be read ({shorten(error)}).") from None
+
+
+def _parsed(given: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CurateError(f"{given}: not TOML ({shorten(error)}).") from None
+
+
+def _table_of_dataset(path: Path) -> dict[str, Any]:
+    folder = path.parent if path.name == MANIFEST else path
+    recipe = output_folder.manifest_of(folder).recipe
+    if recipe is None:
+        raise CurateError(
+            f"{folder}: its manifest has no recipe. It was made by an earlier version, with stages of your own, or by "
+            "steps that no recipe can express; the manifest's `plan` says how."
+        )
+    return dict(recipe)
+
+
+def _recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
+    _check_keys(given, table, text)
+    try:
+        return from_table(table)
+    except ValueError as error:
+        raise CurateError(f"{given}: {error}.") from None
+
+
+def _check_keys(given: str, table: Mapping[str, Any], text: str) -> None:
+    """Raise CurateError, with the line and the nearest known key, for a key that no recipe has."""
+    for key, section in table.items():
+        if key not in _SECTIONS:
+            raise _unknown(given, text, key, "a recipe", list(_SECTIONS), ())
+        kind = _SECTIONS[key]
+        known = [entry.name for entry in fields(kind)] if kind is not None else []
+        for entry in section if isinstance(section, list) else [section]:
+            # All other keys of a source are its options, which the source itself checks.
+            for name in entry if isinstance(entry, Mapping) and key != "sources" else ():
+                if name not in known:
+                    raise _unknown(given, text, name, f"[{key}]", known, (key,))
+    if not table.get("sources"):
+        raise CurateError(f'{given}: no source. Write [[sources]] with lines such as name = "taco", location = "PATH".')
+
+
+def _unknown(given: str, text: str, name: str, where: str, known: Sequence[str], path: Sequence[str]) -> CurateError:
+    line = next(_lines_with(text, name, path), None)
+    place = f"line {line}: " if line else ""
+    close = get_close_matches(name, known, 1)
+    meant = f" Did you mean {close[0]}?" if close else ""
+    return CurateError(f"{given}: {place}unknown key {name} in {where}.{meant} Known are {', '.join(known)}.")
+
+
+def _lines_with(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
+    """Yield the lines, from 1, on which a key, or the heading of a table with this name, stands in a section."""
+    heading: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _HEADING.match(line):
+            heading = [part.strip(" \"'") for part in match[1].split(".")]
+            if heading[: len(path) + 1] == [*path, name]:
+                yield number
+        elif heading == list(path) and re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.]", line):
+            yield number
+
+
+def _relative_to(folder: Path, recipe: Recipe) -> Recipe:
+    """Return the recipe with paths that were relative to its folder."""
+
+    def placed(location: str) -> str:
+        place, mark, options = location.partition("?")
+        path = folder / Path(place).expanduser()
+        return f"{path}{mark}{options}" if path.exists() or not HUB_ID.fullmatch(place) else location
+
+    return replace(
+        recipe,
+        sources=tuple(replace(source, location=placed(source.location)) for source in recipe.sources),
+        against=tuple(replace(item, location=item.location and placed(item.location)) for item in recipe.against),
+    )
+
+
+def _check(given: str, recipe: Recipe) -> None:
+    """Raise CurateError for values that would stop a later step, before hours of work."""
+    section = ""
+    try:
+        if recipe.difficulty is not None:
+            section = "difficulty"
+            if recipe.difficulty.band:
+                SolveRateBand.parse(recipe.difficulty.band)
+            if not recipe.difficulty.models:
+                raise ValueError("models must name at least one model")
+            Trust.with_included(recipe.difficulty.include)
+            read_prompt(recipe.difficulty.prompt)
+        if recipe.filter is not None:
+            section = "filter"
+            for condition in recipe.filter.where:
+                parse(condition, recipe.difficulty.models if recipe.difficulty else ())
+        if recipe.split is not None:
+            section = "split"
+            if not recipe.split.sizes:
+                raise ValueError("give validation, test or both")
+            for size in recipe.split.sizes.values():
+                size_of(str(size))
+        section = "exports"
+        _check_exports(recipe.exports)
+    except (CurateError, ValueError) as error:
+        raise CurateError(f"{given}: [{section}]: {error}") from None
+
+
+def _check_exports(exports: Sequence[ExportConfig]) -> None:
+    names = [export.name or export.to for export in exports]
+    for export, name in zip(exports, names, strict=True):
+        if export.to not in target_names():
+            raise ValueError(f"to = {export.to!r} is not one of {', '.join(target_names())}")
+        if names.count(name) > 1 or not re.fullmatch(r"[\w.-]*\w[\w.-]*", name):
+            raise ValueError(f"name = {name!r} is given twice, or no name of a folder; give each export a name")
+        export_options(export)
+
+
+def export_options(export: ExportConfig) -> ExportOptions:
+    """Return the options of an export. Raises CurateError or ValueError if they are wrong."""
+    return ExportOptions(
+        select=export.select,
+        budget=export.budget,
+        include=export.include,
+        verl_data_source=export.verl_data_source,
+        prompt=read_prompt(export.prompt),
+    )

@@ -1,0 +1,179 @@
+"""Run a recipe step by step. Without steps after the build, the output folder is the dataset. With such steps it holds
+
+    OUT/dataset             what was built, with the solve rates of the models
+    OUT/band                the problems within the band of solve rates
+    OUT/filtered            the rows that fulfil the conditions
+    OUT/parts/train, ...    the parts of the split
+    OUT/exports/NAME        the exports of the last of these; where there are parts, each is in a folder NAME/PART
+
+Each step recognises its own result by the plan in its manifest. So after an interruption the same command goes on, and
+after a change of the recipe only the steps whose inputs changed are made again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from curate.dataset.output_folder import WORK
+from curate.difficulty.band import SolveRateBand
+from curate.difficulty.band_filter import filter_by_solve_rate
+from curate.errors import CurateError, OtherPlanError
+from curate.exports._export import export, finished_export
+from curate.manifest import MANIFEST, Manifest
+from curate.pipeline import build
+from curate.progress import Progress, no_progress
+from curate.recipe import STEPS, DifficultyConfig, Recipe, to_table
+from curate.recipes.reader import export_options
+from curate.row_filter import write_filtered
+from curate.splitting.split import SplitOptions, split
+from sandbox import SandboxOptions
+
+Result = TypeVar("Result")
+
+
+class DifficultySampler(Protocol):
+    """Samples models on a dataset, as `curate difficulty` does. Callers give it, because it is part of training."""
+
+    def __call__(self, dataset: Path, section: DifficultyConfig, sandbox: SandboxOptions) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedStep:
+    """A step that is done, and its folder. result: its manifest; None for solve rates, which are in the dataset."""
+
+    name: str
+    folder: Path
+    result: Manifest | dict[str, Any] | None
+
+
+def folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
+    """Return the names of the steps and their folders, in order."""
+    if not recipe.has_steps:
+        return [("build", out)]
+    steps = [("build", out / "dataset")]
+    if recipe.difficulty is not None:
+        steps.append(("difficulty", out / "dataset"))
+        if recipe.difficulty.band:
+            steps.append(("band", out / "band"))
+    if recipe.filter is not None:
+        steps.append(("filter", out / "filtered"))
+    if recipe.split is not None:
+        steps.append(("split", out / "parts"))
+    return steps + [("export", out / "exports" / (section.name or section.to)) for section in recipe.exports]
+
+
+def run(
+    recipe: Recipe,
+    out: Path,
+    *,
+    sandbox: SandboxOptions,
+    measure: DifficultySampler,
+    overwrite: bool = False,
+    report: Progress = no_progress,
+) -> Iterator[CompletedStep]:
+    """Make everything that the recipe describes, and yield each step when it is done.
+
+    out        the folder that `folders` describes
+    sandbox    where programs are executed
+    measure    samples models, if the recipe asks for solve rates
+    overwrite  replace results of steps that were made otherwise; the others stay
+    report     called with the progress
+
+    Raises CurateError if a step cannot go on; what was made before stays.
+    """
+    _check_layout(recipe, out)
+    steps = dict(folders(recipe, out))
+    dataset = steps["build"]
+    if recipe.packages and not sandbox.packages:
+        sandbox = replace(sandbox, packages=recipe.packages)
+    yield CompletedStep("build", dataset, _made(partial(_build, recipe, dataset, sandbox, report), overwrite))
+    if recipe.difficulty is not None:
+        measure(dataset, recipe.difficulty, sandbox)
+        yield CompletedStep("difficulty", dataset, None)
+        if recipe.difficulty.band:
+            before, dataset = dataset, steps["band"]
+            yield CompletedStep("band", dataset, _made(partial(_band, recipe, before, dataset), overwrite))
+    if recipe.filter is not None:
+        before, dataset = dataset, steps["filter"]
+        yield CompletedStep("filter", dataset, _made(partial(_filter, recipe, before, dataset, report), overwrite))
+    parts = {"": dataset}
+    if recipe.split is not None:
+        manifests = _made(partial(_split, recipe, dataset, steps["split"], report), overwrite)
+        parts = {name: steps["split"] / name for name in manifests}
+        for name, manifest in manifests.items():
+            yield CompletedStep(f"split, {name}", parts[name], manifest)
+    yield from _exports(recipe, parts, out, overwrite=overwrite, report=report)
+
+
+def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
+    """Return what `make` makes. Only if its result was made otherwise before, and may be replaced, does it overwrite.
+
+    make: takes whether to overwrite
+    """
+    try:
+        return make(False)
+    except OtherPlanError:
+        if not overwrite:
+            raise
+        return make(True)
+
+
+def _build(recipe: Recipe, out: Path, sandbox: SandboxOptions, report: Progress, overwrite: bool) -> Manifest:
+    locations = [(source.name, source.given) for source in recipe.sources]
+    against = [item.argument for item in recipe.against]
+    return build(locations, out, recipe.build, against=against, sandbox=sandbox, overwrite=overwrite, report=report)
+
+
+def _band(recipe: Recipe, dataset: Path, out: Path, overwrite: bool) -> Manifest:
+    assert recipe.difficulty is not None
+    band, models = SolveRateBand.parse(recipe.difficulty.band), recipe.difficulty.models
+    return filter_by_solve_rate(dataset, out, band, models, overwrite=overwrite, recipe=_up_to("difficulty", recipe))
+
+
+def _filter(recipe: Recipe, dataset: Path, out: Path, report: Progress, overwrite: bool) -> Manifest:
+    assert recipe.filter is not None
+    table = _up_to("filter", recipe)
+    manifest, _ = write_filtered(dataset, recipe.filter.where, out, overwrite=overwrite, report=report, recipe=table)
+    return manifest
+
+
+def _split(recipe: Recipe, dataset: Path, out: Path, report: Progress, overwrite: bool) -> dict[str, Manifest]:
+    assert recipe.split is not None
+    options = SplitOptions(recipe.split.sizes, recipe.split.similarity, recipe.split.seed)
+    return split(dataset, out, options, overwrite=overwrite, report=report, recipe=_up_to("split", recipe))
+
+
+def _up_to(section: str, recipe: Recipe) -> dict[str, Any]:
+    """Return the recipe without the sections after this one, as the manifest of the section's result has it."""
+    without_steps = Recipe(recipe.sources)
+    later = STEPS[STEPS.index(section) + 1 :]
+    return to_table(replace(recipe, **{name: getattr(without_steps, name) for name in later}))
+
+
+def _exports(
+    recipe: Recipe, parts: dict[str, Path], out: Path, *, overwrite: bool, report: Progress
+) -> Iterator[CompletedStep]:
+    for section in recipe.exports:
+        for name, dataset in parts.items():
+            folder = out / "exports" / (section.name or section.to) / name
+            options = export_options(section)
+            if section.name:
+                options = replace(options, name="-".join(filter(None, (section.name, name))))
+            manifest = finished_export(dataset, section.to, folder, options)
+            if manifest is None:
+                manifest = export(dataset, section.to, folder, options, overwrite=overwrite, report=report)
+            yield CompletedStep(f"export to {section.to}", folder, manifest)
+
+
+def _check_layout(recipe: Recipe, out: Path) -> None:
+    """Raise CurateError if the folder holds a dataset where this recipe puts folders, or the other way round."""
+    is_dataset = (out / MANIFEST).exists() or (out / WORK).exists()
+    if recipe.has_steps and is_dataset:
+        raise CurateError(
+            f"{out} is a dataset itself, and this recipe has further steps, which need {out / 'dataset'}. Choose "
+            f"another --out, or move it there: mv {out} {out}.built && mkdir {out} && mv {out}.built {out / 'dataset'}"
+        )
+    if not recipe.has_steps and not is_dataset and (out / "dataset").exists():
+        raise CurateError(f"{out} holds the steps of another recipe. Choose another --out, such as {out / 'dataset'}.")

@@ -1,0 +1,130 @@
+"""Report which duplicates were removed, how similar they were, from which sources, and the least similar pairs.
+
+Only the build knows which row was kept instead of each duplicate, so the build counts them. `report.json` keeps the
+section for later reports of this dataset and of datasets made from it by removing rows.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from curate.dataset.folder import DatasetFolder
+from curate.problem import Problem, Rejection
+from curate.reading.prompt_templates import without_template
+from curate.report.histogram import histogram
+
+N_PAIRS = 10
+# This is enough for a reader to judge, and it limits the size of the page.
+STATEMENT_CHARACTERS = 4_000
+NEAR = "duplicate_near"
+
+
+@dataclass(frozen=True, slots=True)
+class PairMember:
+    """One problem of a pair, with its statement in the form in which it was compared."""
+
+    id: str
+    title: str
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicatePair:
+    """A near-duplicate that was removed, the row that was kept instead, and how similar they are."""
+
+    jaccard: float
+    removed: PairMember
+    kept: PairMember
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateSection:
+    """The section `duplicates` of the report.
+
+    threshold: the least similarity at which the build removed a row, if it is known
+    similarity: histogram of the similarities of near-duplicates
+    removed_by_kept: numbers of removed rows by their source (rows) and that of the row kept (columns), as in `sources`
+    least_similar: the removed near-duplicates that least resemble the row kept, where a mistake is likeliest
+    """
+
+    n_exact: int
+    n_near: int
+    threshold: float | None
+    similarity: Mapping[str, Any]
+    sources: tuple[str, ...]
+    removed_by_kept: tuple[tuple[int, ...], ...]
+    least_similar: tuple[DuplicatePair, ...]
+
+
+def duplicates_among(
+    removed: Collection[Rejection], *, threshold: float, load: Callable[[str], Problem]
+) -> DuplicateSection:
+    """Count the removed duplicates and choose the least similar pairs. load: returns a problem by its id."""
+    similarities = [_similarity(rejection) for rejection in removed if rejection.reason == NEAR]
+    pairs = Counter((rejection.source, _source(rejection.kept_id or "")) for rejection in removed)
+    names = tuple(sorted({name for pair in pairs for name in pair}))
+    return DuplicateSection(
+        n_exact=len(removed) - len(similarities),
+        n_near=len(similarities),
+        threshold=threshold,
+        similarity=_histogram(similarities, threshold),
+        sources=names,
+        removed_by_kept=tuple(tuple(pairs[source, kept] for kept in names) for source in names),
+        least_similar=_least_similar(removed, load),
+    )
+
+
+def duplicates_in(dataset: DatasetFolder, threshold: float | None) -> DuplicateSection:
+    """Count the removed duplicates of a dataset whose report is lost, so that their similarities are unknown."""
+    reasons: Counter[str] = Counter()
+    if {"stage", "reason"} <= dataset.columns("rejected"):
+        for batch in dataset.batches("rejected", ("stage", "reason"), rows=4096):
+            pairs = zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True)
+            reasons.update(reason for stage, reason in pairs if stage == "dedup")
+    n_near = reasons[NEAR]
+    return DuplicateSection(
+        n_exact=reasons.total() - n_near,
+        n_near=n_near,
+        threshold=threshold,
+        similarity=_histogram([float("nan")] * n_near, threshold),
+        sources=(),
+        removed_by_kept=(),
+        least_similar=(),
+    )
+
+
+def _least_similar(removed: Collection[Rejection], load: Callable[[str], Problem]) -> tuple[DuplicatePair, ...]:
+    near = (
+        (_similarity(rejection), rejection.id, rejection.kept_id)
+        for rejection in removed
+        if rejection.reason == NEAR and rejection.kept_id is not None
+    )
+    return tuple(
+        DuplicatePair(similarity, _side(load(id)), _side(load(kept)))
+        for similarity, id, kept in heapq.nsmallest(N_PAIRS, near)
+    )
+
+
+def _similarity(rejection: Rejection) -> float:
+    return float("nan") if rejection.similarity is None else round(rejection.similarity, 3)
+
+
+def _histogram(similarities: list[float], threshold: float | None) -> dict[str, Any]:
+    import numpy as np
+
+    known = [similarity for similarity in similarities if similarity == similarity]
+    begin = int(100 * min([threshold or 1.0, *known]) + 1e-9) // 2 * 2
+    edges = [step / 100 for step in range(min(begin, 98), 101, 2)]
+    return histogram(np.array(similarities, dtype=np.float64), edges, trim=False)
+
+
+def _source(id: str) -> str:
+    return id.partition("/")[0]
+
+
+def _side(problem: Problem) -> PairMember:
+    text = without_template(problem.statement)
+    cut = text if len(text) <= STATEMENT_CHARACTERS else text[: STATEMENT_CHARACTERS - 4] + " ..."
+    return PairMember(problem.id, problem.title, cut)

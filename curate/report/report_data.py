@@ -1,0 +1,73 @@
+"""Compute all numbers of the report as plain values, which are the content of `report.json`."""
+
+from typing import TYPE_CHECKING, Any
+
+from curate.dataset.folder import DatasetFolder
+from curate.json_records import to_json
+from curate.manifest import Manifest
+from curate.report.columns import number_columns
+from curate.report.contamination import contamination
+from curate.report.duplicate_section import DuplicateSection, duplicates_in
+from curate.report.evidence import evidence
+from curate.report.funnel import funnel
+from curate.report.histogram import SHARES, WHOLE, histogram
+from curate.report.reference_time import reference_time
+from curate.report.rejections import rejections
+from curate.report.solve_rates import solve_rates
+
+if TYPE_CHECKING:
+    from curate.report.histogram import Values
+
+Numbers = dict[str, Any]
+_COLUMNS = ("n_tests", "slowest_cpu_seconds", "time_limit_seconds", "test_strength", "multi_answer_suspect")
+
+
+def compute(dataset: DatasetFolder, duplicates: DuplicateSection | None) -> Numbers:
+    """Compute the sections of the report.
+
+    duplicates: the section that the build has computed, if it is known
+
+    Only those columns of the rows are read that are counted. Sections about things that a dataset does not have are
+    None or empty. Raises CurateError if a file is damaged.
+    """
+    manifest = dataset.manifest
+    options = manifest.plan.configuration
+    columns = number_columns(dataset, _COLUMNS)
+    strength = manifest.build and manifest.build.strength
+    return {
+        "dataset": _dataset(manifest, columns),
+        "funnel": funnel(manifest.counts),
+        "rejections": rejections(dataset),
+        "evidence": evidence(dataset),
+        "tests": histogram(columns["n_tests"], WHOLE) if "n_tests" in columns else None,
+        "test_strength": _test_strength(columns, options.get("min_test_strength")),
+        "mutants": to_json(strength),
+        "reference_time": reference_time(dataset, columns),
+        "solve_rates": solve_rates(dataset, manifest.solve_rate),
+        "duplicates": to_json(duplicates or duplicates_in(dataset, options.get("dedup"))),
+        "contamination": contamination(dataset),
+    }
+
+
+def _dataset(manifest: Manifest, columns: "dict[str, Values]") -> dict[str, Any]:
+    suspects = columns.get("multi_answer_suspect")
+    return {
+        "name": manifest.name,
+        "date": manifest.date,
+        "curate": manifest.plan.curate,
+        "content_hash": manifest.content_hash,
+        "reward_hash": manifest.reward_hash,
+        "options": to_json(manifest.plan.configuration),
+        "inputs": to_json(manifest.plan.inputs),
+        "seconds": to_json(manifest.seconds),
+        "executed_cpu_seconds": manifest.build and manifest.build.executed_cpu_seconds,
+        "warnings": manifest.warnings,
+        "multi_answer_suspects": None if suspects is None else int(suspects.sum()),
+    }
+
+
+def _test_strength(columns: "dict[str, Values]", least: float | None) -> dict[str, Any] | None:
+    strength = columns.get("test_strength")
+    if strength is None:
+        return None
+    return {**histogram(strength, SHARES, trim=False), "n_whole": int((strength == 1).sum()), "least": least}

@@ -1,0 +1,47 @@
+"""Write the report into a dataset folder, or write it again after something was added to the folder."""
+
+import fcntl
+import json
+from pathlib import Path
+
+from curate.dataset.folder import DatasetFolder
+from curate.dataset.output_folder import write_atomic
+from curate.json_records import from_json
+from curate.manifest import MANIFEST, Manifest
+from curate.report.duplicate_section import DuplicateSection
+from curate.report.html_page import page
+from curate.report.report_data import compute
+
+JSON, HTML = "report.json", "report.html"
+
+
+def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection | None) -> None:
+    """Write report.json and report.html for the tables in `folder`, which need not have a manifest yet.
+
+    duplicates: the section that the build has computed, if it is known
+
+    Raises CurateError if a file is damaged.
+    """
+    # The numbers go through JSON, so that the page shows what the file contains, to the last digit.
+    text = json.dumps(compute(DatasetFolder(folder, manifest), duplicates), indent=1)
+    html = page(json.loads(text))
+    write_atomic(folder / JSON, text + "\n")
+    # Half a surrogate pair can only come from the name of a file, and cannot be encoded in UTF-8.
+    write_atomic(folder / HTML, html.encode("utf-8", "backslashreplace").decode())
+
+
+def refresh_report(folder: Path) -> None:
+    """Write the report of a finished dataset again. Raises CurateError."""
+    manifest = DatasetFolder.open(folder).manifest
+    with (folder / MANIFEST).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # another model may be at this point in another process
+        write_report(folder, manifest, stored_duplicates(folder))
+
+
+def stored_duplicates(folder: Path) -> DuplicateSection | None:
+    """Return the section on duplicates from the report in a folder, or None if there is no readable report."""
+    try:
+        section = json.loads((folder / JSON).read_text(encoding="utf-8"))["duplicates"]
+        return from_json(DuplicateSection, section)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,46 @@
+"""Checks of the parameters that a caller gives to a reward. The errors name the parameter and say what it must be."""
+
+import math
+from numbers import Real
+from typing import SupportsIndex
+
+__all__ = ["check_callable", "check_bool", "check_number", "check_str", "check_int"]
+
+
+def check_int(name: str, value: object, *, least: int = 1) -> None:
+    """Raise TypeError unless the value is a whole number, and ValueError if it is below `least`."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be a whole number, not {_shown(value)}")
+    if value.__index__() < least:
+        raise ValueError(f"{name} must be at least {least}, not {value}")
+
+
+def check_number(name: str, value: object, *, above: float = -math.inf) -> None:
+    """Raise TypeError unless the value is a number, and ValueError unless it is finite and above `above`."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {_shown(value)}")
+    if not (math.isfinite(value) and float(value) > above):
+        bound = "" if above == -math.inf else f" above {above:g}"
+        raise ValueError(f"{name} must be a finite number{bound}, not {value}")
+
+
+def check_str(name: str, value: object) -> None:
+    """Raise TypeError unless the value is text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, not {_shown(value)}")
+
+
+def check_bool(name: str, value: object) -> None:
+    """Raise TypeError unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {_shown(value)}")
+
+
+def check_callable(name: str, value: object, example: str) -> None:
+    """Raise TypeError unless the value can be called; `example` shows what to write instead."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a reward, such as {example}, not {_shown(value)}")
+
+
+def _shown(value: object) -> str:
+    return f"{type(value).__name__} {value!r}"[:100]

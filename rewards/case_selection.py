@@ -1,0 +1,61 @@
+"""Selects the tests that a reward runs if all tests of a problem would take too long.
+
+all        every case
+longest    the cases with the longest inputs: DeepCoder's rule, which undervalues a test of many small cases
+strongest  first the cases that together kill every mutant that can be killed (see curate/strength/measurement.py), then
+           others drawn at random, since random cases let fewer wrong programs pass than the longest ones
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rewards.argument_checks import check_int
+from sandbox import Suite
+
+__all__ = ["BUDGET", "STRATEGIES", "check_strategy", "order_by_length", "with_cases", "select"]
+
+BUDGET = 15  # cases; DeepCoder's number
+STRATEGIES = ("longest", "strongest", "all")
+
+
+def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[int] | None = None) -> Suite:
+    """Return the suite with its selected cases, the same ones each time.
+
+    how         one of WAYS
+    budget      the most cases that are selected, unless `how` is "all"
+    strongest   the column strongest_tests: places of the cases that kill mutants. If it is missing or empty, nothing
+                was measured, and all places are drawn at random
+
+    Raises ValueError for an unknown `how`, for a budget below 1, and for places that the suite does not have.
+    """
+    check_strategy(how, budget)
+    if how == "all":
+        return suite
+    places = order_by_length(suite) if how == "longest" else _strongest_first(suite, strongest or ())
+    return with_cases(suite, places[:budget])
+
+
+def check_strategy(how: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
+    """Check the options of `select`. Raises ValueError or TypeError with the names that they have for the caller."""
+    if how not in STRATEGIES:
+        raise ValueError(f"{names[0]} must be one of {', '.join(STRATEGIES)}, not {how!r}")
+    check_int(names[1], budget)
+
+
+def with_cases(suite: Suite, places: Iterable[int]) -> Suite:
+    """Return the suite with only the cases at these places, in this order."""
+    return replace(suite, cases=tuple(suite.cases[place] for place in places))
+
+
+def order_by_length(suite: Suite) -> list[int]:
+    """Return the places of the cases, those with the longest inputs first."""
+    return sorted(range(len(suite.cases)), key=lambda place: -len(suite.cases[place].input))
+
+
+def _strongest_first(suite: Suite, strongest: Sequence[int]) -> list[int]:
+    others = sorted(set(range(len(suite.cases))) - set(strongest))
+    if len(others) + len(strongest) != len(suite.cases):
+        raise ValueError(f"places {list(strongest)} do not fit a suite of {len(suite.cases)} cases")
+    random.Random(0).shuffle(others)
+    return [*strongest, *others]

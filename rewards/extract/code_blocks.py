@@ -1,0 +1,307 @@
+"""The fenced blocks of a text, as CommonMark defines them and as models write them.
+
+A block opens with three or more backticks or tildes at the beginning of a line; only spaces, list markers, quote
+markers (`>`) and `<answer>` may stand before them. A label may follow, the name of a language. The block closes with a
+line that consists of at least as many of the same character and is indented by at most three columns more. A block in
+a quote ends with the quote. All this is CommonMark.
+Models need more rules:
+
+- Text may stand before an opening fence of backticks if nothing but a label follows. The label is Python or C++, or the
+  fences below could not be paired otherwise.
+- A label may stand on the line below its fence.
+- A closing fence of backticks may be glued to the last line of the block. `</answer>` and tokens that end a text, such
+  as `</s>` and `<|im_end|>`, may follow a fence.
+- In Python, backticks occur only in strings and comments, so a fence that is glued to code closes the block. A fence at
+  the end of a comment closes it only if the fences below could not be paired otherwise. A fence in a triple-quoted
+  string is text if the string ends before the next block begins.
+- A fence that names a language closes nothing. In an open block, it shows that this block was never closed, and opens
+  another one.
+- A block named Markdown is read as if its fences were not there.
+- Tildes that nothing closes are an ornament.
+
+An unclosed block does not count. Reading takes linear time on any text.
+"""
+
+import re
+import textwrap
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+__all__ = ["CPP", "PYTHON", "CodeBlock", "parse_code_blocks"]
+
+PYTHON, CPP = "python", "cpp"
+_MARKDOWN = ("markdown", "md")
+_BYTE_ORDER_MARK = "\ufeff"
+# These patterns are possessive throughout, so that none ever backtracks.
+# Lines end where Python's own end; str.splitlines() splits at more characters, even within literals.
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
+_LABELS = {
+    PYTHON: re.compile(r"(?:c?python|py|pypy)(?:3(?:\.\d++)*+)?+"),
+    CPP: re.compile(r"(?:cpp|c\+\+|cc|cxx)(?:\d\d)?+"),
+}
+_QUOTED = re.compile(r"(?:[ \t]*+>)++[ ]?+")
+_OPENS = re.compile(
+    r"(?P<before>(?:[ \t]*+(?:[-*+]|\d{1,9}+[.)])(?=[ \t]))*+[ \t]*+)(?:<answer>\s*+)?+"
+    r"(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+#.-]*+)[^`]*+\Z"
+)
+_OPENS_AFTER_TEXT = re.compile(
+    r"(?P<before>(?:[ \t]*+(?:[-*+]|\d{1,9}+[.)])(?=[ \t]))*+[ \t]*+)(?:[^`]|`{1,2}(?!`))++"
+    r"(?P<fence>`{3,}+)[ \t]*+(?P<language>[\w+#.-]*+)[ \t]*+\Z"
+)
+_TEXT_ENDS = re.compile(r"(?:\s*+(?:</answer>|</s>|<eos>|<end_of_turn>|<[|｜][\w▁]{1,32}+[|｜]>))*+\s*+")
+_FENCE = re.compile(r"(?P<before>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+\Z")
+_PYTHON_TOKEN = re.compile(
+    r"(?P<long>\"\"\"|''')|(?P<short>\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')|(?P<comment>#.*+|\"|')", re.DOTALL
+)
+_TOO_FAR_RIGHT = 4  # columns; a fence that is indented by this many more than its block is text
+_TAB = 4  # columns
+_NEVER = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """A closed block of a text."""
+
+    language: str  # PYTHON, CPP, or another label in lower case; empty if there is none
+    source: str
+    begin: int  # offset in the text of the opening fence
+    end: int  # offset after the closing fence's line
+
+
+@dataclass(slots=True)
+class _Open:
+    """A block that is being read and not closed yet."""
+
+    language: str
+    fence: str
+    column: int
+    quote_depth: int
+    spaced: bool  # a space follows the quote markers in each line
+    begin: int  # offset in the text of its fence
+    lines: list[str] = field(default_factory=list)
+    string: str = ""  # the triple quotes that opened a string which is not closed yet
+
+    @property
+    def may_be_python(self) -> bool:
+        return self.language in ("", PYTHON)
+
+
+def parse_code_blocks(text: str) -> list[CodeBlock]:
+    """Return the closed blocks that are not blank, in order."""
+    lines = _LINE.findall(text)
+    offsets = list(accumulate(map(len, lines), initial=0))
+    ahead = _Ahead(lines, offsets, text)
+    closed: list[CodeBlock] = []
+    block: _Open | None = None
+    for number, line in enumerate(lines):
+        if block is None and not _may_hold_fence(line):
+            continue
+        line = line.rstrip("\r\n")
+        if block is not None and block.quote_depth:
+            unquoted = _unquoted(line, block.quote_depth, spaced=block.spaced)
+            if unquoted is not None or not line.strip():
+                line = unquoted or ""
+            else:
+                block = None  # the quote is over, and its block was not closed
+        if block is None or _opens_another(line, block):
+            block = _opened(line, number, offsets[number], ahead)
+        elif (last_line := _last_line(line, block, number, ahead)) is None:
+            block.lines.append(line)
+        else:
+            block.lines.append(last_line)
+            language, source = _labeled(block.language, _source(block))
+            if source.strip():
+                closed.append(CodeBlock(language, source, block.begin, offsets[number + 1]))
+            block = None
+    return closed
+
+
+def _may_hold_fence(line: str) -> bool:
+    return "```" in line or "~~~" in line
+
+
+class _Ahead:
+    """Knows what follows each line, from one pass over all lines.
+
+    A bare fence is one that stands alone on its line.
+    """
+
+    def __init__(self, lines: list[str], offsets: list[int], text: str) -> None:
+        self._text, self._offsets = text, offsets
+        self._next_quotes: dict[str, int] = {}  # where in the text these triple quotes come next
+        self._last_bare = {"`": -1, "~": -1}  # number of the last line with a bare fence
+        # The next three are filled from the last line to the first, and then reversed. The first lists the lines with
+        # fences of backticks that are bare or name a language; the others have one more entry, for the end of the text.
+        self._line_numbers: list[int] = []
+        self._odd = [False]  # whether the number of bare fences from here to the next that names a language is odd
+        self._next_named = [_NEVER]  # where in the text the next fence is that names a language
+        for number in range(len(lines) - 1, -1, -1):
+            if _may_hold_fence(lines[number]):
+                self._read(lines[number], number)
+        self._line_numbers.reverse()
+        self._odd.reverse()
+        self._next_named.reverse()
+
+    def _read(self, line: str, number: int) -> None:
+        quoted = _QUOTED.match(line)
+        line = _without_end(line[quoted.end() :] if quoted else line)
+        fence = _FENCE.match(line)
+        opens = None if fence else _OPENS.match(line)
+        if fence:
+            self._last_bare[fence["fence"][0]] = max(self._last_bare[fence["fence"][0]], number)
+        if fence and fence["fence"][0] == "`" and _width(fence["before"]) < _TOO_FAR_RIGHT:
+            self._note(number, not self._odd[-1], self._next_named[-1])
+        elif opens and opens["language"] and opens["fence"][0] == "`" and _width(opens["before"]) < _TOO_FAR_RIGHT:
+            self._note(number, False, self._offsets[number])
+
+    def _note(self, number: int, odd: bool, next_named: int) -> None:
+        self._line_numbers.append(number)
+        self._odd.append(odd)
+        self._next_named.append(next_named)
+
+    def closes_later(self, number: int) -> bool:
+        """Return whether a fence after this line closes the block: without it, the later ones could not be paired."""
+        return self._odd[bisect_right(self._line_numbers, number)]
+
+    def bare_fence_follows(self, sign: str, number: int) -> bool:
+        return self._last_bare[sign] > number
+
+    def string_and_block_end(self, quotes: str, number: int) -> bool:
+        """Return whether a string that these triple quotes opened ends after this line, and its block after it."""
+        begin = self._offsets[number + 1]
+        next_quotes = self._next_quotes.get(quotes, -1)
+        if next_quotes < begin:
+            next_quotes = self._text.find(quotes, begin)
+            self._next_quotes[quotes] = next_quotes = _NEVER if next_quotes < 0 else next_quotes
+        next_named = self._next_named[bisect_right(self._line_numbers, number)]
+        return next_quotes < min(next_named, self._offsets[max(self._last_bare["`"], 0)])
+
+
+def _unquoted(line: str, depth: int, *, spaced: bool) -> str | None:
+    """Return the line without that many quote markers, or None if it has fewer."""
+    for _ in range(depth):
+        before, marker, line = line.partition(">")
+        if not marker or before.strip():
+            return None
+    return line.removeprefix(" ") if spaced else line
+
+
+def _opened(line: str, number: int, offset: int, ahead: _Ahead) -> _Open | None:
+    """Return the block that the line opens, if it opens one.
+
+    number   the line's number
+    offset   where in the text the line begins
+    """
+    quoted = _QUOTED.match(line)
+    place = quoted.end() if quoted else 0
+    opens = _OPENS.match(line, place)
+    after_text = _OPENS_AFTER_TEXT.match(line, place) if opens is None else None
+    if after_text and (_language(after_text["language"]) in _LABELS or ahead.closes_later(number)):
+        opens = after_text
+    if opens is None or opens["language"].lower() in _MARKDOWN:
+        return None
+    if opens["fence"][0] == "~" and not ahead.bare_fence_follows("~", number):
+        return None
+    depth = quoted[0].count(">") if quoted else 0
+    spaced = quoted is not None and quoted[0].endswith(" ")
+    begin = offset + opens.start("fence")
+    return _Open(_language(opens["language"]), opens["fence"], _width(opens["before"]), depth, spaced, begin)
+
+
+def _language(label: str) -> str:
+    label = label.lower()
+    return next((language for language, labels in _LABELS.items() if labels.fullmatch(label)), label)
+
+
+def _labeled(language: str, source: str) -> tuple[str, str]:
+    """Return the language and the source of a block whose label may be its first line."""
+    first_line, _, rest = source.partition("\n")
+    if not language and rest.strip() and (below := _language(first_line.strip())) in _LABELS:
+        return below, rest
+    return language, source
+
+
+def _opens_another(line: str, block: _Open) -> bool:
+    """Return whether the block was never closed, since the line opens another one and names its language."""
+    opens = _OPENS.match(line) if _may_hold_fence(line) else None
+    if opens is None or not opens["language"] or _width(opens["before"]) >= block.column + _TOO_FAR_RIGHT:
+        return False
+    if opens["fence"][0] == block.fence[0]:
+        return len(opens["fence"]) >= len(block.fence)
+    return not block.language and block.fence[0] == "~"  # tildes around blocks are an ornament
+
+
+def _last_line(line: str, block: _Open, number: int, ahead: _Ahead) -> str | None:
+    """Return the part of the line that belongs to the block if the line closes the block, else None."""
+    string_before, comment_begin = block.string, len(line) + 1
+    if block.may_be_python and (string_before or '"' in line or "'" in line or "#" in line):
+        comment_begin, block.string = _scan_python(line, string_before)
+    if block.fence not in line:
+        return None
+    line = _without_end(line)
+    fence = _FENCE.match(line)
+    if fence and fence["fence"][0] == block.fence[0] and _width(fence["before"]) < block.column + _TOO_FAR_RIGHT:
+        if len(fence["fence"]) < len(block.fence):
+            return None
+        return None if string_before and ahead.string_and_block_end(string_before, number) else ""
+    if block.fence[0] == "~" or not line.endswith(block.fence):
+        return None
+    code = line.rstrip("`")
+    if block.string:
+        return None if ahead.string_and_block_end(block.string, number) else code
+    in_comment = len(code) > comment_begin
+    return None if in_comment and ahead.closes_later(number) else code
+
+
+def _scan_python(line: str, string: str) -> tuple[int, str]:
+    """Return where the comment of a line of Python begins, and the triple quotes of a string left open at its end.
+
+    string   the triple quotes of a string that is open at the beginning of the line, or ""
+
+    Without a comment, the first value is greater than the length of the line.
+    """
+    place = 0
+    while True:
+        if string:
+            tokens = _STRING_ENDS[string].finditer(line, place)
+            place = next((token.end() for token in tokens if token[0] == string), -1)
+            if place < 0:
+                return len(line) + 1, string
+        token = _PYTHON_TOKEN.search(line, place)
+        if token is None:
+            return len(line) + 1, ""
+        if token["comment"]:
+            return token.start(), ""
+        place, string = token.end(), token["long"] or ""
+
+
+_STRING_ENDS = {quotes: re.compile(rf"\\.|{quotes}") for quotes in ('"""', "'''")}
+
+
+def _without_end(line: str) -> str:
+    """Return the line without what ends the text after its last fence, if nothing else follows that fence."""
+    end = max(line.rfind("`"), line.rfind("~")) + 1
+    return line[:end] if _TEXT_ENDS.fullmatch(line, end) else line
+
+
+def _width(before: str) -> int:
+    """Return the width of some leading text, in columns."""
+    return len(before.expandtabs(_TAB)) if before else 0
+
+
+def _source(block: _Open) -> str:
+    lines = [_outdented(line, block.column) for line in block.lines] if block.column else block.lines
+    return textwrap.dedent("\n".join(lines).removeprefix(_BYTE_ORDER_MARK)).strip("\n") + "\n"
+
+
+def _outdented(line: str, columns: int) -> str:
+    """Return the line with its indentation reduced by that many columns, or without indentation if it has fewer.
+
+    If a tab extends past them, the rest of its width is left as spaces.
+    """
+    place = width = 0
+    while width < columns and line[place : place + 1] in (" ", "\t"):
+        width += _TAB - width % _TAB if line[place] == "\t" else 1
+        place += 1
+    return " " * (width - columns) + line[place:]

@@ -1,0 +1,105 @@
+"""Removes the thoughts, `<think>...</think>`, from what a model wrote. The first tag is often part of the prompt.
+
+- A tag in quotes or backticks is mentioned, not used. The same holds for a tag within a fenced block.
+- `<think>` at the beginning or end of a line opens a thought, and the next `</think>` closes it. Nothing counts after a
+  thought that is never closed.
+- If `</think>` comes before any `<think>`, the thought began in the prompt and this first tag closes it, provided that
+  it stands at the beginning or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a
+  line of a block, the tag closes the thought only if an answer follows. Otherwise it is text.
+- After the first thought, `</think>` is text, and `<think>` opens another thought, whose content does not count either.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rewards.extract.code_blocks import CodeBlock, parse_code_blocks
+
+__all__ = ["strip_thinking"]
+
+_TAG = re.compile(r"<(/?)think>")
+_CLOSING_TAG = re.compile("</think>")
+_QUOTES = "`'\""
+_ENDS_LINE = re.compile(r"[ \t]*+(?:[\r\n]|\Z|<answer>|```|~~~)")
+_MAX_INDENTATION = 64  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    begin: int
+    end: int
+    closing: bool
+    begins_line: bool
+    ends_line: bool
+    in_block: bool  # only closed blocks count
+
+    @property
+    def alone(self) -> bool:
+        return self.begins_line and self.ends_line
+
+    @property
+    def clear(self) -> bool:
+        """Whether the text can only be meant as a tag."""
+        return not self.in_block and (self.begins_line or self.ends_line)
+
+
+def strip_thinking(text: str, has_answer: Callable[[str], bool]) -> str | None:
+    """Return the text without its thoughts, or None if the first thought is never closed.
+
+    text         the whole completion
+    has_answer   returns whether a part of the text contains an answer
+
+    Takes linear time on any text if `has_answer` does.
+    """
+    if "think>" not in text:
+        return text
+    asked = False
+    for tag in _tags(text):
+        if not tag.closing and tag.clear:
+            end = _end_of_thought(text, tag.end)
+            return None if end is None else _without_later_thoughts(text[end:])
+        if not tag.closing or tag.in_block and not tag.alone:
+            continue
+        if tag.clear or not asked and has_answer(text[tag.end :]):
+            return _without_later_thoughts(text[tag.end :])
+        asked = True
+    return text
+
+
+def _without_later_thoughts(text: str) -> str:
+    kept: list[str] = []
+    place = 0
+    for tag in _tags(text) if "<think>" in text else ():
+        if tag.begin >= place and tag.clear and not tag.closing:
+            kept.append(text[place : tag.begin])
+            end = _end_of_thought(text, tag.end)
+            if end is None:
+                return "".join(kept)
+            place = end
+    return "".join(kept) + text[place:]
+
+
+def _end_of_thought(text: str, begin: int) -> int | None:
+    return next((match.end() for match in _CLOSING_TAG.finditer(text, begin) if not _is_quoted(text, match)), None)
+
+
+def _is_quoted(text: str, match: re.Match[str]) -> bool:
+    begin, end = match.span()
+    return begin > 0 and end < len(text) and text[begin - 1] in _QUOTES and text[end] in _QUOTES
+
+
+def _tags(text: str) -> Iterator[_Tag]:
+    """Yield the tags that are not quoted."""
+    sentinel = CodeBlock("", "", len(text), len(text) + 1)
+    remaining = iter([*parse_code_blocks(text), sentinel])
+    block = next(remaining)
+    for match in _TAG.finditer(text):
+        if _is_quoted(text, match):
+            continue
+        begin, end = match.span()
+        while block.end <= begin:
+            block = next(remaining)
+        before = text[max(begin - _MAX_INDENTATION, 0) : begin].rstrip(" \t")
+        begins_line = before[-1] in "\r\n" if before else begin < _MAX_INDENTATION
+        ends_line = _ENDS_LINE.match(text, end) is not None
+        yield _Tag(begin, end, bool(match[1]), begins_line, ends_line, block.begin <= begin)

@@ -1,0 +1,141 @@
+"""What all commands share: they explain missing packages, errors and interruptions, and show progress."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import click
+
+from sandbox.extras import install_command
+
+# For each extra of the distribution, the modules that must be importable if it is installed.
+_MODULES_OF_EXTRA = {
+    "data": ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
+    "plot": ("matplotlib",),
+    "relay": ("blake3", "cryptography", "httptools", "msgspec", "numpy", "obstore", "starlette", "urllib3", "uvicorn"),
+    "serve": ("prometheus_client", "starlette", "uvicorn", "httptools"),
+    "train": ("torch", "transformers"),
+}
+
+
+def require_extra(extra: str, modules: Sequence[str] = ()) -> None:
+    """End the command, naming the line to type, if any of the modules is missing.
+
+    modules: the modules to look for; by default, those of the extra.
+    """
+    missing = [name for name in modules or _MODULES_OF_EXTRA[extra] if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(f"{', '.join(missing)} not installed. Type: {install_command(extra)}")
+
+
+def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
+    """End the command if the file exists and may not be replaced. On a terminal, ask."""
+    if overwrite or not out.exists():
+        return
+    if not out.is_file():
+        raise click.ClickException(f"{out} is not a file that can be replaced. Choose another --out.")
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.ClickException(f"{out} exists. Give --overwrite to replace it, or choose another --out.")
+    if not click.confirm(f"{out} exists. Replace it?", err=True):
+        raise click.ClickException(f"{out} is unchanged. Choose another --out.")
+
+
+@contextmanager
+def user_errors(
+    *kinds: type[Exception],
+    interrupted: str | None = None,
+    advice: str | Callable[[Exception], str] = "",
+    exit_code: int = 1,
+) -> Iterator[None]:
+    """Show errors that the user can do something about as one line each, without a traceback.
+
+    kinds: the exceptions whose message is for the user; others pass through.
+    interrupted: what to say after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
+    advice: a sentence that follows the message of each error, or what returns it.
+    exit_code: the exit status of the command after an error; it is 1 after an interruption.
+    """
+    try:
+        yield
+    except kinds as error:
+        words, advised = _words(error), advice if isinstance(advice, str) else advice(error)
+        explained = click.ClickException(f"{words}. {advised}" if advised else words)
+        vars(explained)["exit_code"] = exit_code  # typed as a class attribute, but click reads the instance's
+        raise explained from error
+    except KeyboardInterrupt:
+        if interrupted is None:
+            raise
+        raise click.ClickException(f"interrupted; {interrupted}") from None
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.strerror}: {error.filename}"  # without the number that str(error) puts first
+    return str(error)
+
+
+class ProgressBar:
+    """Shows the progress of a stage, its rate and the time left: a bar on a terminal, elsewhere an occasional line.
+
+    unit          what is counted, with a blank before it
+    short_stages  whether, without a terminal, a stage of less than five seconds gets a line at its end
+
+    It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,
+    and the total number of items, or None where the total is not known.
+    """
+
+    SECONDS_TO_FIRST_LINE = 5.0
+    SECONDS_BETWEEN_LINES = 10.0
+
+    def __init__(self, unit: str = " problems", *, short_stages: bool = True) -> None:
+        from tqdm import tqdm
+
+        self._unit = unit
+        self._tqdm = tqdm
+        self._bar: tqdm[Any] | None = None  # only on a terminal
+        self._stage = ""
+        self._began = self._next_line = 0.0
+        self._short_stages = short_stages
+        self._shows_end = short_stages
+        self._initial = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        if stage != self._stage:
+            self.close()
+            self._stage, self._initial = stage, done
+            self._began = time.monotonic()
+            self._next_line = self._began + self.SECONDS_TO_FIRST_LINE
+            self._shows_end = self._short_stages
+            if sys.stderr.isatty():
+                self._bar = self._tqdm(desc=stage, total=total, initial=done, unit=self._unit, file=sys.stderr)
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+        elif now >= self._next_line or (self._shows_end and done == total):
+            self._next_line, self._shows_end = now + self.SECONDS_BETWEEN_LINES, True
+            line = self._tqdm.format_meter(
+                done, total or 0, now - self._began, ncols=0, prefix=stage, unit=self._unit, initial=self._initial
+            )
+            click.echo(line, err=True)
+
+    def write(self, line: str) -> None:
+        """Print a line on stderr, above the bar if there is one."""
+        self._tqdm.write(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """Close the bar, so that the lines that follow do not run into it."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

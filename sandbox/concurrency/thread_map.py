@@ -1,0 +1,53 @@
+"""Apply a function to many items in threads, reading the items only a little ahead."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_AHEAD = 2  # items per thread taken from the caller's iterable before one is done
+
+
+def map_futures(
+    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
+) -> Iterator[tuple[int, Future[Result]]]:
+    """Yield the index and the finished future of function(item) for each item, as they finish.
+
+    `items` may be endless.
+    """
+    executor = ThreadPoolExecutor(threads)
+    running: dict[Future[Result], int] = {}
+    try:
+        for index, item in enumerate(items):
+            running[executor.submit(function, item)] = index
+            if len(running) >= _AHEAD * threads:
+                yield from _take_finished(running)
+        while running:
+            yield from _take_finished(running)
+    finally:
+        # This does not wait: a user who presses Ctrl-C does not want the rest to finish first.
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def map_results(
+    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
+) -> Iterator[tuple[int, Result | Exception]]:
+    """Yield the index of each item and the result of function(item), or the exception that it raised.
+
+    An exception that is not an Exception, such as KeyboardInterrupt, is raised.
+    """
+    for index, future in map_futures(function, items, threads=threads):
+        error = future.exception()
+        if error is None:
+            yield index, future.result()
+        elif isinstance(error, Exception):
+            yield index, error
+        else:
+            raise error
+
+
+def _take_finished(running: dict[Future[Result], int]) -> list[tuple[int, Future[Result]]]:
+    finished, _ = wait(running, return_when=FIRST_COMPLETED)
+    return [(running.pop(future), future) for future in finished]

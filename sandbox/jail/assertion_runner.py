@@ -1,0 +1,247 @@
+"""The cases of an assertion suite: a call whose value is compared, or statements that call the submission.
+
+A failure before the submission takes part is the suite's fault, and is never held against the submission.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sandbox import referee
+from sandbox.errors import RefereeError
+from sandbox.jail.child import ChildParams
+from sandbox.jail.compile_cache import CompiledProgram
+from sandbox.jail.interactive import (
+    REFEREE_EXIT_SECONDS,
+    REFEREE_FACTOR,
+    REFEREE_GRACE_SECONDS,
+    WALL_FACTOR,
+    InteractionResult,
+    Participant,
+    make_ready,
+    retry_lost,
+    run_connected,
+)
+from sandbox.jail.runner import Runner
+from sandbox.judge import CaseRun
+from sandbox.program import Limits, Outcome, Program, RunResult
+from sandbox.referee import RefereeResult
+from sandbox.suite import Case, Suite
+
+_DETAIL = 300  # characters for people
+_MORE_CPU_SECONDS = 10  # of the tests, besides the wall seconds of the submission
+_REMEMBERED = 4096  # given codes that are known to be sound
+_NOTHING = Program("")
+_CLASS = "class {}:\n    def __init__(self, *_, **__): pass\n"
+# In place of a function or a class, since the suite does not tell which.
+_FUNCTION = "class {}:\n    def __new__(cls, *arguments, **_): return arguments[0] if arguments else None\n"
+_ATOM = b"0"  # the shortest call, of nothing
+
+
+class PreambleCache:
+    """The code that the suites of one worker give their submissions. It remembers which of it is sound."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._sound: OrderedDict[bytes, None] = OrderedDict()
+
+    @contextlib.contextmanager
+    def compiled(self, source: str) -> Iterator[int]:
+        """Open the compiled code. Raises RefereeError if it does not compile."""
+        compiled = self._runner.compile(Program(source))
+        if isinstance(compiled, RunResult):
+            raise RefereeError(f"their given code does not compile: {_tail(compiled)}")
+        descriptor = os.dup(compiled.artifact)  # the compilation itself may be forgotten meanwhile
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def check(self, source: str, limits: Limits) -> None:
+        """Check that the code by itself does not fail. Raises RefereeError."""
+        name = hashlib.sha256(repr((source, limits)).encode("utf-8", "surrogatepass")).digest()
+        if name in self._sound:
+            self._sound.move_to_end(name)
+            return
+        order = self._runner.order("evaluate", _NOTHING, limits)
+        nothing = self._runner.compile(_NOTHING)
+        assert not isinstance(nothing, RunResult)
+        with self.compiled(source) as descriptor:
+            result = self._runner.execute(order.with_preamble(descriptor, source), nothing, _ATOM)
+        if failed(result):
+            raise RefereeError(f"their given code fails by itself: {result.outcome.value} {_tail(result)}")
+        self._sound[name] = None
+        if len(self._sound) > _REMEMBERED:
+            self._sound.popitem(last=False)
+
+
+class AssertionRunner:
+    """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
+
+    second       returns the runner of the process of the tests, which runs beside the submission
+    given_code   the given code that this worker knows
+    """
+
+    def __init__(
+        self, program: Program, suite: Suite, runner: Runner, second: Callable[[], Runner], given_code: PreambleCache
+    ) -> None:
+        assert suite.assertions is not None
+        self._program = program
+        self._limits = suite.limits
+        self._shared = suite.assertions
+        self._runner = runner
+        self._second = second
+        self._given_code = given_code
+        self._evaluate = runner.order("evaluate", program, suite.limits)
+        self._serve = runner.order("serve", program, suite.limits).with_child_params(
+            ChildParams("", self._shared.names)
+        )
+
+    def run(self, case: Case, left_seconds: float) -> CaseRun:
+        """Run the submission on one case. Raises ExecutionLost, and RefereeError if the suite's own code fails."""
+        compiled = self._runner.compile(self._program)
+        if isinstance(compiled, RunResult):
+            return CaseRun(compiled)
+        if not case.expected:
+            return self._run_statements(case, compiled, left_seconds)
+        order = self._evaluate.with_time_limits(min(self._limits.wall_seconds, left_seconds))
+        with self._given_code.compiled(self._shared.given) as given:
+            order = order.with_preamble(given, self._shared.given)
+            result = self._runner.execute(order, compiled, case.input.encode("utf-8", "surrogatepass"))
+        if failed(result):
+            self._given_code.check(self._shared.given, self._limits)
+        return CaseRun(result)
+
+    def _run_statements(self, case: Case, compiled: CompiledProgram, left_seconds: float) -> CaseRun:
+        """Run statements in a process of their own, beside the submission."""
+        wall_seconds = min(WALL_FACTOR * self._limits.wall_seconds, left_seconds)
+        patience_seconds = min(
+            REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, left_seconds + REFEREE_EXIT_SECONDS
+        )
+        ended, report = self._talk(case, compiled, wall_seconds, patience_seconds)
+        if failed(ended.program.result) and not report.has("met"):
+            self._given_code.check(self._shared.given, self._limits)
+        hurried = patience_seconds < REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
+        try:
+            return _ran(ended, report, hurried)
+        except RefereeError as failure:
+            if not (report.has("met") and self._is_sound(case)):
+                raise
+            result = replace(ended.program.result, outcome=Outcome.EXITED, exit_code=0)
+            return CaseRun(result, referee.wrong_answer_result(failure), ended.partner_seconds)
+
+    def _talk(
+        self, case: Case, compiled: CompiledProgram, wall_seconds: float, patience_seconds: float
+    ) -> tuple[InteractionResult, "AssertionReport"]:
+        """Run a submission, for wall_seconds at most, and the tests. Return how both ended, and the tests' report."""
+        second = self._second()
+        setup = second.compile(Program(self._shared.setup))
+        if isinstance(setup, RunResult):
+            raise RefereeError(f"their setup does not compile: {_tail(setup)}")
+        order = second.order("examine", Program(self._shared.setup), referee.LIMITS, referee=True)
+        order = order.with_child_params(ChildParams(case.input, self._shared.names, classes=self._shared.classes))
+        order = order.with_time_limits(patience_seconds, wall_seconds + _MORE_CPU_SECONDS)
+        texts = f"{self._shared.given}\n{case.input}"
+        with self._given_code.compiled(self._shared.given) as given:
+            program = Participant(
+                self._serve.with_time_limits(wall_seconds).with_preamble(given, self._shared.given),
+                compiled,
+                self._runner,
+            )
+            tests = Participant(order.with_preamble(given, texts), setup, second)
+            ended = retry_lost(lambda: make_ready(program, tests) or run_connected(program, tests))
+        return ended, AssertionReport.read(ended.referee.result.returned or b"")
+
+    def _is_sound(self, case: Case) -> bool:
+        """Return whether the setup works with functions and classes that do nothing, in place of a submission's."""
+        classes = self._shared.classes
+        parts = [_CLASS if name in classes else _FUNCTION for name in self._shared.names]
+        source = "".join(part.format(name) for part, name in zip(parts, self._shared.names, strict=True))
+        stand_in = self._runner.compile(Program(source))
+        assert not isinstance(stand_in, RunResult)
+        wall_seconds = self._limits.wall_seconds
+        _, report = self._talk(case, stand_in, wall_seconds, REFEREE_FACTOR * wall_seconds)
+        return report.has("ready") or report.has("called")
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionReport:
+    """What the process of the tests has written about them; see languages/_examining.py.
+
+    stages   the stages that it has reached: given, met (the submission has told what it defines), ready (setup is
+             done), called (the submission has been asked for something)
+    verdict  passed; failed; gone: the submission ended too early; unreadable: it sent what cannot be read; "": none
+    detail   explains the verdict to people
+    """
+
+    stages: frozenset[str]
+    verdict: str = ""
+    detail: str = ""
+
+    @classmethod
+    def read(cls, written: bytes) -> "AssertionReport":
+        """Read the records of languages/_examining.py, up to the verdict. A last line without its end is ignored."""
+        stages: set[str] = set()
+        for line in written.split(b"\n")[:-1]:
+            match json.loads(line):
+                case {"stage": str(stage)}:
+                    stages.add(stage)
+                case {"verdict": str(verdict), "detail": str(detail)}:
+                    return cls(frozenset(stages), verdict, detail)
+        return cls(frozenset(stages))
+
+    def has(self, stage: str) -> bool:
+        return stage in self.stages
+
+    @property
+    def is_the_suites_fault(self) -> bool:
+        """Whether the tests failed, or did not end, without the submission having a part in it."""
+        waits_for_submission = self.has("given") and not self.has("met")
+        return self.verdict in ("", "failed") and not self.has("called") and not waits_for_submission
+
+
+def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> CaseRun:
+    """Return what became of the submission. Raises RefereeError if its tests have failed by themselves.
+
+    hurried: whether the tests had less time than they otherwise have, since the submission has used up its budget
+    """
+    result, tests = ended.program.result, ended.referee.result
+    if ended.output_exceeded:
+        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.partner_seconds)
+    if report.is_the_suites_fault and not report.has("ready"):
+        if hurried and tests.outcome is Outcome.TIMED_OUT:
+            return CaseRun(referee.as_timed_out(result), None, ended.partner_seconds)
+        raise RefereeError(f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}")
+    has_ruling = report.verdict in ("failed", "unreadable")
+    if failed(result) and not (has_ruling and ended.partner_ended_first):
+        return CaseRun(result, None, ended.partner_seconds)
+    if has_ruling:
+        words = "what the program said cannot be read: " if report.verdict == "unreadable" else ""
+        result = replace(result, outcome=Outcome.EXITED, exit_code=0)
+        return CaseRun(result, RefereeResult(0.0, f"{words}{report.detail}"[:_DETAIL]), ended.partner_seconds)
+    if report.verdict == "passed":
+        return CaseRun(result, RefereeResult(1.0), ended.partner_seconds)
+    if report.verdict == "gone":
+        message = b"the program ended while its tests were running"
+        return CaseRun(replace(result, exit_code=1, stderr=message), None, ended.partner_seconds)
+    return CaseRun(_without_verdict(result, tests), None, ended.partner_seconds)
+
+
+def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
+    """Return the run of a program whose tests did not come to an end, because what it returned kept them busy, filled
+    their memory, or broke them."""
+    message = f"the tests did not end with what the program returned: {tests.outcome.value} {_tail(tests)}"
+    outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED
+    return replace(result, outcome=outcome, stderr=message.encode())
+
+
+def failed(result: RunResult) -> bool:
+    return result.outcome is not Outcome.EXITED or result.exit_code != 0
+
+
+def _tail(result: RunResult) -> str:
+    return result.stderr[-4 * _DETAIL :].decode("utf-8", "replace").strip()[-_DETAIL:]

@@ -1,0 +1,101 @@
+"""When a referee has failed, tries it on answers in which no submission had a hand, to tell whose fault the failure is.
+
+These are the case's trial, which a reference gave, or the expected answer. If both are empty, they are trials of other
+cases, and trivial answers. A referee that gives a ruling on one of them is sound, and the output that it failed on was
+wrong. If it fails on all of them, the suite is at fault.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+
+from sandbox import referee
+from sandbox.errors import RefereeError
+from sandbox.program import Outcome, RunResult
+from sandbox.suite import Case, Referee, Suite
+
+_REMEMBERED = 4096  # trials
+_SHARE = 3  # each of several answers may take this fraction of the time, so that this many may hang
+
+
+def validation_outputs(case: Case, suite: Suite) -> Iterator[str]:
+    """Yield outputs that a referee must be able to read."""
+    known = case.trial if case.trial.strip() else case.expected
+    if known.strip():
+        yield known
+    else:
+        yield from _shortest_trial(suite)
+        yield from ("", "0\n", case.input)
+
+
+def scripted_inputs(case: Case, suite: Suite) -> Iterator[str]:
+    """Yield what a partner that does not listen may say. The last one says nothing and ends at once."""
+    yield from [case.trial] if case.trial else _shortest_trial(suite)
+    for text in (case.expected, case.input):
+        if text.strip():
+            yield f"{text.rstrip()}\n"
+            yield f"! {text.strip()}\n"
+    yield ""
+
+
+def _shortest_trial(suite: Suite) -> list[str]:
+    """Return a trial that another case may borrow, in a list; an empty list if there is none."""
+    return sorted(filter(None, suite.trials), key=len)[:1]
+
+
+class RefereeValidator:
+    """Trials of the referees of one worker.
+
+    It remembers which of them have passed, so that many hostile answers cost no more than one.
+    """
+
+    def __init__(self) -> None:
+        self._passed: OrderedDict[bytes, None] = OrderedDict()
+
+    def passes(
+        self,
+        judge: Referee,
+        case: Case,
+        answers: Iterable[str],
+        ask: Callable[[bytes, float], RunResult],
+        seconds: float,
+        cpu_seconds: float | None = None,
+    ) -> bool:
+        """Tell whether the referee gives a ruling on one of the answers.
+
+        ask(answer, wall_seconds)   runs the referee on an answer
+        seconds                     time for all answers together
+        cpu_seconds                 CPU time that it may use for the answer on which it rules; None: any
+
+        Raises as ask does.
+        """
+        to_try = list(answers)
+        name = _name(judge, case, to_try, seconds, cpu_seconds)
+        if name in self._passed:
+            self._passed.move_to_end(name)
+            return True
+        seconds_for_one = seconds if len(to_try) == 1 else seconds / _SHARE
+        for answer in to_try:
+            result = ask(answer.encode("utf-8", "surrogatepass"), min(seconds_for_one, seconds))
+            if _rules(result, judge) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
+                self._passed[name] = None
+                if len(self._passed) > _REMEMBERED:
+                    self._passed.popitem(last=False)
+                return True
+            seconds -= seconds_for_one if result.outcome is Outcome.TIMED_OUT else result.wall_seconds
+            if seconds <= 0:
+                break
+        return False
+
+
+def _rules(result: RunResult, judge: Referee) -> bool:
+    try:
+        referee.read_result(result, judge)
+    except RefereeError:
+        return False
+    return True
+
+
+def _name(judge: Referee, case: Case, answers: list[str], seconds: float, cpu_seconds: float | None) -> bytes:
+    content = repr((judge, case, answers, seconds, cpu_seconds))
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,96 @@
+"""An order: what a zygote is asked to do with each input in turn."""
+
+from dataclasses import dataclass, field, replace
+
+from sandbox import languages
+from sandbox.jail import files
+from sandbox.jail.child import ChildParams, RunParams
+from sandbox.program import Limits, Program
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What a zygote is asked to do.
+
+    job              what the zygote itself must know
+    instructions     what only the child of the run may know
+    packed_files     files that the run finds in its directory, see files.pack
+    referee          whether the program belongs to the suite: then it shares no zygote with submissions
+    preamble_fd      descriptor of compiled code that runs before the program; -1: none
+    preamble_source  the source of that code, and of what else runs with the program
+    encoded          the job as it is sent, encoded once for all cases of a suite
+    """
+
+    program: Program
+    job: RunParams
+    instructions: ChildParams = ChildParams()
+    packed_files: bytes = b""
+    referee: bool = False
+    preamble_fd: int = -1
+    preamble_source: str = ""
+    encoded: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "encoded", self.job.to_bytes())
+
+    def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "RunSpec":
+        """Return the order with other time limits; without cpu_seconds, that limit stays."""
+        cpu_seconds = cpu_seconds or self.job.cpu_seconds
+        if (wall_seconds, cpu_seconds) == (self.job.wall_seconds, self.job.cpu_seconds):
+            return self
+        return replace(self, job=replace(self.job, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
+
+    def with_child_params(self, instructions: ChildParams) -> "RunSpec":
+        """Return the order with instructions for the child of the run."""
+        if instructions == ChildParams():
+            return self
+        job = replace(self.job, instructions=True, fetch=bool(instructions.fetch))
+        return replace(self, job=job, instructions=instructions)
+
+    @property
+    def sources(self) -> str:
+        """The source of the program and of what runs with it, which shows which packages are needed."""
+        return f"{self.program.source}\n{self.preamble_source}" if self.preamble_source else self.program.source
+
+    def with_preamble(self, given: int, beside: str) -> "RunSpec":
+        """Return the order with code that runs before the program.
+
+        given    descriptor of the compiled code
+        beside   its source, and that of what else runs with the program
+        """
+        return replace(self, job=replace(self.job, has_preamble=True), preamble_fd=given, preamble_source=beside)
+
+    def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
+        """Return the order with these files in the run's directory, and with room for them."""
+        more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # these need inodes, too
+        memory_mb, disk_mb = self.job.memory_mb + 2 * more_mb, self.job.disk_mb + more_mb
+        job = replace(self.job, files=True, memory_mb=memory_mb, disk_mb=disk_mb)
+        return replace(self, job=job, packed_files=files.pack(contents))
+
+
+def make_run_spec(
+    op: str, program: Program, limits: Limits, *, seed: int | None, entry_point: str = "", referee: bool = False
+) -> RunSpec:
+    """Return the order to compile or run a program, or to call its function `entry_point`.
+
+    op     what is done with the program, see Job
+    seed   see Sandbox
+
+    Raises ValueError if there is no such language, or if its functions cannot be called.
+    """
+    if op in ("evaluate", "serve", "examine") and not languages.load(program.language).CALLABLE:
+        raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")
+    if op == "call" and not languages.load(program.language).CALLABLE:
+        raise ValueError(f"functions of {program.language} programs cannot be called; use a suite without entry_point")
+    job = RunParams(
+        op=op,
+        language=program.language,
+        seed=seed,
+        wall_seconds=limits.wall_seconds,
+        cpu_seconds=limits.cpu_seconds or limits.wall_seconds,
+        memory_mb=limits.memory_mb,
+        processes=limits.processes,
+        output_bytes=limits.output_kb * 1024,
+        disk_mb=limits.disk_mb + (4 * len(program.source) >> 20),
+    )
+    return RunSpec(program, job, referee=referee).with_child_params(ChildParams(entry_point))

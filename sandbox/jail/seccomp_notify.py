@@ -1,0 +1,157 @@
+"""System calls of programs about which the kernel notifies the zygote before it carries them out (seccomp user
+notifications).
+
+Record locks are kernel memory that no cgroup is charged for, and on a file that other runs also see they could carry
+messages: a run gets only a limited number, on its own files. Another thread can change what a descriptor leads to
+between our check and the kernel's, so a process with several threads gets no lock: its threads would share the lock
+anyway, and it is told that it has it.
+
+Without a cgroup, the zygote refuses mappings that exceed the run's address space, as the kernel would, and notes it: a
+program that fails then has run out of memory. The use of SIGKILL is noted, too: a program that has used it may have
+killed itself, and one that died of it without having used it was killed from outside.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import stat
+import struct
+
+from sandbox.jail import linux, system_calls
+from sandbox.jail.process_tree import ProcessTree
+
+_MAX_LOCKS = 10_000  # calls of one run, each good for two locks of some 200 bytes; a transaction of SQLite takes eight
+_NOTICE = struct.Struct("QI4xi12xi4xQ")  # id, pid, number, first two arguments; the rest is not looked at
+_NOTICE_BYTES = 80
+_ANSWER = struct.Struct("QqiI")  # id, value, error, flags
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
+_CONTINUE = 1  # flag of an answer: the kernel carries the call out
+_F_GETLK = 5
+
+
+class SeccompNotifier:
+    """Answers the notifications of one run at a time.
+
+    descriptor  what seccomp.install has returned; readable when a call waits for its answer. -1: there are no
+                notifications
+    tree        the processes of the run
+    proc        descriptor of /proc
+    directory   the directory on whose file system locks may be taken; "" allows any file system
+    shared      whether that file system has other files than those of the run, which nobody in the run can write to
+    only_own    whether signals are only for processes of the run
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        tree: ProcessTree,
+        proc: int,
+        directory: str = "",
+        *,
+        shared: bool = False,
+        only_own: bool = False,
+    ) -> None:
+        self.descriptor = descriptor
+        self._tree = tree
+        self._directory = directory
+        self._shared = shared
+        self._only_own = only_own
+        self._proc = proc
+        numbers = system_calls.NUMBERS.get(os.uname().machine, {})
+        self._ioctl, self._fcntl, self._mmap = (numbers.get(name, -1) for name in ("ioctl", "fcntl", "mmap"))
+        self._forks = {numbers.get(name, -1) for name in ("fork", "vfork", "clone")}
+        # Later runs must not find the registers of earlier programs: a fork does not inherit this page.
+        self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._page.madvise(mmap.MADV_DONTFORK)
+        self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
+        self._locks = self._threads = self._max_threads = self._max_bytes = 0
+        self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
+
+    def begin(self, processes: int, address_space: int) -> None:
+        """Forget the last run. The next one may have so many processes and threads, and so many bytes at once."""
+        self._locks, self._max_bytes = 0, address_space
+        self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
+        self._threads, self._max_threads = 1, processes
+
+    def answer(self) -> None:
+        """Answer one notification. Nothing happens if the process that made the call has gone meanwhile."""
+        ctypes.memset(self._start, 0, _NOTICE_BYTES)
+        try:
+            self._exchange(_RECEIVE)
+            identity, pid, number, first, second = _NOTICE.unpack_from(self._page)
+            error, flags = 0, _CONTINUE
+            if number == self._fcntl:
+                error, flags = self._answer_for_lock(pid, first, second & 0xFFFFFFFF)
+            elif number == self._mmap:
+                error, flags = self._answer_for_memory(second)
+            elif number in self._forks:
+                error, flags = self._answer_for_fork()
+            else:
+                self.has_used_sigkill = True
+                if self._only_own and not self._tree.has(first):
+                    error, flags = errno.EPERM, 0
+            _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
+            self._exchange(_SEND)
+            self._tree.note_answer()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EINTR):
+                raise
+
+    def _answer_for_fork(self) -> tuple[int, int]:
+        """Return the error and the flags of the answer to a call that makes a process or thread."""
+        if self._threads >= self._max_threads:
+            self._threads = self._tree.count()  # those that have ended do not count
+        if self._threads >= self._max_threads:
+            self.has_refused_fork = True
+            return errno.EAGAIN, 0
+        self._threads += 1
+        return 0, _CONTINUE
+
+    def _answer_for_memory(self, n_bytes: int) -> tuple[int, int]:
+        """Return the error and the flags of the answer to a call that maps so many bytes."""
+        if n_bytes > self._max_bytes:
+            self.has_refused_memory = True
+            return errno.ENOMEM, 0
+        return 0, _CONTINUE
+
+    def _answer_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
+        """Return the error and the flags of the answer to a call that asks for a lock."""
+        self._locks += 1
+        if self._locks > _MAX_LOCKS or not self._is_its_own(pid, descriptor):
+            return errno.ENOLCK, 0
+        if self._is_alone(pid):
+            return 0, _CONTINUE
+        return (errno.ENOLCK if command == _F_GETLK else 0), 0
+
+    def _is_alone(self, pid: int) -> bool:
+        """Return whether a thread is the only one of its process. Then nobody else can change its descriptors, since
+        seccomp.py lets only threads share them."""
+        try:
+            return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # itself, its parent and one folder below
+        except OSError:
+            return False
+
+    def _is_its_own(self, pid: int, descriptor: int) -> bool:
+        """Return whether a program's open file lies in the workspace of its run: other runs would notice a lock on any
+        other file."""
+        try:
+            if self._directory and _device(f"{pid}/fd/{descriptor}", self._proc) != _device(self._directory):
+                return False
+            return not self._shared or self._is_writable(pid, descriptor)
+        except OSError:  # the process is gone, or the file is closed
+            return False
+
+    def _is_writable(self, pid: int, descriptor: int) -> bool:
+        """Return whether a program's open file is open for writing, and no device. Raises OSError."""
+        place = f"{pid}/fd/{descriptor}"
+        opened = os.stat(place, dir_fd=self._proc, follow_symlinks=False)  # its mode tells how the file was opened
+        return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(place, dir_fd=self._proc).st_mode)
+
+    def _exchange(self, request: int) -> None:
+        linux.system_call(self._ioctl, self.descriptor, request, self._start)
+
+
+def _device(path: str, folder: int | None = None) -> int:
+    """Return the number of the file system on which a file lies."""
+    return os.stat(path, dir_fd=folder).st_dev

@@ -1,0 +1,39 @@
+"""The configuration that a worker gets at its start."""
+
+from dataclasses import dataclass
+
+from sandbox.jail.packages import Packages
+
+# The levels of isolation, from the strongest to the weakest; see docs/concepts/isolation.md.
+NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
+WALLS = (NAMESPACES, LANDLOCK)  # those that keep programs from one another, and from their expected outputs
+
+NEWEST_ABI = 7  # of Landlock, as far as landlock.py knows it
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """What a worker is told and given at its start.
+
+    level      "namespaces", "landlock" or "none"
+    seed       see Sandbox
+    packages   what programs can import besides the standard library
+    image      descriptors of the namespaces of an image (image.py); empty: the worker makes one of its own
+    copy       the folder that holds the image for Landlock (image.py); "": the worker makes one of its own
+    abi        the highest version of Landlock to use
+    refused    why there is no stronger level; "" if there is
+    no_scope   why systemd has not made a scope for the worker; "" if it has, or none is needed
+    shared     directory in which the workers of a Sandbox share results of long compilations; "" for none
+    alone      whether only the worker and its runs are in its cgroup, as in a container of its own
+    """
+
+    level: str
+    seed: int | None
+    packages: Packages
+    image: tuple[int, ...] = ()
+    copy: str = ""
+    abi: int = NEWEST_ABI
+    refused: str = ""
+    no_scope: str = ""
+    shared: str = ""
+    alone: bool = False

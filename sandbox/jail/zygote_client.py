@@ -1,0 +1,90 @@
+"""The judge's connection to a zygote, which is sent jobs and reports how they ended."""
+
+import contextlib
+import json
+import os
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from sandbox.errors import BackendUnavailable
+
+_START_SECONDS = 60
+
+
+class ZygoteLost(Exception):
+    """The zygote died or did not respond: nothing is known about the run."""
+
+
+class ZygoteClient:
+    """The judge's connection to a zygote.
+
+    channel       the socket that leads to it
+    stderr        descriptor of the file that holds what its interpreter printed if it failed
+    wait_for_run  function that kills it
+    """
+
+    def __init__(self, channel: socket.socket, stderr: int, end: Callable[[], None]) -> None:
+        self._channel = channel
+        self._stderr = stderr
+        self._end = end
+        self._ends: dict[int, int] = {}
+        self.layers: dict[str, str] = {}
+        self.shares_uid = True  # whether programs own what the judge makes
+
+    def wait_until_ready(self, user: str, *, shares_uid: bool) -> None:
+        """Wait until the zygote is ready. Raises BackendUnavailable if it reports a reason why not, and ZygoteLost."""
+        answer = self._receive(_START_SECONDS)
+        if "unavailable" in answer:
+            raise BackendUnavailable(answer["unavailable"])
+        self.layers = {"user": user, **answer["layers"]}
+        self.shares_uid = shares_uid
+
+    def start_run(self, job: bytes, files: list[int]) -> None:
+        """Send the zygote one job. Raises ZygoteLost."""
+        try:
+            socket.send_fds(self._channel, [job], files)
+        except OSError as error:
+            raise ZygoteLost(str(error)) from error
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait so long for the end of the job; return whether it has come, or anything else that `end` reports."""
+        return bool(self._events(seconds))
+
+    def wait_for_run(self, patience_seconds: float) -> dict[str, Any]:
+        """Wait for the end of the job and return how it ended. Raises ZygoteLost."""
+        return self._receive(patience_seconds)
+
+    def set_shutdown_events(self, ends: dict[int, int]) -> None:
+        """Set the events that end waiting with SystemExit: descriptor -> poll mask."""
+        self._ends = ends
+
+    def _receive(self, patience_seconds: float) -> dict[str, Any]:
+        events = self._events(patience_seconds)
+        if any(descriptor in self._ends for descriptor, _ in events):
+            raise SystemExit(0)
+        data, end = b"", "it ended" if events else "it did not respond"
+        try:
+            data = self._channel.recv(1 << 16) if events else b""
+        except OSError as error:  # it ended without having read what it was sent
+            end = f"it ended: {error}"
+        if not data:
+            message = os.pread(self._stderr, 2000, 0).decode("utf-8", "replace").strip()
+            raise ZygoteLost(message or end)
+        answer: dict[str, Any] = json.loads(data)
+        return answer
+
+    def _events(self, seconds: float) -> list[tuple[int, int]]:
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        for descriptor, mask in self._ends.items():
+            poll.register(descriptor, mask)
+        return poll.poll(seconds * 1000)
+
+    def close(self) -> None:
+        """Kill the zygote, and with it all runs in its namespaces."""
+        self._channel.close()
+        with contextlib.suppress(OSError):
+            os.close(self._stderr)
+        self._end()

@@ -1,0 +1,77 @@
+"""The names that a program may use if its calls are to share a process; see _purity.py."""
+
+import bisect
+import functools
+import heapq
+import itertools
+import math
+import operator
+import string
+from collections import namedtuple
+
+
+def _public(module: object, *without: str) -> set[str]:
+    return {name for name in dir(module) if not name.startswith("_")} - set(without)
+
+
+_BUILTINS = set(
+    "abs all any bin bool bytearray bytes chr complex dict divmod enumerate filter float format frozenset hasattr hash"
+    " hex int isinstance issubclass iter len list map max min next object oct ord pow print range repr reversed round"
+    " set slice sorted str sum tuple zip Ellipsis NotImplemented ArithmeticError AssertionError Exception IndexError"
+    " KeyError LookupError NotImplementedError OverflowError RecursionError RuntimeError StopIteration TypeError"
+    " ValueError ZeroDivisionError __name__".split()
+)
+_PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # of heapq, whose other functions are C
+# Names of objects that nobody can change, and from which nothing else can be reached.
+VALUES = frozenset(
+    _BUILTINS
+    | _public(math)
+    | _public(itertools)
+    | _public(bisect, "bisect")
+    | (_public(heapq, "heapq") & {"heapify", "heappop", "heappush", "heappushpop", "heapreplace"})
+    | _public(operator, "attrgetter", "is_", "is_not", "methodcaller")
+    | {name for name in _public(string) if isinstance(getattr(string, name), str)}
+    | set("cmp_to_key date defaultdict deque maxsize partial reduce timedelta".split())
+)
+# Names of objects that could be changed, were they reached in any other way than by calling them.
+CALLED = frozenset(
+    "Counter OrderedDict bisect cache classmethod copy dataclass datetime deepcopy lru_cache namedtuple property"
+    " setrecursionlimit staticmethod super total_ordering".split()
+) | frozenset(_PYTHON_CODE)
+TYPING = frozenset(
+    "Any Callable Deque DefaultDict Dict FrozenSet Generator Iterable Iterator List Literal Mapping Optional Sequence"
+    " Set Tuple Type Union".split()
+)
+MODULES = frozenset(
+    "__future__ bisect collections copy dataclasses datetime functools heapq itertools math operator string sys"
+    " typing".split()
+)
+ANNOTATIONS = VALUES | CALLED | TYPING
+METHODS = frozenset(
+    name
+    for kind in (str, list, dict, set, frozenset, tuple, int, float, bytes, bytearray, complex)
+    for name in dir(kind)
+    if not name.startswith("_")
+) | frozenset(
+    "appendleft extendleft popleft rotate maxlen move_to_end elements most_common subtract total year month day days"
+    " seconds weekday isoweekday total_seconds cache_clear from_iterable value args send close setter _replace _asdict"
+    " _fields __init__".split()
+)
+# Of the library's objects that a program can have; they lead to other objects of the library, or to what it remembers.
+LEADING = frozenset(
+    name
+    for kind in (type, functools.cache(len), namedtuple("_Pair", ()))
+    for name in dir(kind)
+    if not name.startswith("__")
+) - METHODS | {"obj", "strptime"}
+# The special methods that a class may define. Others get classes of exceptions, change how an object is copied, or run
+# when it is collected.
+SPECIAL = frozenset(
+    f"__{name}__"
+    for name in "init post_init repr str len iter next reversed contains getitem setitem delitem missing call bool hash"
+    " eq ne lt le gt ge neg pos abs invert int float index".split()
+) | frozenset(
+    f"__{side}{name}__"
+    for side in ("", "r", "i")
+    for name in "add sub mul matmul truediv floordiv mod pow and or xor lshift rshift".split()
+)

@@ -1,0 +1,72 @@
+"""Upper bounds for the limits that rows and callers ask for. A limit above its bound is lowered, and this is logged
+once.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sandbox.program import Limits
+from sandbox.request import Answer, Request
+
+log = logging.getLogger(__name__)
+
+PROCESSES = 4096  # the most that one run may have; a machine has some ten thousand
+_NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
+
+
+def machine_limits(memory_mb: int) -> Limits:
+    """Return the highest limits that make sense on a machine with this much memory; times do not depend on it."""
+    max_seconds, largest_mb = 10**5, min(memory_mb, 2**24)  # what Limits itself allows
+    return Limits(max_seconds, max_seconds, largest_mb, PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
+
+
+def bounds_of(most: Limits) -> dict[str, float]:
+    """Return the bound of each limit by name.
+
+    cpu_seconds=None means the same as wall_seconds; budget_seconds=None means that there is no bound.
+    """
+    cpu_seconds = most.cpu_seconds if most.cpu_seconds is not None else most.wall_seconds
+    bounds = {name: getattr(most, name) for name in _NAMES} | {"cpu_seconds": cpu_seconds}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def exceeded_bounds(asked: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
+    """Return the bounds that are exceeded, by the name of the limit."""
+    return {name: bound for name, bound in bounds.items() if (getattr(asked, name) or 0) > bound}
+
+
+def clamp(asked: Limits, bounds: Mapping[str, float]) -> Limits:
+    """Return limits lowered to the bounds; `asked` itself if it is within them."""
+    lowered: dict[str, Any] = exceeded_bounds(asked, bounds)
+    if asked.budget_seconds is None and "budget_seconds" in bounds:
+        lowered["budget_seconds"] = bounds["budget_seconds"]
+    return replace(asked, **lowered) if lowered else asked
+
+
+class LimitClamp:
+    """Lowers the limits of requests to bounds.
+
+    most   the bounds, one in each field; see bounds_of
+    """
+
+    def __init__(self, most: Limits) -> None:
+        self._bounds = bounds_of(most)
+        self._warned: set[str] = set()
+
+    def bounded(self, request: Request[Answer]) -> Request[Answer]:
+        """Return the request with limits within the bounds; the request itself if it has such limits already."""
+        limits = self.limits(request.run_limits)
+        return request if limits is request.run_limits else request.with_limits(limits)
+
+    def limits(self, asked: Limits) -> Limits:
+        """Return limits lowered to the bounds, warning once about each kind; `asked` itself if it is within them."""
+        for name, bound in exceeded_bounds(asked, self._bounds).items():
+            self._warn_once(name, getattr(asked, name), bound)
+        return clamp(asked, self._bounds)
+
+    def _warn_once(self, name: str, value: float, bound: float) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            log.warning("%s of %s was asked for; programs get %s at most (logged once)", name, value, bound)

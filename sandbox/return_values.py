@@ -1,0 +1,125 @@
+"""Reads the value that a call returned, as a hostile process wrote it, within bounds that the expected value sets."""
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from sandbox.checkers._python_values import DictOf, Opaque, SetOf
+from sandbox.checkers._values import NumberKey
+
+_DIGITS = 100_000  # bound for all integers in a value: turning text into integers takes quadratic time
+_SMALL_BYTES = 1 << 16  # values up to this size are read in any case
+_PER_CHARACTER = 12  # bytes of an encoded character: a surrogate pair, of which each half is an escape of six
+_PER_VALUE = 400  # bytes of a number, however it is written, and of all that stands around a value
+_PER_LITERAL = 2_000  # the same of a Python value, since a number may be a fraction
+
+
+def may_equal(encoded: bytes, expected: str) -> bool:
+    """Tell whether an encoded value may equal one whose JSON text is `expected`.
+
+    Counts brackets, braces, commas and bytes, which takes linear time and no memory; the value itself may need thirty
+    times the memory of its text.
+
+    Equal values have equally many members at each level, and their strings are the same. The encoding
+    adds a brace to a tuple, and two brackets and a comma to a dict and its members (see languages.python.plain).
+    """
+    if len(encoded) <= _SMALL_BYTES:
+        return True
+    lists, dicts, commas, members = (expected.count(mark) for mark in "[{,:")
+    escaped = expected.count("\\u")  # characters of strings, written in another way
+    most = {
+        b"[": lists + dicts + members + escaped,
+        b"{": lists + dicts + escaped,
+        b",": commas + members + escaped,
+    }
+    max_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_VALUE * (1 + lists + dicts + commas)
+    return len(encoded) <= max_bytes and all(encoded.count(mark) <= count for mark, count in most.items())
+
+
+def may_equal_literal(encoded: bytes, expected: str) -> bool:
+    """Do the same as `may_equal` for a Python literal `expected` and a value that languages.python.data has encoded.
+
+    That encoding adds at most a brace, two brackets and a comma to a value or a member of a dict.
+    """
+    if len(encoded) <= _SMALL_BYTES:
+        return True
+    parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers
+    escaped = expected.count("\\")  # characters of strings, written in another way
+    most = 3 * parts + escaped
+    max_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_LITERAL * parts
+    return len(encoded) <= max_bytes and all(encoded.count(mark) <= most for mark in (b"[", b"{", b","))
+
+
+def decode(encoded: bytes) -> Any:
+    """Return a value from its encoding (see languages.python.plain).
+
+    It is None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) or, for a set, an empty frozenset:
+    no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded. Raises ValueError,
+    TypeError or RecursionError for anything else.
+    """
+    return _loaded(encoded, _container)
+
+
+def decode_literal(encoded: bytes) -> Any:
+    """Return a value from its encoding (see languages.python.data).
+
+    It is None, bool, int, float, complex, Fraction, str, bytes, list, tuple, SetOf, DictOf or Opaque. Takes linear time
+    and raises as decode does.
+    """
+    return _loaded(encoded, _python_container)
+
+
+def _loaded(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
+    effort = 0
+
+    def integer(digits: str) -> int:
+        nonlocal effort
+        effort += len(digits) ** 2
+        if effort > _DIGITS**2:
+            raise ValueError(f"integers of more than {_DIGITS} digits")
+        return int(digits)
+
+    return json.loads(encoded.decode("ascii"), object_hook=container, parse_int=integer)
+
+
+def _container(tagged: dict[str, Any]) -> Any:
+    ((kind, items),) = tagged.items()
+    if kind == "tuple":
+        return tuple(items)
+    if kind == "set":
+        return frozenset()
+    if kind == "dict":
+        members = {_key(key): value for key, value in items}
+        if len(members) != len(items):
+            raise ValueError("dict keys that are equal in JSON")
+        return members
+    raise ValueError(f"unknown container {kind!r}")
+
+
+def _python_container(tagged: dict[str, Any]) -> Any:
+    ((kind, content),) = tagged.items()
+    match kind, content:
+        case "tuple", list():
+            return tuple(content)
+        case "set", list():
+            return SetOf(tuple(content))
+        case "dict", list():
+            return DictOf(tuple((key, value) for key, value in content))
+        case "bytes", str():
+            return bytes.fromhex(content)
+        case "complex", [float() as real, float() as imaginary]:
+            return complex(real, imaginary)
+        case "ratio", [int() as numerator, int() as denominator] if denominator > 0:
+            return Fraction(numerator, denominator)
+        case "other", str():
+            return Opaque(content)
+    raise ValueError(f"unknown container {kind!r}")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, int | float):
+        return NumberKey(json.dumps(key))
+    raise TypeError("a dict key that JSON cannot express")

@@ -1,0 +1,54 @@
+"""The names by which the service may be called.
+
+A web page in somebody's browser can have its own name resolve to this machine (DNS rebinding) and send requests as if
+it were ours. It cannot send a Host or Origin header other than its own, so those two headers are checked.
+"""
+
+import ipaddress
+import re
+
+from sandbox.service.service_errors import CrossOriginRequest, MisdirectedRequest
+
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]++\]|[^][:/?#@\s]++)(?::\d*+)?\Z")
+_OURS = {"localhost", "127.0.0.1", "::1"}
+
+
+class AllowedHosts:
+    """The names that are accepted: with a token all of them, since pages of other sites do not know the token.
+
+    bound   the name or address that the service is bound to
+    token   whether clients must send a token
+    """
+
+    def __init__(self, bound: str, *, token: bool) -> None:
+        self._names = None if token else _OURS | {bound.strip("[]").lower()} - {""}
+
+    def check(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Check the headers Host and Origin. Raises Misdirected and CrossOriginRequest."""
+        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        if self._names is not None and (len(hosts) != 1 or _name(hosts[0]) not in self._names):
+            raise MisdirectedRequest(
+                f"the header Host must name this service: {', '.join(sorted(self._names))}, with any port."
+                " To use another name, start the service with --token-file FILE or with --host NAME"
+            )
+        for name, value in headers:
+            if name == b"origin" and not self._is_same_origin(value.decode("latin-1"), hosts):
+                raise CrossOriginRequest(
+                    "the request comes from a page of another site: its header Origin is not this service"
+                )
+
+    def _is_same_origin(self, origin: str, hosts: list[str]) -> bool:
+        """Return whether the page belongs to this service: then its origin is the very Host and port of the request."""
+        scheme, _, host = origin.lower().partition("://")
+        return scheme in ("http", "https") and host in [name.lower() for name in hosts]
+
+
+def _name(host: str) -> str:
+    """Return the name or address without the port; "" if the header holds no valid name."""
+    match = _HOST.match(host.lower())
+    if match is None:
+        return ""
+    try:
+        return str(ipaddress.ip_address(match["name"].strip("[]")))
+    except ValueError:
+        return match["name"]

@@ -1,0 +1,160 @@
+"""Limits that uvicorn does not set: on the number of connections, on the time and size of a request's head, on the time
+for the rest of a body that has been refused, and on the time for an answer that the client does not read."""
+
+import asyncio
+import logging
+import re
+import socket
+import struct
+from typing import Any
+
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+DISCONNECT = "curate.disconnect"  # the extension of the ASGI scope with which to hang up at once
+MAX_CONNECTIONS = 8192
+_HEAD_BYTES = 64 * 1024
+_PIPELINED = 16  # requests that may wait behind the first on one connection
+_PIPELINED_BYTES = 64 * 1024  # size of the bodies of these requests together
+_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
+_LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
+
+
+def bounded_config(
+    app: Any,
+    *,
+    head_seconds: float,
+    answer_seconds: float,
+    keep_alive_seconds: int,
+    stop_seconds: int,
+    max_connections: int = MAX_CONNECTIONS,
+) -> Config:
+    """Return uvicorn's settings for an ASGI application that strangers can reach.
+
+    keep_alive_seconds  how long a connection may stay open between requests
+    stop_seconds        time for the last answers once the server is told to stop
+    """
+    return Config(
+        app,
+        http=_bounded(head_seconds, answer_seconds, max_connections),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.ERROR,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=keep_alive_seconds,
+        timeout_graceful_shutdown=stop_seconds,
+    )
+
+
+def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -> type[HttpToolsProtocol]:
+    """Return uvicorn's protocol with these limits. A client that exceeds one is disconnected."""
+
+    class Bounded(HttpToolsProtocol):
+        """The limits during a request; between requests uvicorn's own limit holds."""
+
+        # By then a head, or the rest of an unwanted body, must have arrived.
+        _deadline: asyncio.TimerHandle | None = None
+        _received = 0  # bytes of the current request, head and body
+        _body = 0  # bytes of its body alone
+        _unread: asyncio.TimerHandle | None = None  # by then the client must have read what was sent
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)  # type: ignore[arg-type]
+            self._cycles: list[RequestResponseCycle] = []  # those of requests that have not been answered
+            if len(self.connections) > max_connections:
+                self.transport.abort()
+            transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]  # report any unread byte
+            self._expect(head_seconds)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            for cycle in self._unanswered():  # uvicorn only tells the last of them
+                cycle.disconnected = True
+                cycle.message_event.set()
+            self._forget_deadline()
+            self._forget_unread()
+
+        def data_received(self, data: bytes) -> None:
+            if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
+                self._expect(head_seconds)
+            self._received += len(data)
+            super().data_received(data)
+            ahead = sum(len(cycle.body) for cycle, _ in self.pipeline)
+            # Twice the body: chunked encoding wraps it.
+            if (
+                self._received > _HEAD_BYTES + 2 * self._body
+                or len(self.pipeline) > _PIPELINED
+                or ahead > _PIPELINED_BYTES
+            ):
+                self.transport.abort()
+            elif self.pipeline and not self.transport.is_closing():
+                self.flow.resume_reading()  # unless we read, we do not notice that the client goes away
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread = self.loop.call_later(answer_seconds, self._drop)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._forget_unread()
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self.scope["extensions"] = {DISCONNECT: {"call": self._drop}}
+            self._received = self._body = 0
+
+        def on_headers_complete(self) -> None:
+            self._forget_deadline()
+            self.headers[:] = _with_one_host(self.url, self.headers)
+            super().on_headers_complete()
+            self._cycles = [*self._unanswered(), self.cycle]
+
+        def on_body(self, body: bytes) -> None:
+            self._body += len(body)
+            super().on_body(body)
+
+        def on_message_complete(self) -> None:
+            self._forget_deadline()
+            super().on_message_complete()
+            if self.cycle.response_complete:
+                self._expect(head_seconds)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self.cycle.response_complete and self.cycle.more_body:
+                self._expect(_LINGER_SECONDS)
+
+        def _unanswered(self) -> list[RequestResponseCycle]:
+            return [cycle for cycle in self._cycles if not cycle.response_complete]
+
+        def _expect(self, seconds: float) -> None:
+            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+        def _drop(self) -> None:
+            """Hang up, and have the kernel discard what it has not sent yet."""
+            connection = self.transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            self.transport.abort()
+
+        def _forget_unread(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
+
+        def _forget_deadline(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+    return Bounded
+
+
+def _with_one_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a request; a host in the request line replaces the header Host (RFC 9112, 3.2.2)."""
+    if url.startswith(b"/") or b"://" not in url:
+        return headers
+    host = re.split(rb"[/?#]", url.partition(b"://")[2], maxsplit=1)[0]
+    return [(b"host", host), *((name, value) for name, value in headers if name != b"host")]

@@ -1,0 +1,44 @@
+"""What a client costs before it gets a worker: its bodies are received and parsed.
+
+While other clients are present, each client gets only a small share of the processor for this, so that the others do
+not pay for it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+_SHARE = 0.04  # each client's share of one processor
+_BURST_SECONDS = 0.1  # processor time that a client may use before it has to wait
+_POLL_SECONDS = 0.05
+_REMEMBERED_CLIENTS = 4096
+BYTE_SECONDS = 6e-9  # cost of receiving one byte
+REFUSAL_SECONDS = 0.005  # cost of a refused request, in addition to the time it took
+
+
+class RateLimiter:
+    """Seconds used by each client. For one event loop only: it has no locks."""
+
+    def __init__(self, is_crowded: Callable[[str], bool]) -> None:
+        self._is_crowded = is_crowded  # whether clients other than this one are present
+        self._used: dict[str, tuple[float, float]] = {}  # client -> seconds used, as of when
+
+    def charge(self, client: str, seconds: float) -> None:
+        """Add seconds of processor time to what a client has used."""
+        self._used[client] = self._owed(client) + seconds, time.monotonic()
+        if len(self._used) > _REMEMBERED_CLIENTS:
+            self._used = {name: used for name, used in self._used.items() if self._owed(name)}
+
+    async def wait(self, client: str) -> float:
+        """Wait until this client may continue; return the seconds that the wait took."""
+        if self._owed(client) <= _BURST_SECONDS:
+            return 0.0
+        began = time.monotonic()
+        while self._owed(client) > _BURST_SECONDS and self._is_crowded(client):
+            await asyncio.sleep(_POLL_SECONDS)
+        return time.monotonic() - began
+
+    def _owed(self, client: str) -> float:
+        """Seconds that the client has used above its share."""
+        used, since = self._used.get(client, (0.0, 0.0))
+        return max(0.0, used - _SHARE * (time.monotonic() - since))

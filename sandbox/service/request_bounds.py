@@ -1,0 +1,65 @@
+"""How much a client of the service may ask for. Neither the kernel nor the service could provide more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandbox import limit_bounds, machine
+from sandbox.program import Limits
+
+# Limit -> the option of `curate serve` that sets its bound. The other limits have no option.
+OPTIONS = {
+    "wall_seconds": "--most-wall-seconds",
+    "memory_mb": "--most-memory-mb",
+    "processes": "--most-processes",
+    "output_kb": "--most-output-kb",
+    "disk_mb": "--most-disk-mb",
+}
+_WHOLE_MB = 4096  # memory that a run may have if the machine has that much, however many workers share it
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """Bounds of one request.
+
+    most     upper bounds for the limits of its runs
+    records  number of records in its body
+    values   number of JSON values in its body
+    depth    levels of arrays and objects nested in its body
+    """
+
+    most: Limits
+    records: int = 2_000
+    values: int = 500_000
+    depth: int = 64
+
+
+def default_most(workers: int) -> Limits:
+    """Return the bounds that hold unless the operator sets others: all workers can have their share of the memory at
+    the same time."""
+    machine_mb = machine.memory_mb()
+    max_mb = max(machine_mb // workers, min(machine_mb, _WHOLE_MB))
+    return Limits(
+        wall_seconds=3600,
+        cpu_seconds=3600,
+        memory_mb=max_mb,
+        processes=limit_bounds.PROCESSES,
+        output_kb=64 * 1024,  # the service holds it in memory
+        disk_mb=max_mb,
+        budget_seconds=24 * 3600,
+    )
+
+
+def clamp_limits(limits: Limits, requested: Mapping[str, str], most: Limits) -> Limits:
+    """Return the limits of a run, with default values lowered to the bounds.
+
+    requested   the limits that the request sets itself: limit -> field of the request
+
+    Raises ValueError if one of these is above its bound.
+    """
+    bounds = limit_bounds.bounds_of(most)
+    for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():
+        if name in requested:
+            option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""
+            words = f"must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}"
+            raise ValueError(f"field {requested[name]!r} {words}")
+    return limit_bounds.clamp(limits, bounds)

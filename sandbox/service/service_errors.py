@@ -1,0 +1,106 @@
+"""What is answered when there is no verdict. A refusal says nothing about the program.
+
+A client may repeat a request that was answered 429, 502, 503 or 504, unless the `error` in the answer, "ExecutionLost"
+for example, says that the sandbox has already retried. All other errors are caused by the request.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from sandbox.errors import error_code
+
+
+class ServiceError(Exception):
+    """No verdict; `status` and `error` are for programs, the message is for people."""
+
+    status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, message: str, *, error: str = "", retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.error = error or error_code(type(self))
+        self.retry_after = retry_after
+
+
+class Unauthorized(ServiceError):
+    status = HTTPStatus.UNAUTHORIZED
+
+
+class MisdirectedRequest(ServiceError):
+    """The request was sent to a name that is not the service's."""
+
+    code = "Misdirected"
+    status = HTTPStatus.MISDIRECTED_REQUEST
+
+
+class CrossOriginRequest(ServiceError):
+    """The request was sent by a web page of another site."""
+
+    code = "CrossOriginRequest"
+    status = HTTPStatus.FORBIDDEN
+
+
+class RequestTimeout(ServiceError):
+    code = "RequestTimeout"
+    status = HTTPStatus.REQUEST_TIMEOUT
+
+
+class PayloadTooLarge(ServiceError):
+    code = "PayloadTooLarge"
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+class UnsupportedMediaType(ServiceError):
+    code = "UnsupportedMediaType"
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+
+class MalformedRequest(ServiceError):
+    code = "Malformed"
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+class TooManyRequests(ServiceError):
+    code = "TooManyRequests"
+    status = HTTPStatus.TOO_MANY_REQUESTS
+
+    def __init__(self, retry_after: int, reason: str = "the queue is full") -> None:
+        super().__init__(f"{reason}; try again in {retry_after} s", retry_after=retry_after)
+
+
+class ShuttingDown(ServiceError):
+    code = "Stopping"
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+    def __init__(self) -> None:
+        super().__init__("the service is stopping", retry_after=1)
+
+
+class SandboxFailed(ServiceError):
+    """The sandbox failed, and so did its own retries."""
+
+    code = "Failed"
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class QueueTimeout(ServiceError):
+    """The request waited too long for a worker."""
+
+    code = "Overdue"
+    status = HTTPStatus.GATEWAY_TIMEOUT
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"no worker came free in time; try again in {retry_after} s", retry_after=retry_after)
+
+
+class ClientDisconnected(Exception):
+    """The client has gone away: nobody will read an answer."""
+
+
+@contextmanager
+def malformed() -> Iterator[None]:
+    """Turn the exceptions that the content of a request causes into Malformed."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise MalformedRequest(str(error), error=error_code(type(error))) from error

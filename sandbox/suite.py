@@ -1,0 +1,209 @@
+"""Tests as data: what a program is given, what must come back, and by which rule the two are compared."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from sandbox.program import Limits, Program
+
+_set = object.__setattr__
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test.
+
+    In a stdin suite, `input` is standard input and `expected` is standard output, both as text. In a call suite,
+    `input` is a JSON list of arguments and `expected` is a JSON value. In an assertion suite, `input` is Python: either
+    a call with literal arguments, and `expected` is the literal that it must return; or statements that raise nothing
+    if the submission is right, and `expected` is empty.
+
+    `trial` is an output that the suite's referee has accepted: what a reference printed or, in a conversation, all that
+    it said; empty if unknown. If the referee fails on a submission, it is tried on this. The submission never gets it,
+    and the referee never gets it as the answer.
+
+    Raises TypeError if one of them is not text.
+    """
+
+    input: str
+    expected: str
+    trial: str = field(default="", repr=False)
+
+    def __init__(self, input: str, expected: str, trial: str = "") -> None:
+        # Instead of __post_init__, because millions are made: this takes no longer than what dataclass would write.
+        if not (isinstance(input, str) and isinstance(expected, str) and isinstance(trial, str)):
+            fields = {"input": input, "expected": expected, "trial": trial}
+            name, value = next((name, value) for name, value in fields.items() if not isinstance(value, str))
+            raise TypeError(
+                f"Case.{name} must be text, not {type(value).__name__}: in a stdin suite what is read or printed, in a "
+                "call suite JSON, as json.dumps writes it"
+            )
+        _set(self, "input", input)
+        _set(self, "expected", expected)
+        _set(self, "trial", trial)
+
+
+class Convention(Enum):
+    """How a referee is started, and how it gives its ruling.
+
+    TESTLIB   its arguments are input, output and answer; its exit status is the ruling (0: right; 1, 2, 4, 8: wrong;
+              3: the checker failed; 7: partial credit, "points SCORE" on stderr; 50 to 150: a hundred steps of partial
+              credit)
+    PRINTED   its arguments are input, answer and output; it prints 1, 0 or a score in between, as the generated
+              checkers of open-r1/codeforces do
+    """
+
+    TESTLIB = "testlib"
+    PRINTED = "printed"
+
+
+@dataclass(frozen=True, slots=True)
+class Referee:
+    """A program that decides whether an output is right, where no rule of comparison can.
+
+    It runs in the sandbox, apart from the submission, with the case's input, its expected output ("answer") and the
+    submission's output as files. If it fails on an output, it is tried on the case's trial, else on the expected
+    output, else on trivial ones. If it gives a ruling on one of these, the output was wrong; if it fails on all of
+    them, the suite is at fault (RefereeError).
+    """
+
+    program: Program
+    convention: Convention = Convention.TESTLIB
+
+
+@dataclass(frozen=True, slots=True)
+class Assertions:
+    """What the tests of an assertion suite share; all of it is Python.
+
+    names   functions and classes that a submission must define, and that the tests use
+    given   code that the problem's statement promises, such as imports, ListNode or helper functions. It runs before
+            the submission in the submission's process, and before `setup` in the process of the tests. It is compiled
+            by itself, so what it imports from __future__ does not apply to the submission
+    setup   code that runs before each test, only in the process of the tests, where the submission cannot see it
+    classes those of the names that are classes. An object that a test makes of such a class is itself what is tested,
+            so it may be asked whether it equals or contains something. The results of functions are never asked
+    """
+
+    names: tuple[str, ...]
+    given: str = ""
+    setup: str = ""
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.classes) - set(self.names):
+            raise ValueError(f"Assertions.classes must be among its names, unlike {', '.join(sorted(unknown))}")
+
+
+PROGRAM, INTERACTIVE = "program", "interactive"  # the checkers that need a referee
+PYTHON = "python"  # the checker of assertion suites
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """All tests of one problem.
+
+    entry_point   None: the program reads stdin and prints. Otherwise it is called: `Solution().entry_point(*args)` if
+                  the program has a class Solution with that method, else the plain function of that name
+    checker       the rule of comparison, a file of sandbox/checkers. "program": the referee is run on each output.
+                  "interactive": the referee, a testlib interactor, talks to the submission: the standard output of each
+                  is the standard input of the other. It gets input, output (for its own notes) and answer as files
+    limits        bounds of each run
+    referee       the program that decides, for the checkers "program" and "interactive"
+    assertions    what the tests share if they are Python code. Then entry_point is None, and the checker, which
+                  compares the values that calls return, is "python"
+    """
+
+    cases: tuple[Case, ...]
+    entry_point: str | None = None
+    checker: str = "lcb"
+    limits: Limits = field(default_factory=Limits)
+    referee: Referee | None = None
+    assertions: Assertions | None = None
+
+    def __init__(
+        self,
+        cases: Iterable[Case],
+        entry_point: str | None = None,
+        checker: str = "lcb",
+        limits: Limits | None = None,
+        referee: Referee | None = None,
+        assertions: Assertions | None = None,
+    ) -> None:
+        cases = tuple(cases)
+        if wrong := [case for case in cases if not isinstance(case, Case)]:
+            raise TypeError(f"Suite.cases must be Case(input, expected), not {type(wrong[0]).__name__}")
+        _set(self, "cases", cases)
+        _set(self, "entry_point", entry_point)
+        _set(self, "checker", checker)
+        _set(self, "limits", limits or Limits())
+        _set(self, "referee", referee)
+        _set(self, "assertions", assertions)
+
+    @property
+    def needs_python(self) -> bool:
+        """Whether only programs in Python can be judged, because the tests call their functions."""
+        return self.entry_point is not None or self.assertions is not None
+
+    @property
+    def called_names(self) -> tuple[str, ...]:
+        """The names in the submission that the tests use; none if they use standard input."""
+        if self.assertions is not None:
+            return self.assertions.names
+        return () if self.entry_point is None else (self.entry_point,)
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether some of its tests are Python statements, which run in a process beside the submission."""
+        return self.assertions is not None and not all(case.expected for case in self.cases)
+
+    @property
+    def trials(self) -> tuple[str, ...]:
+        """The trials of its cases; none if all are empty."""
+        has_trials = any(case.trial for case in self.cases)
+        return tuple(case.trial for case in self.cases) if has_trials else ()
+
+    def with_trials(self, trials: Sequence[str]) -> "Suite":
+        """Return the suite with these trials, one for each case; empty: without any. Raises ValueError for another
+        number."""
+        if not trials and not self.trials:
+            return self
+        trials = trials or [""] * len(self.cases)
+        cases = [Case(case.input, case.expected, trial) for case, trial in zip(self.cases, trials, strict=True)]
+        return replace(self, cases=tuple(cases))
+
+    def to_json(self) -> str:
+        """Return the suite as text: the `tests` column of a dataset is this, without trials."""
+        limits = {name: value for name, value in asdict(self.limits).items() if value is not None}
+        content = {
+            "cases": [
+                {"input": case.input, "expected": case.expected, **({"trial": case.trial} if case.trial else {})}
+                for case in self.cases
+            ],
+            "entry_point": self.entry_point,
+            "checker": self.checker,
+            "limits": limits,
+        }
+        if self.referee is not None:
+            content["referee"] = {**asdict(self.referee.program), "convention": self.referee.convention.value}
+        if self.assertions is not None:
+            content["assertions"] = asdict(self.assertions)
+        return json.dumps(content, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Suite":
+        """Return the suite that `to_json` wrote as text. Raises ValueError, KeyError or TypeError."""
+        raw: dict[str, Any] = json.loads(text)
+        referee = raw.get("referee")
+        shared = raw.get("assertions")
+        return cls(
+            [Case(case["input"], case["expected"], case.get("trial", "")) for case in raw["cases"]],
+            entry_point=raw["entry_point"],
+            checker=raw["checker"],
+            limits=Limits(**raw["limits"]),
+            referee=referee
+            and Referee(Program(referee["source"], referee["language"]), Convention(referee["convention"])),
+            assertions=shared
+            and Assertions(tuple(shared["names"]), shared["given"], shared["setup"], tuple(shared["classes"])),
+        )

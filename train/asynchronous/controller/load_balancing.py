@@ -1,0 +1,38 @@
+"""How groups are dealt out when several workers have room: to the one that has the least to do."""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLoad:
+    """A worker that waits for groups.
+
+    load      groups that it samples now
+    free      further groups for which it has room
+    capacity  further groups that the bound on staleness allows it, with its weights
+    """
+
+    load: int
+    free: int
+    capacity: int
+
+
+def min_loaded_share(rooms: Mapping[str, WorkerLoad], name: str, most: int) -> int:
+    """Return how many of at most `most` groups a worker gets if each goes to the worker with the least to do.
+
+    A worker that asks first must not be filled while others stay idle: a step ends with its slowest worker.
+    """
+    heap = [(room.load, other != name, other) for other, room in rooms.items() if room.free]
+    heapq.heapify(heap)
+    given: dict[str, int] = {}
+    for dealt in range(most):
+        while heap and (given.get(heap[0][2], 0) >= rooms[heap[0][2]].free or dealt >= rooms[heap[0][2]].capacity):
+            heapq.heappop(heap)
+        if not heap:
+            break
+        load, is_other, first = heap[0]
+        given[first] = given.get(first, 0) + 1
+        heapq.heapreplace(heap, (load + 1, is_other, first))
+    return given.get(name, 0)

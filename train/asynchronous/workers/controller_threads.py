@@ -1,0 +1,179 @@
+"""The threads of a worker that talk to the controller, so that the engine never waits for the network.
+
+One hands over answers and asks for groups, one fetches weights, and one says that the worker lives.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from itertools import islice
+
+from train.asynchronous.messages import ControllerAPI, Heartbeat, LeaseRequest, ReleaseRequest, SubmitResults
+from train.asynchronous.workers.retry import RetryPolicy
+from train.asynchronous.workers.worker_state import WorkerState
+from train.errors import ControllerUnreachable, TransferError
+from train.weights.manifest import WeightManifest
+from train.weights.source import WeightSource
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 32  # answers in one message
+_POLL_SECONDS = 30.0  # how long the controller holds the question for new weights
+_AGAIN_SECONDS = 0.5  # before weights that could not be fetched are asked for again
+_MAX_FAILURES = 40  # successive attempts to fetch weights
+
+
+class ControllerThreads:
+    """cache_use: returns the share of the engine's cache that is in use."""
+
+    def __init__(
+        self,
+        name: str,
+        controller: ControllerAPI,
+        source: WeightSource,
+        holdings: WorkerState,
+        *,
+        patience_seconds: float,
+        beat_seconds: float,
+        cache_use: Callable[[], float],
+    ) -> None:
+        self._name = name
+        self._controller = controller
+        self._source = source
+        self._holdings = holdings
+        self._beat_seconds = beat_seconds
+        self._cache_use = cache_use
+        self._patience = RetryPolicy(patience_seconds, holdings.pause)
+        self._known_failures = 0  # calls that had failed when the weights were last known to be those of the run
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(errand,), name=f"worker-{errand.__name__}", daemon=True)
+            for errand in (self._exchange, self._fetch, self._beat)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def finish(self, seconds: float) -> None:
+        """Hand over what is finished, and give the other leases back, within about so long.
+
+        The thread that waits for new weights may wait on; it ends with the controller or with the process.
+        """
+        until = time.monotonic() + seconds
+        self._threads[0].join(seconds / 2)
+        if self._holdings.is_over:
+            return
+        try:
+            while self._holdings.unsent and time.monotonic() < until:
+                self._send()
+            self._controller.release(ReleaseRequest(self._name))
+        except ControllerUnreachable as error:
+            log.info("left without a word: %s", error)
+
+    def _guarded(self, errand: Callable[[], None]) -> None:
+        try:
+            while not self._holdings.has_ended:
+                errand()
+        except BaseException as error:  # the engine's thread raises it
+            self._holdings.end(error=error)
+
+    def _exchange(self) -> None:
+        """Hand over answers, then ask for groups if the engine has room."""
+        holdings = self._holdings
+        holdings.wait(lambda: bool(holdings.unsent or holdings.free_slots))
+        if holdings.unsent:
+            self._patience.call_with_retries(self._send)
+        if holdings.free_slots and not holdings.has_ended:
+            self._patience.call_with_retries(self._ask)
+
+    def _send(self) -> None:
+        with self._holdings.changed:
+            answers = tuple(islice(self._holdings.unsent, _AT_ONCE))
+        receipts = self._controller.submit_results(SubmitResults(self._name, answers))
+        for answer, receipt in zip(answers, receipts, strict=True):
+            self._holdings.acknowledge(answer, receipt)
+
+    def _ask(self) -> None:
+        holdings = self._holdings
+        with holdings.changed:
+            # Answers that cannot be sent take up room, too, so that memory is bounded while the controller is gone.
+            slots, loaded = holdings.free_slots - len(holdings.unsent), holdings.loaded
+        if slots <= 0:
+            return
+        if not self._has_the_weights_of_the_run():
+            holdings.accept_leases((), _AGAIN_SECONDS)  # the other thread fetches them
+            return
+        work = self._controller.request_leases(LeaseRequest(self._name, loaded, slots))
+        if work.over:
+            holdings.end(over=True)
+        holdings.accept_leases(work.leases, work.wait_seconds)
+
+    def _fetch(self) -> None:
+        """Fetch the newest weights while the engine goes on, and wait until it has loaded them."""
+        holdings = self._holdings
+        before = holdings.manifest
+        manifest = self._patience.call_with_retries(self._newest)
+        if manifest is None:  # nothing is new; a controller whose run is over says so without waiting
+            holdings.pause(_AGAIN_SECONDS)
+            return
+        if manifest == before:
+            return
+        failures = 0
+        while manifest is not None and not holdings.has_ended:
+            try:
+                weights = self._source.fetch(manifest)
+                break
+            except TransferError as error:
+                failures += 1
+                if failures > _MAX_FAILURES:
+                    raise
+                log.info("%s; asking for newer ones", error)
+            holdings.pause(_AGAIN_SECONDS)
+            manifest = self._patience.call_with_retries(self._newest)
+        if manifest is not None and not holdings.has_ended:
+            with holdings.changed:
+                holdings.fetched = manifest, weights
+                holdings.changed.notify_all()
+            holdings.wait(lambda: holdings.manifest is not before)
+
+    def _newest(self) -> WeightManifest | None:
+        """Return the newest manifest if it is not that of the weights in the engine, waiting for some time."""
+        if self._has_the_weights_of_the_run():
+            return self._controller.wait_for_weights(self._holdings.loaded, _POLL_SECONDS)
+        return self._controller.wait_for_weights(-1, _POLL_SECONDS)
+
+    def _has_the_weights_of_the_run(self) -> bool:
+        """Return False if calls have failed, and the engine has not got the newest weights since then.
+
+        The run may have been continued from an earlier step, so that the engine's version has other weights now.
+        """
+        failures = self._patience.n_failures
+        if failures == self._known_failures:
+            return True
+        if self._controller.wait_for_weights(-1, 0.0) != self._holdings.manifest:
+            return False
+        self._known_failures = failures
+        return True
+
+    def _beat(self) -> None:
+        holdings = self._holdings
+        began, drawn, busy = time.monotonic(), holdings.tokens_sampled, holdings.busy_seconds
+        if not holdings.pause(self._beat_seconds):
+            return
+        with holdings.changed:
+            seconds = time.monotonic() - began
+            speed, busy_share = (
+                (holdings.tokens_sampled - drawn) / seconds,
+                min(1.0, (holdings.busy_seconds - busy) / seconds),
+            )
+            beat = Heartbeat(
+                self._name, holdings.loaded, tuple(holdings.open_leases), speed, self._cache_use(), busy_share
+            )
+        try:
+            orders = self._controller.heartbeat(beat)
+        except ControllerUnreachable:
+            return  # the other threads are patient
+        if orders.over:
+            holdings.end(over=True)
+        holdings.drop_leases(orders.drop)

@@ -1,0 +1,106 @@
+"""What `curate rollout` does: start an engine as a run needs it, and let it work for that run."""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from train.asynchronous.http.client import HttpController
+from train.asynchronous.workers.local_first_source import LocalFirstSource
+from train.asynchronous.workers.retry import RetryPolicy
+from train.asynchronous.workers.rollout_worker import RolloutWorker
+from train.sampling.engine_environment import prepare_for_engine
+from train.sampling.engine_spec import EngineSpec, start_engine
+from train.sampling.model_name import check_model
+from train.weights.manifest import WeightManifest
+from train.weights.source import WeightSource
+
+log = logging.getLogger(__name__)
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutOptions:
+    """What the user says about a worker.
+
+    url               of the controller
+    model             a folder or a name on the Hub; empty: the run's own
+    engine            options as in the section [engine] that replace the run's
+    name              unique in the run; empty: made of this machine's name
+    patience_seconds  how long a controller that is gone is called again before the worker gives up
+    token             that of the run, or None
+    source_for        returns the source of weights for a run; None: the controller, and this machine's memory
+    """
+
+    url: str
+    model: str = ""
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    patience_seconds: float = 600.0
+    token: str | None = field(default=None, repr=False)
+    source_for: Callable[[EngineSpec], WeightSource] | None = None
+
+
+class RolloutProcess:
+    """One worker with one engine in this process. `note` is called with lines about what it does."""
+
+    def __init__(self, options: RolloutOptions, note: Note = log.info) -> None:
+        self._options = options
+        self._controller = HttpController(options.url, options.token)
+        self._name = options.name or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:4]}"
+        self._note = note
+        self._worker: RolloutWorker | None = None
+        self._leaves = False
+
+    def run(self) -> None:
+        """Work until the run is over, or `leave` is called.
+
+        Raises the errors of Worker.run, and ConfigError for options that the engine does not have.
+        """
+        with closing(self._controller):
+            terms = RetryPolicy(self._options.patience_seconds, self._pause).call_with_retries(self._controller.terms)
+            if terms is None:
+                return
+            model = self._options.model or terms.model
+            check_model(model)
+            self._note(f"worker {self._name}: starts an engine with {model}")
+            prepare_for_engine()
+            with (
+                closing(start_engine(terms, model, self._options.engine)) as opened,
+                closing(self._source(terms)) as source,
+            ):
+                self._worker = RolloutWorker(
+                    self._controller,
+                    opened,
+                    source,
+                    name=self._name,
+                    patience_seconds=self._options.patience_seconds,
+                    loaded=self._loaded,
+                )
+                if not self._leaves:
+                    self._worker.run()
+        self._note(f"worker {self._name}: " + ("has left" if self._leaves else "the run is over"))
+
+    def leave(self) -> None:
+        """End politely, from any thread or signal handler."""
+        self._leaves = True
+        if self._worker is not None:
+            self._worker.leave()
+
+    def _source(self, terms: EngineSpec) -> WeightSource:
+        if self._options.source_for is not None:
+            return self._options.source_for(terms)
+        return LocalFirstSource(self._options.url, self._controller.headers)
+
+    def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
+        self._note(f"worker {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
+
+    def _pause(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return not self._leaves

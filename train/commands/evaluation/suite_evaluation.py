@@ -1,0 +1,150 @@
+"""The evaluation on one suite: it is prepared before the model is loaded, and then run."""
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sandbox.commands.console import ProgressBar
+from train.commands.evaluation.model import EvaluatedModel
+
+if TYPE_CHECKING:
+    from curate.prompt import PromptFormat
+    from curate.trust import Trust
+    from sandbox import SandboxOptions
+    from train.evaluation.codeforces.contests import Contest
+    from train.evaluation.evaluate import EvaluationResult
+    from train.evaluation.exercise import Exercise
+    from train.evaluation.protocols.evaluation_settings import EvaluationSettings
+    from train.evaluation.protocols.overrides import ProtocolOverrides
+    from train.sampling.protocol import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteEvaluation:
+    """The evaluation on one suite.
+
+    suite      its name; empty: none was named
+    location   where its rows are
+    out        the result file; None: no file
+    contests   those with which the model can be rated; none for most suites
+    """
+
+    suite: str
+    location: str
+    settings: "EvaluationSettings"
+    exercises: "tuple[Exercise, ...]"
+    sandbox: "SandboxOptions"
+    out: Path | None
+    contests: "Sequence[Contest]" = ()
+
+    @property
+    def samples(self) -> Path | None:
+        """Return the path of the file that keeps the samples; None: they are not kept."""
+        return self.out and self.out.with_name(self.out.name + ".samples.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """What all jobs share, beside the model.
+
+    protocol   the name of a protocol; None: none
+    overrides  what the user gives instead of what the protocol says
+    problems   the maximum number of problems; 0: all
+    contests   the file of contests for a rating; None: where it was fetched to, if it was
+    several    whether there are several suites. Then a window is for those that have dates
+    """
+
+    protocol: str | None
+    overrides: "ProtocolOverrides"
+    prompt: "PromptFormat"
+    problems: int
+    trust: "Trust"
+    languages: tuple[str, ...]
+    contests: Path | None = None
+    several: bool = False
+
+
+def prepare(
+    suite: str, location: str, out: Path | None, terms: EvaluationOptions, sandbox: "SandboxOptions"
+) -> SuiteEvaluation:
+    """Read a suite. Raises CurateError and SandboxError for what cannot be evaluated."""
+    from curate.dataset.needed_packages import with_packages
+    from train.evaluation.codeforces.contest_metadata import ContestMetadata
+    from train.evaluation.codeforces.rating import known_contests
+    from train.evaluation.exercises import read_exercises
+    from train.evaluation.protocols.resolution import resolve_settings
+    from train.evaluation.suites.by_name import has_dates
+
+    wishes = terms.overrides
+    if terms.several and not has_dates(suite):
+        wishes = replace(wishes, window=None)
+    settled = resolve_settings(terms.protocol, suite, wishes, terms.prompt)
+    asked = read_exercises(
+        location,
+        settled.setting.window,
+        terms.problems,
+        suite=suite,
+        trust=terms.trust,
+        prompt=terms.prompt,
+        languages=terms.languages,
+        style=settled.style,
+    )
+    contests = known_contests(terms.contests, (exercise.id for exercise in asked))
+    if contests:
+        known = ContestMetadata(contests)
+        asked = tuple(replace(one, metadata=known.complete(one.id, one.metadata)) for one in asked)
+    return SuiteEvaluation(suite, location, settled, asked, with_packages(sandbox, location), out, contests)
+
+
+def run(
+    job: SuiteEvaluation, model: EvaluatedModel, sampler: "Sampler", seed: int
+) -> "tuple[EvaluationResult, list[dict[str, Any]]]":
+    """Evaluate, show the progress, and write the result file. Return the evaluation, and the ratings if there are any.
+
+    Raises what evaluate does.
+    """
+    from curate.dataset.output_folder import write_atomic
+    from train.evaluation.codeforces.rating import rate
+    from train.evaluation.evaluate import evaluate
+    from train.evaluation.result_file import result_json, sample_dependencies, verdict_dependencies
+    from train.evaluation.sample_store import SampleStore
+
+    sampling = job.settings.sampling
+    with ExitStack() as stack:
+        progress = stack.enter_context(ProgressBar(" samples"))
+        evaluation = evaluate(
+            job.exercises,
+            partial(sampler.sample, sampling=sampling),
+            stack.enter_context(job.sandbox.open()),
+            k=job.settings.setting.k,
+            seed=seed,
+            samples=stack.enter_context(SampleStore(job.samples)) if job.samples else None,
+            settings=sample_dependencies(model.name, sampling, model.prompt, model.engine),
+            judged_with=verdict_dependencies(job.sandbox.found_packages()),
+            progress=progress,
+        )
+    rating = rate(evaluation.outcomes, job.contests, seed=seed)
+    ratings = rating.to_json() if rating is not None else []
+    if job.out:
+        result = result_json(
+            evaluation,
+            model=model.name,
+            data=job.location,
+            suite=job.suite,
+            window=job.settings.setting.window,
+            sampling=sampling,
+            seed=seed,
+            exercises=job.exercises,
+            prompt=model.prompt,
+            engine=model.engine,
+            base_url=model.base_url,
+            protocol=job.settings.as_table(),
+            ratings=ratings,
+            prices=model.prices,
+        )
+        write_atomic(job.out, json.dumps(result, indent=1) + "\n")
+    return evaluation, ratings

@@ -1,0 +1,334 @@
+"""The program that runs in the sandbox with an answer: it calls the answer's function and writes what it returned.
+
+It reads one JSON object from stdin: `programs`, texts of which the answer is the last one, `entry_point`, `inputs`,
+each an encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call it writes a
+line to what was stdout:
+
+    v SECONDS JSON     the encoded value, and the CPU time of the call
+    d SECONDS DIGEST   the same for a value whose JSON is longer than LARGE: a digest of its canonical text
+    e WHAT             there is no value: the answer does not compile (`compile`), or it raised an exception (its class)
+
+An error is the last line. A call that exceeds its limit ends the process by SIGPROF. The process is the answer's, which
+may have replaced any part of it, so each line is a mere claim. No expected value is ever here.
+
+A value travels as JSON: None, bool, str, float, small int and list as they are, everything else as an object with one
+key (see `encode`). The canonical text of two values is the same if Python's == holds between them, except that NaN, and
+what is not plain data, equals nothing. The other side imports this module, too, to encode inputs and to compare values.
+"""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+import types
+from decimal import Decimal
+from fractions import Fraction
+from itertools import chain, islice
+
+# No name of `typing` is used at run time, and nothing of this project is imported: only this text enters the sandbox.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LARGE = 65536  # characters of JSON
+UNEQUAL = "unequal"  # in place of the digest of a value that equals nothing
+_SMALL = 1 << 63  # larger integers are written as hexadecimal text, since decimals would take quadratic time
+_MAX_ITEMS = 10_000  # that are taken from an iterator
+_PLAIN = frozenset([str, float, bool, type(None)])
+_AS_THEY_ARE = frozenset([str, int, type(None)])  # of these, and of numbers, repr makes the canonical text
+_NUMBERS = frozenset([float, bool])
+_NESTED = frozenset([list, tuple])
+_VIEWS: "tuple[type, ...]" = (type({}.keys()), type({}.items()))  # == takes them for sets
+_SIZED = (str, list, tuple, dict, set, frozenset)
+_BASES = (int, float, complex, str, list, tuple, set, frozenset, dict, bytes, bytearray)
+_LONG_NUMBER = re.compile(r"\d{19}")
+_DIGITS = 4300  # Python's own limit for integers as text, which the sandbox lifts
+_PIECES = 1000  # of a text that are hashed at once, and items of a list whose text is made at once
+
+
+class EqualsNothing(Exception):
+    """The value equals no other."""
+
+
+class EncodingTooLarge(Exception):
+    """The JSON of the value would be longer than LARGE."""
+
+
+class Members:
+    """Stands for a set whose members must not be hashed: a hostile program has sent them."""
+
+    def __init__(self, items: "list[Any]") -> None:
+        self.items = items
+
+
+class Pairs:
+    """Stands for a dict in the same way."""
+
+    def __init__(self, items: "list[Any]") -> None:
+        self.items = items
+
+
+class SizeBudget:
+    """What is left of the characters that an encoding may have."""
+
+    def __init__(self) -> None:
+        self._left = LARGE
+
+    def take(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise EncodingTooLarge
+
+
+def encode(value: "Any", room: "SizeBudget | None" = None) -> "Any":
+    """Return the value as JSON. What is not plain data becomes {"o": [class, items, if it can be iterated]}.
+
+    Raises PayloadTooLarge if a room is given and it does not suffice.
+    """
+    kind = type(value)
+    if room is not None:
+        room.take(1 + len(value) if kind in _SIZED else 1)
+    if kind in _PLAIN:
+        return value
+    if kind is int:
+        return value if -_SMALL < value < _SMALL else {"i": f"{value:x}"}
+    if kind is list:
+        return [encode(item, room) for item in value]
+    if kind is tuple:
+        return {"t": [encode(item, room) for item in value]}
+    if kind in (set, frozenset, *_VIEWS):
+        return {"s": [encode(item, room) for item in value]}
+    if kind is dict:
+        return {"d": [[encode(key, room), encode(item, room)] for key, item in value.items()]}
+    if kind in (bytes, bytearray):
+        return {"b": value.hex()}
+    if kind is complex:
+        return {"c": [value.real, value.imag]}
+    if kind is Fraction or (kind is Decimal and value.is_finite()):
+        return {"a": [kind.__name__, {"r": [encode(part) for part in value.as_integer_ratio()]}]}
+    held = _held(value, kind)
+    if held is not value:
+        return {"a": [kind.__name__, encode(held, room)]}
+    try:
+        return {"o": [kind.__name__, [encode(item, room) for item in islice(value, _MAX_ITEMS)]]}
+    except EncodingTooLarge:
+        raise
+    except Exception:  # the class of the value is the program's own, and so is what its __iter__ raises
+        return {"o": [kind.__name__]}
+
+
+def _held(value: "Any", kind: type) -> "Any":
+    """Return the plain value that an instance of a subclass, or a number of numpy, holds; others as they are."""
+    if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return value.item()
+    for base in _BASES:
+        if issubclass(kind, base):
+            return base.__index__(value) if base is int else base.__str__(value) if base is str else base(value)
+    return value
+
+
+def decode(tree: "Any", *, claimed: bool = False) -> "Any":
+    """Return the value of an encoding.
+
+    claimed   whether a program that is not trusted has sent it: then Members and Pairs stand for sets and dicts
+
+    Raises LookupError, TypeError or ValueError for what is not an encoding, and Unequal for what is not plain data.
+    """
+    if isinstance(tree, list):
+        return [decode(item, claimed=claimed) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    ((tag, held),) = tree.items()
+    if tag == "i":
+        return int(held, 16)
+    if tag == "c":
+        return complex(*held)
+    if tag == "b":
+        return bytes.fromhex(held)
+    if tag == "r":
+        return Fraction(*(decode(part) for part in held))
+    if tag == "a":
+        return decode(held[1], claimed=claimed)
+    if tag == "o":
+        raise EqualsNothing
+    items = [decode(item, claimed=claimed) for item in held]
+    if tag == "d":
+        return Pairs(items) if claimed else {key: item for key, item in items}
+    if tag == "s":
+        return Members(items) if claimed else set(items)
+    return {"t": tuple}[tag](items)
+
+
+def canonical(value: "Any") -> str:
+    """Return a text that two values share if they are equal. Raises Unequal."""
+    pieces: list[str] = []
+    _add(value, pieces.append)
+    return "".join(pieces)
+
+
+def digest(value: "Any") -> str:
+    """Return a digest of the canonical text, which is never in memory as a whole, or UNEQUAL."""
+    hashed = hashlib.sha256()
+    pieces: list[str] = []
+
+    def add(piece: str) -> None:
+        pieces.append(piece)
+        if len(pieces) >= _PIECES:
+            hashed.update("".join(pieces).encode("utf-8", "surrogatepass"))
+            pieces.clear()
+
+    try:
+        _add(value, add)
+    except EqualsNothing:
+        return UNEQUAL
+    hashed.update("".join(pieces).encode("utf-8", "surrogatepass"))
+    return hashed.hexdigest()
+
+
+def _add(value: "Any", add: "Callable[[str], object]") -> None:
+    """Add the pieces of the canonical text."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        add("[" if kind is list else "(")
+        for begin in range(0, len(value), _PIECES):
+            some = value[begin : begin + _PIECES]
+            text = _text_of_plain(some)
+            if begin:
+                add(", ")
+            if text is not None:
+                add(text)
+            else:
+                _add_each(some, add)
+        add("]" if kind is list else ",)" if len(value) == 1 else ")")
+    elif kind in (set, frozenset, Members, *_VIEWS):
+        add("{" + ", ".join(sorted(map(canonical, value.items if kind is Members else value))) + "}")
+    elif kind is dict or kind is Pairs:
+        pairs = value.items if kind is Pairs else value.items()
+        add("d{" + ", ".join(sorted(f"{canonical(key)}: {canonical(item)}" for key, item in pairs)) + "}")
+    else:
+        add(_text(value, kind))
+
+
+def _add_each(items: "Any", add: "Callable[[str], object]") -> None:
+    for place, item in enumerate(items):
+        if place:
+            add(", ")
+        _add(item, add)
+
+
+def _text_of_plain(items: "Any") -> "str | None":
+    """Return the text of items if repr makes it: of strings, small whole numbers, and lists and tuples of these."""
+    kinds = set(map(type, items))
+    if kinds <= _NESTED:
+        kinds = set(map(type, chain.from_iterable(items)))
+    elif kinds & _NUMBERS and kinds <= _AS_THEY_ARE | _NUMBERS:
+        items = [_plain_number(item) if type(item) in _NUMBERS else item for item in items]
+        kinds = {int}
+    if not kinds <= _AS_THEY_ARE:
+        return None
+    try:
+        text = repr(list(items))[1:-1]
+    except ValueError:  # integers of too many digits
+        return None
+    return None if int in kinds and _LONG_NUMBER.search(text) else text
+
+
+def _text(value: "Any", kind: type) -> str:
+    if value is None or kind is str:
+        return repr(value)
+    if kind is int:
+        return repr(value) if -_SMALL < value < _SMALL else f"{value:x}h"
+    if kind is float or kind is bool:
+        number = _plain_number(value)
+        return repr(number) if kind is bool or type(number) is float else _text(number, int)
+    if kind is complex:
+        real, imaginary = _text(value.real, float), _text(value.imag, float)
+        return real if value.imag == 0 else f"c({real}, {imaginary})"
+    if kind in (bytes, bytearray):
+        return repr(bytes(value))
+    if kind is Fraction or (kind is Decimal and value.is_finite()):
+        return _text_of_ratio(*value.as_integer_ratio())
+    held = _held(value, kind)
+    if held is value:
+        raise EqualsNothing
+    return canonical(held)
+
+
+def _plain_number(value: "float | bool") -> "int | float":
+    """Return a whole number as int. Raises Unequal for NaN, which equals nothing."""
+    if value != value:
+        raise EqualsNothing
+    return int(value) if type(value) is bool or value.is_integer() else value
+
+
+def _text_of_ratio(numerator: int, denominator: int) -> str:
+    if denominator == 1:
+        return _text(numerator, int)
+    try:
+        number = numerator / denominator
+        if number.as_integer_ratio() == (numerator, denominator):
+            return repr(number)
+    except OverflowError:
+        pass
+    return f"{numerator:x}/{denominator:x}"
+
+
+def main() -> None:
+    with open(0, "rb", closefd=False) as stdin:
+        request = json.loads(stdin.read())
+    report = os.dup(1)
+    null = os.open("/dev/null", os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    sys.set_int_max_str_digits(_DIGITS)
+    try:
+        _call(request, report)
+    except BaseException as error:
+        _write(report, f"e {type(error).__name__[:80]}")
+    os._exit(0)  # whatever else the answer has started ends with its process
+
+
+def _call(request: "dict[str, Any]", report: int) -> None:
+    module = types.ModuleType("solution")
+    sys.modules["solution"] = module
+    try:
+        compiled = [compile(program, "solution.py", "exec") for program in request["programs"]]
+    except (SyntaxError, ValueError):
+        _write(report, "e compile")
+        return
+    for code in compiled:
+        exec(code, vars(module))
+    function = vars(module)[request["entry_point"]]
+    for tree, limit in zip(request["inputs"], request["limits"], strict=True):
+        arguments = decode(tree)
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        begun = time.process_time()
+        value = function(*arguments)
+        seconds = time.process_time() - begun
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _write(report, _line(value, seconds))
+
+
+def _line(value: "Any", seconds: float) -> str:
+    try:
+        text = json.dumps(encode(value, SizeBudget()), separators=(",", ":"), check_circular=False)
+        if len(text) <= LARGE:
+            return f"v {seconds:.6f} {text}"
+    except EncodingTooLarge:
+        pass
+    return f"d {seconds:.6f} {digest(value)}"
+
+
+def _write(report: int, line: str) -> None:
+    data = line.encode() + b"\n"
+    while data:
+        data = data[os.write(report, data) :]
+
+
+if __name__ == "__main__":
+    main()

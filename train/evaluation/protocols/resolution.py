@@ -1,0 +1,126 @@
+"""A protocol with what the user gives instead: how one suite is measured."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from curate.errors import CurateError
+from curate.prompt import PromptFormat
+from train.evaluation.extraction.by_name import DEFAULT as USUAL_EXTRACTION
+from train.evaluation.protocols.by_name import COMPLETIONS, FORMS, OWN, PROTOCOLS
+from train.evaluation.protocols.evaluation_settings import EvaluationSettings, setting_as_table
+from train.evaluation.protocols.overrides import COMPLETE, ProtocolOverrides, check_overrides
+from train.evaluation.protocols.prompt_form import PromptForm
+from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.protocols.protocol import DEFAULT, Protocol, SuiteSettings
+
+_FENCE, _CLOSED = "```", "\n```\n"
+
+
+def resolve_settings(
+    protocol: str | None, suite: str, wishes: ProtocolOverrides, prompt: PromptFormat
+) -> EvaluationSettings:
+    """Return how a suite is measured.
+
+    protocol   the name of a protocol; None: the usual settings
+    suite      the name of the suite; empty: it is not named
+    prompt     the system prompt, the template and its arguments that the user gives
+
+    Raises CurateError for a protocol or a form that says nothing about the suite, and for combinations without sense.
+    """
+    check_overrides(wishes, prompt)
+    named = None if protocol is None else PROTOCOLS[protocol]
+    official = DEFAULT if named is None else _setting(named, suite)
+    numbers = {
+        name: getattr(wishes, name)
+        for name in ("k", "temperature", "top_p", "max_tokens", "window")
+        if getattr(wishes, name) is not None
+    }
+    form = _form(official, suite, wishes, prompt)
+    used, style = _complete(replace(official, form=form, **numbers), wishes)
+    if named is None:
+        return EvaluationSettings(used, style)
+    table = setting_as_table(*_complete(official, ProtocolOverrides()))
+    here = {
+        **setting_as_table(used, style),
+        **{name: value for name, value in prompt.as_table().items() if value},
+    }
+    overrides = {name: value for name, value in here.items() if value != table.get(name)}
+    return EvaluationSettings(used, style, {"name": named.name, "source": named.source, **table}, overrides)
+
+
+def _setting(protocol: Protocol, suite: str) -> SuiteSettings:
+    if not suite:
+        raise CurateError(f"--protocol {protocol.name} needs a named suite: --suite NAME=PATH in place of --data PATH.")
+    if suite in protocol.settings:
+        return protocol.settings[suite]
+    others = [other.name for other in PROTOCOLS.values() if suite in other.settings]
+    choose = f", or choose {' or '.join(others)}" if others else ""
+    raise CurateError(
+        f"the protocol {protocol.name} says nothing about {suite}; it is for {', '.join(protocol.settings)}. "
+        f"Leave --protocol out for {suite}{choose}."
+    )
+
+
+def _form(official: SuiteSettings, suite: str, wishes: ProtocolOverrides, prompt: PromptFormat) -> PromptForm | None:
+    """Return the form of the prompt; None: our own, with the template if there is one."""
+    if prompt.template:
+        return None
+    if wishes.mode == COMPLETE:
+        for form in COMPLETIONS:
+            if suite in form.suites:
+                return form
+        begun = ", ".join(name for form in COMPLETIONS for name in form.suites)
+        raise CurateError(
+            f"--mode complete knows how to begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
+            "text that the model continues: --template FILE."
+        )
+    if wishes.form is None:
+        return official.form
+    if wishes.form == OWN:
+        return None
+    form = FORMS[wishes.form]
+    if suite not in form.suites:
+        able = [name for name, other in FORMS.items() if suite in other.suites]
+        raise CurateError(
+            f"the form {form.name} is for {', '.join(form.suites)}, not for {suite or 'rows without a named suite'}. "
+            f"Choose --form {' or '.join([*able, OWN])}."
+        )
+    return form
+
+
+def _complete(setting: SuiteSettings, wishes: ProtocolOverrides) -> tuple[SuiteSettings, PromptStyle]:
+    """Return the setting with its stops and extraction, in which form and user have their say, and its style."""
+    form = setting.form
+    stop = (*setting.stop, *(form.stop if form else ())) if wishes.stop is None else tuple(filter(None, wishes.stop))
+    extraction = wishes.extraction or (form.extraction if form else "") or setting.extraction or USUAL_EXTRACTION
+    prefill = wishes.prefill or ""
+    closes = _FENCE in prefill and any(_FENCE in text for text in stop)
+    style = PromptStyle(
+        form,
+        plain=wishes.mode == COMPLETE,
+        prefill=prefill,
+        after=_CLOSED if closes else "",
+        extraction=extraction,
+        test_seconds=setting.test_seconds,
+    )
+    return replace(setting, stop=stop, extraction=extraction), style
+
+
+def restore_style(recorded: Mapping[str, Any], suite: str) -> PromptStyle:
+    """Return the style of prompts and answers that a result file records.
+
+    recorded  what Settled.as_table returned
+    suite     the name of the suite that is read now, to which the form may say nothing
+    """
+    used = {**recorded.get("table", {}), **recorded.get("overrides", {})}
+    plain = used.get("mode") == COMPLETE
+    known = COMPLETIONS if plain else FORMS.values()
+    form = next((form for form in known if form.name == used.get("form") and suite in form.suites), None)
+    wishes = ProtocolOverrides(
+        stop=tuple(used.get("stop") or ()),
+        extraction=used.get("extraction"),
+        mode=used.get("mode"),
+        prefill=used.get("prefill"),
+    )
+    return _complete(SuiteSettings(form=form, test_seconds=used.get("test_seconds")), wishes)[1]

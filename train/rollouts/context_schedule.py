@@ -1,0 +1,49 @@
+"""Iterative context lengthening: a run's stages, each with its own answer length, and the rules that switch them.
+
+DeepCoder trained with 16K tokens and went on with 32K once answers were cut off too often; DeepScaleR with 8K, 16K and
+24K. A stage ends after a step, or when the mean share of cut-off answers over some steps has reached a bound.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from train.config import StageConfig
+
+
+class ContextSchedule:
+    """The position of a run in its stages.
+
+    index             index of the current stage; it is saved in checkpoints, as is `recent_truncated`
+    recent_truncated  the share of cut-off answers in each of the last steps
+    ahead             whether batches are sampled one step early; if so, the first batch of a stage still has the old
+                      length
+    """
+
+    def __init__(
+        self, stages: Sequence[StageConfig], index: int = 0, recent: Sequence[float] = (), *, ahead: bool = False
+    ) -> None:
+        self._stages = stages
+        self._ahead = ahead
+        self.index = index
+        self.recent_truncated = deque(recent, maxlen=1 + max(stage.over_steps for stage in stages))
+
+    @property
+    def max_tokens(self) -> int:
+        return self._stages[self.index].max_tokens
+
+    def advance(self, step: int, clipped_ratio: float) -> bool:
+        """Note the share of answers that were cut off in this step, and return whether the next stage begins."""
+        stage = self._stages[self.index]
+        self.recent_truncated.append(clipped_ratio)
+        of_stage = list(self.recent_truncated)[int(self._ahead and self.index > 0) :][-stage.over_steps :]
+        by_step = bool(stage.until_step) and step >= stage.until_step
+        by_ratio = (
+            stage.until_clipped > 0
+            and len(of_stage) == stage.over_steps
+            and sum(of_stage) / len(of_stage) >= stage.until_clipped
+        )
+        if self.index + 1 == len(self._stages) or not (by_step or by_ratio):
+            return False
+        self.index += 1
+        self.recent_truncated.clear()
+        return True

@@ -1,0 +1,162 @@
+"""What a run reports: a line of metrics for each step, and some of its completions.
+
+    RUN/metrics.jsonl    {"step": 3, "reward": 0.41, "kl": null, ...}    names: train/run/step_metrics.py; null: unknown
+    RUN/samples.jsonl    {"step": 3, "problem": "taco/17", "text": "...", "verdict": "accepted", "reward": 1.0}
+
+A line is in the operating system's hands before the next step begins. TensorBoard and wandb get the same metrics.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from train.errors import ConfigError
+from train.run.timeline import TIMELINE
+
+if TYPE_CHECKING:
+    from train.rollouts.batch_collector import Rollout
+
+METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+
+
+class MetricsLog:
+    """Writes the metrics of the run in a folder.
+
+    tensorboard  whether to write for TensorBoard, too
+    wandb        name of the project at wandb; empty: do not log there
+
+    Raises ConfigError if one of these is not installed or cannot start, and OSError if the folder cannot be written to.
+    """
+
+    def __init__(self, folder: Path, *, tensorboard: bool = False, wandb: str = "") -> None:
+        for wanted, name in ((tensorboard, "tensorboard"), (bool(wandb), "wandb")):
+            if wanted and not _installed(name):
+                raise ConfigError(f"{name} is not installed. Type: pip install {name}, or leave run.{name} out.")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._wants_board = tensorboard
+        self._board: Any = None
+        self._wandb: Any = _wandb_run(folder, wandb) if wandb else None
+
+    def truncate_after(self, step: int) -> dict[str, float]:
+        """Delete what was written after this step, since it will be written again. Call this before the first `log`.
+
+        Return the metrics of the last step that stays, so that sums such as num_tokens continue.
+        """
+        for name in (METRICS, SAMPLES, TIMELINE):
+            delete_after_step(self._folder / name, step)
+        self._open_board(step + 1)
+        last = steps(self._folder)[-1:]
+        return {name: value for line in last for name, value in line.items() if value is not None}
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of a step. A second call for the same step adds to the first."""
+        _append(self._folder / METRICS, [{"step": step, **{name: _known(value) for name, value in metrics.items()}}])
+        known = {name: value for name, value in metrics.items() if isfinite(value)}
+        self._open_board(step)
+        if self._board is not None:
+            for name, value in known.items():
+                self._board.add_scalar(name, value, step)
+            self._board.flush()
+        if self._wandb is not None:
+            self._wandb.log({**known, "step": step})
+
+    def sample(self, step: int, rollouts: "Iterable[Rollout]") -> None:
+        """Write some completions with their verdicts and rewards."""
+        _append(
+            self._folder / SAMPLES,
+            [
+                {
+                    "step": step,
+                    "problem": rollout.problem_id,
+                    "text": rollout.text,
+                    "verdict": rollout.verdict,
+                    "reward": _known(rollout.reward),
+                }
+                for rollout in rollouts
+            ],
+        )
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+        self._board = self._wandb = None
+
+    def _open_board(self, step: int) -> None:
+        """Open the board on the first call, and drop what it has of this step and later ones."""
+        if self._wants_board and self._board is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(self._folder / "tensorboard", purge_step=step)
+
+
+def steps(folder: Path) -> list[dict[str, Any]]:
+    """Return the metrics of a run, one dictionary for each step in order; an unknown value is None."""
+    by_step: dict[int, dict[str, Any]] = {}
+    for line in lines(folder / METRICS):
+        by_step.setdefault(line["step"], {}).update(line)
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a file of a run. Every line has a step; lines that a kill has torn are left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            try:
+                content = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(content, dict) and isinstance(content.get("step"), int):
+                yield content
+
+
+def delete_after_step(path: Path, step: int) -> None:
+    """Delete the lines of later steps, all at once or not at all."""
+    if not path.exists():
+        return
+    aside = path.with_name(path.name + ".new")
+    with aside.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines(path) if line["step"] <= step)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def _append(path: Path, new_lines: Iterable[Mapping[str, Any]]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in new_lines))
+
+
+def _known(value: float) -> float | None:
+    """Return None for nan and infinity, which JSON does not have."""
+    return value if isfinite(value) else None
+
+
+def _installed(package: str) -> bool:
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None  # a mere folder of that name, such as wandb's, has no origin
+
+
+def _wandb_run(folder: Path, project: str) -> Any:
+    import wandb
+
+    id_file = folder / "wandb.id"  # a resumed run continues the same curves
+    if not id_file.exists():
+        id_file.write_text(secrets.token_hex(8))
+    try:
+        run = wandb.init(project=project, id=id_file.read_text(), name=folder.name, dir=str(folder), resume="allow")
+    except Exception as error:  # many types of exceptions, from the network, the account or its own process
+        raise ConfigError(
+            f"wandb: {str(error).rstrip('.')}. Type: wandb login, or set WANDB_MODE=offline, or leave run.wandb out."
+        ) from error
+    run.define_metric("*", step_metric="step")
+    return run

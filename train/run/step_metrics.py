@@ -1,0 +1,254 @@
+"""The figures of a batch, as pure functions, and what every figure of a run means.
+
+Names are TRL's where TRL has one. A reward of nan (no signal) is left out of all figures about rewards. A figure that
+cannot be known is nan.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from math import ceil, isnan, nan, sqrt
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from rewards.reward import ACCEPTED
+
+if TYPE_CHECKING:
+    from train.rollouts.batch_collector import Group, Rollout
+
+# "NAME" stands for the name of a reward or a source, for what a group teaches, or for a number of samples.
+METRIC_DESCRIPTIONS: dict[str, str] = {
+    "step": "batches trained on; 0: before the first",
+    "reward": "mean reward of the completions; with the online filter, of those that are trained on",
+    "reward_std": "standard deviation of the rewards over the whole batch (n - 1, as TRL)",
+    "frac_reward_zero_std": "share of the groups whose rewards are all the same: nothing is learned from them",
+    "rewards/NAME/mean": "mean of one reward function, before its weight",
+    "rewards/NAME/std": "standard deviation of one reward function (n - 1)",
+    "sources/NAME/reward": "mean reward of the completions for problems of one source",
+    "sources/NAME/solve_rate": "share of these completions that are accepted: right programs, right answers",
+    "sources/NAME/mean_length": "tokens of such a completion, mean",
+    "reward_no_signal": "completions without a reward: the sandbox or a checker failed, or a function returned None",
+    "reward_timeouts": "completions whose program exceeded its time limit",
+    "reward_latency_s/p50": "seconds that scoring a completion took, without the wait for its turn, median",
+    "reward_latency_s/p95": "the same, 95th percentile",
+    "batch/solve_none": "groups of which no completion has a reward above 0 (DeepCoder)",
+    "batch/solve_all": "groups of which every completion has a reward of at least 1 (DeepCoder)",
+    "batch/solve_partial": "the other groups; those without any signal are in none of the three",
+    "completions/mean_length": "tokens of a completion, mean",
+    "completions/min_length": "tokens of the shortest completion",
+    "completions/max_length": "tokens of the longest completion",
+    "completions/mean_terminated_length": "tokens of completions that ended by themselves, mean; 0: none did",
+    "completions/min_terminated_length": "tokens of the shortest of these",
+    "completions/max_terminated_length": "tokens of the longest of these",
+    "completions/clipped_ratio": "share of the completions that were cut off at the length limit",
+    "num_tokens": "tokens since the run's start, prompts and completions",
+    "staleness/mean": "updates of the weights between the sampling of a token and its training, mean over tokens",
+    "staleness/max": "the same, of the oldest token",
+    "loss": "what the optimizer minimises, mean over the updates of the step",
+    "grad_norm": "norm of the gradient before it is clipped",
+    "learning_rate": "learning rate, mean over the updates of the step",
+    "counted_tokens": "completion tokens that took part in an update, mean over the updates of the step",
+    "entropy": "entropy of the policy's next token in nats, mean over the tokens that count",
+    "kl": "k3 estimate of KL(policy || reference), mean over tokens",
+    "clip_ratio/low_mean": "share of the tokens clipped at 1 - clip_low (their advantage is negative)",
+    "clip_ratio/low_min": "the same share, of the completion that has the least",
+    "clip_ratio/high_mean": "share of the tokens clipped at 1 + clip_high (their advantage is positive)",
+    "clip_ratio/high_max": "the same share, of the completion that has the most",
+    "clip_ratio/region_mean": "both together",
+    "sampling/sampling_logp_difference/mean": "|log-probability by the learner - by the sampler|, mean over tokens",
+    "sampling/sampling_logp_difference/p99": "the same, 99th percentile",
+    "sampling/sampling_logp_difference/max": "the same, largest",
+    "sampling/importance_sampling_ratio/min": "probability by the learner divided by that by the sampler, smallest",
+    "sampling/importance_sampling_ratio/mean": "the same, mean",
+    "sampling/importance_sampling_ratio/max": "the same, largest",
+    "mismatch/kl": "k3 estimate of KL(sampler || learner), mean over tokens",
+    "mismatch/token_mult_prob_error": "mean exp |log-probability by the learner - by the sampler| (NeMo-RL: <= 1.05)",
+    "mismatch/weight_mean": "weight of a token that corrects that mismatch, mean",
+    "mismatch/weight_truncated": "share of the tokens whose weight is at its upper bound, objective.truncation",
+    "mismatch/weight_ess": "effective sample size of these weights as a share of the tokens; 1: all are equal",
+    "mismatch/kept": "share of the tokens whose completion is within the bounds of the mismatch",
+    "parity/token_mult_prob_error": "the same error for fixed tokens, compared after new weights were loaded",
+    "parity/logp_difference_max": "largest difference of log-probabilities in that comparison",
+    "parity/checked": "share of the weights whose checksums in the engine were compared with those that were sent",
+    "parity/proof_s": "seconds that these comparisons took, after the weights were loaded",
+    "skipped": "share of the updates that were skipped, because no token counted",
+    "groups/age_mean": "asynchronous runs: versions between the birth of a group and its training, mean",
+    "groups/age_max": "the same, of the oldest group; never above rollout.staleness",
+    "groups/cut": "groups of the batch; fewer than rollout.prompts if rollout.max_rounds rounds were over",
+    "groups/running": "groups that are being sampled",
+    "groups/ready": "groups that are scored and wait to be trained on",
+    "groups/outstanding": "groups that were asked and neither used nor given up",
+    "length_bias": "mean length of the answers trained on, divided by that of all answers of the same birth; below 1, "
+    "short ones are preferred",
+    "answers/spans": "versions of the weights that drew one answer, mean: 1 plus the times it was interrupted",
+    "answers/broken": "answers that were refused, because they made no sense",
+    "leases/lost": "groups that workers lost since the batch before",
+    "workers/alive": "rollout workers that were heard of lately",
+    "workers/dead": "workers that died with groups, since the controller started",
+    "workers/tokens_per_second": "tokens that all workers draw in a second, as they say",
+    "controller/lag_s": "longest time that a worker waited for the controller's reply, in seconds; above 0.05, let the "
+    "rewards be computed elsewhere: sandbox.backend",
+    "workers/cache_use": "share of its cache that the fullest engine uses",
+    "filter/NAME": "groups sampled for the batch, by what they teach (none: no answer is right; all, some, unknown, "
+    "cut_off); prompts refused; rounds of sampling",
+    "stage": "number of the stage, counted from 0",
+    "epoch": "prompts sampled since the run's start, divided by the size of the dataset",
+    "perf/tokens_per_second": "tokens of the batch, prompts and completions, by the seconds of the step",
+    "perf/training_tokens_per_second": "tokens that the learner read, each prompt once, by the seconds of its training",
+    "perf/mfu": "share of its GPUs' peak in bfloat16 that the learner used while it trained, without what it computed "
+    "again to save memory; only on GPUs whose peak is known",
+    "perf/host_memory_gib": "peak memory of the trainer's process on its machine",
+    "perf/machine_memory_share": "share of the machine's memory that is in use at the end of the step",
+    "perf/device_memory_gib": "peak memory of torch on the first GPU; only on GPUs",
+    "step_time": "seconds of the step, without evaluation",
+    "idle/trainer": "share of the step's time in which the learner waited",
+    "idle/sampler": "share of the step's time in which the sampler waited; under async, of the last seconds in which "
+    "workers drew no token, mean over workers",
+    "weight_sync_s": "seconds until the sampler had the new weights; under async, until workers could fetch them",
+    "weight_load_s": "seconds in which the worker in the trainer's process loaded and proved the weights before these",
+    "eval/pass@1": "share of right samples on the evaluation set, mean over its problems; a sample that was cut off is "
+    "judged by the program in it. With several suites, this is eval/SUITE/pass@1, and so are all that follow",
+    "eval/pass@1_low": "lower end of its 95% confidence interval",
+    "eval/pass@1_high": "its upper end",
+    "eval/pass@NAME": "chance that at least one of that many samples is right (Chen et al. 2021), mean over problems",
+    "eval/clipped_ratio": "share of the evaluation's answers that were cut off at the length limit",
+    "eval/clipped_correct_ratio": "share of the evaluation's answers that were cut off and are right nevertheless",
+    "eval/no_code": "share of the evaluation's answers without a program",
+    "eval/no_signal": "samples of the evaluation without a verdict",
+    "eval/mean_length": "tokens of an answer of the evaluation, mean",
+}
+_SUITE = re.compile(r"^eval/[^/]+/")
+
+
+def metric_description(name: str) -> str | None:
+    """Return what a figure means, or None if it is not in MEANINGS."""
+    name = _SUITE.sub("eval/", name)
+    patterns = ((re.escape(known).replace("NAME", "[^/]+"), text) for known, text in METRIC_DESCRIPTIONS.items())
+    return next((text for pattern, text in patterns if re.fullmatch(pattern, name)), None)
+
+
+def batch_metrics(
+    groups: "Sequence[Group]",
+    *,
+    version: int,
+    tokens_before: float = 0,
+) -> dict[str, float]:
+    """Return the figures of a batch's completions.
+
+    version        version of the weights that are being trained now
+    tokens_before  num_tokens of the previous step
+
+    Raises ValueError for a batch without a completion.
+    """
+    rollouts = [rollout for group in groups for rollout in group]
+    if not rollouts:
+        raise ValueError("a batch without a completion has no figures")
+    return {
+        **reward_metrics([[rollout.reward for rollout in group] for group in groups]),
+        **reward_component_metrics([rollout.reward_components for rollout in rollouts]),
+        **source_metrics(rollouts),
+        "reward_timeouts": sum(rollout.verdict == "time_limit" for rollout in rollouts),
+        "reward_latency_s/p50": percentile([rollout.reward_seconds for rollout in rollouts], 0.5),
+        "reward_latency_s/p95": percentile([rollout.reward_seconds for rollout in rollouts], 0.95),
+        **length_metrics([(len(rollout.token_ids), rollout.truncated) for rollout in rollouts]),
+        "num_tokens": tokens_before + sum(len(r.prompt_ids) + len(r.token_ids) for r in rollouts),
+        **staleness_metrics([version - token for rollout in rollouts for token in rollout.versions]),
+    }
+
+
+def update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Combine the metrics of a step's updates: the minimum or maximum of those whose names end in min or max, and the
+    mean of all others."""
+    combined = {}
+    for name in dict.fromkeys(name for update in updates for name in update):
+        values = [update[name] for update in updates if not isnan(update.get(name, nan))]
+        combine = min if name.endswith("min") else max if name.endswith("max") else fmean
+        combined[name] = combine(values) if values else nan
+    return combined
+
+
+def reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Return the figures of the rewards, which are given group by group."""
+    known = [[reward for reward in group if not isnan(reward)] for group in groups]
+    rewards = [reward for group in known for reward in group]
+    some = [group for group in known if group]
+    none = sum(max(group) <= 0 for group in some)
+    all_ = sum(min(group) >= 1 for group in some)
+    return {
+        "reward": mean(rewards),
+        "reward_std": std(rewards),
+        "frac_reward_zero_std": mean([float(min(group) == max(group)) for group in some]),
+        "reward_no_signal": sum(map(len, groups)) - len(rewards),
+        "batch/solve_none": none,
+        "batch/solve_all": all_,
+        "batch/solve_partial": len(some) - none - all_,
+    }
+
+
+def reward_component_metrics(completions: "Sequence[Sequence[tuple[str, float]]]") -> dict[str, float]:
+    """Return the figures of each reward function. completions: for each, names and values of the functions."""
+    values: dict[str, list[float]] = {}
+    for parts in completions:
+        for name, value in parts:
+            values.setdefault(name, []).append(value)
+    return {
+        key: figure
+        for name, of_name in values.items()
+        for key, figure in ((f"rewards/{name}/mean", mean(of_name)), (f"rewards/{name}/std", std(of_name)))
+    }
+
+
+def source_metrics(rollouts: "Sequence[Rollout]") -> dict[str, float]:
+    """Return the figures of each source of problems that has a completion in the batch."""
+    by_source: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        if rollout.source:
+            by_source.setdefault(rollout.source.replace("/", "_"), []).append(rollout)
+    figures = {}
+    for source, of_source in by_source.items():
+        known = [rollout for rollout in of_source if not isnan(rollout.reward)]
+        figures[f"sources/{source}/reward"] = mean([rollout.reward for rollout in known])
+        figures[f"sources/{source}/solve_rate"] = mean([float(rollout.verdict == ACCEPTED) for rollout in known])
+        figures[f"sources/{source}/mean_length"] = fmean(len(rollout.token_ids) for rollout in of_source)
+    return figures
+
+
+def length_metrics(completions: Sequence[tuple[int, bool]]) -> dict[str, float]:
+    """Return the figures of lengths. completions: for each, its number of tokens and whether it was cut off."""
+    lengths = [length for length, _ in completions]
+    ended = [length for length, truncated in completions if not truncated] or [0]  # as TRL
+    return {
+        "completions/mean_length": fmean(lengths),
+        "completions/min_length": min(lengths),
+        "completions/max_length": max(lengths),
+        "completions/mean_terminated_length": fmean(ended),
+        "completions/min_terminated_length": min(ended),
+        "completions/max_terminated_length": max(ended),
+        "completions/clipped_ratio": fmean(truncated for _, truncated in completions),
+    }
+
+
+def staleness_metrics(ages: Sequence[int]) -> dict[str, float]:
+    """Return the figures of the tokens' ages, which are counted in updates of the weights."""
+    return {"staleness/mean": mean(ages), "staleness/max": max(ages, default=nan)}
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean of the values that are not nan; nan if there are none."""
+    known = [value for value in values if not isnan(value)]
+    return fmean(known) if known else nan
+
+
+def std(values: Sequence[float]) -> float:
+    """Return the standard deviation (n - 1) of the values that are not nan; nan if there are fewer than two."""
+    known = [value for value in values if not isnan(value)]
+    if len(known) < 2:
+        return nan
+    centre = fmean(known)
+    return sqrt(sum((value - centre) ** 2 for value in known) / (len(known) - 1))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that this share of the values does not exceed. Values that are nan are ignored; the
+    result is nan if there are no others."""
+    known = sorted(value for value in values if not isnan(value))
+    return known[max(ceil(share * len(known)), 1) - 1] if known else nan

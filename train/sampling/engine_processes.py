@@ -1,0 +1,268 @@
+"""vLLM engines in processes of their own, on other GPUs than the trainer's. They get new weights as a file in memory.
+
+An engine that dies is started again with the newest weights, and draws the samples that are still missing. Because of
+their seeds, the answers stay the same. If engines die too often, the run ends with a SamplerError.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from torch import Tensor
+
+from train import config
+from train.errors import ParityError, SamplerError, TransferError
+from train.sampling.engine_environment import gpus_of_engines, prepare_for_engine, visible
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
+from train.sampling.restart_budget import RestartBudget
+from train.weights.manifest import Probe, WeightManifest
+from train.weights.nccl import BACKEND, NcclSender
+from train.weights.proof import CHECKED, prove
+from train.weights.shared_memory import SharedMemoryTransport
+
+log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 1.0  # time between checks that silent engines are still alive
+
+
+class EngineProcesses:
+    """Runs one engine for every `tensor_parallel` GPUs. Raises SamplerError if one of them does not start."""
+
+    def __init__(self, model: str, settings: config.EngineConfig, options: dict[str, Any]) -> None:
+        size = settings.tensor_parallel
+        self._settings = settings
+        self._arguments = [(model, gpus, options) for gpus in gpus_of_engines(settings.gpus, size)]
+        self._memory = SharedMemoryTransport(
+            kept=1
+        )  # all engines have read the newest version when `hand_over` returns
+        self._manifest: WeightManifest | None = None  # of the newest weights
+        self._processes = [size] * len(self._arguments)
+        self._version = 0  # of weights that are being sent by NCCL
+        self._sender: NcclSender | None = None
+        self._restarts = RestartBudget(settings.restarts_per_hour)
+        self._closed = False
+        self._engines: list[_Engine] = []
+        try:
+            if settings.transfer == BACKEND:
+                self._sender = NcclSender(self)
+            self._engines += [_Engine(*arguments) for arguments in self._arguments]
+            for engine in self._engines:
+                engine.expect("ready", settings.load_seconds)
+        except TransferError as error:
+            self.close()
+            raise SamplerError(str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def sample(
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
+        """Yield (index, completion) as completions finish; see protocol.py. All prompts are read at once."""
+        missing: list[dict[int, SeededPrompt]] = [{} for _ in self._engines]
+        for index, prompt in enumerate(prompts):
+            missing[index % len(missing)][index] = prompt
+        for number, engine in enumerate(self._engines):
+            if missing[number]:
+                engine.send("sample", list(missing[number].items()), sampling)
+        try:
+            while any(missing) and not self._closed:
+                asked = {engine.connection: number for number, engine in enumerate(self._engines) if missing[number]}
+                answering = wait(list(asked), timeout=_POLL_SECONDS)
+                for number in asked.values():
+                    engine = self._engines[number]
+                    try:
+                        if engine.connection in answering:
+                            index, answer = engine.receive("answer")
+                            del missing[number][index]
+                            yield index, answer
+                        elif not engine.alive():
+                            raise SamplerError("its process has ended")
+                    except SamplerError as error:
+                        self._restart(number, error)
+                        self._engines[number].send("sample", list(missing[number].items()), sampling)
+            if self._closed:
+                raise SamplerError("the sampler was closed while it had work")
+        finally:
+            if (
+                any(missing) and not self._closed
+            ):  # the caller has stopped: answers still on their way would confuse the next call
+                self.close()
+
+    def update_weights(
+        self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, max_error: float
+    ) -> dict[str, float]:
+        """Load weights and prove in every process that they have arrived; see train/sampling/protocol.py."""
+        try:
+            if self._sender is None or self._manifest is None:
+                manifest = self._memory.publish(weights, version, probe, max_error)
+            else:  # the first hand-over has told names and shapes, and has shown that everything else is right
+                self._version = version
+                sent = self._sender.send(weights, self._manifest.tensors)
+                manifest = WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
+                self._memory.close()
+        except TransferError as error:
+            raise SamplerError(str(error)) from error
+        self._manifest = manifest
+        for engine in self._engines:
+            engine.send("load" if manifest.files else "prove", manifest)
+        figures = []
+        for number, engine in enumerate(self._engines):
+            try:
+                figures.append(engine.expect("loaded", self._settings.sync_seconds)[0])
+            except SamplerError as error:
+                figures.append(self._restart(number, error))
+        # The worst of the engines: all of these figures but one are better if they are lower.
+        return {name: (min if name == CHECKED else max)(each[name] for each in figures) for name in figures[0]}
+
+    @property
+    def processes(self) -> Sequence[int]:
+        """For each engine, the number of its processes; see `Receivers` in train/weights/nccl.py."""
+        return self._processes
+
+    def call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
+        """Do a part of a transfer by NCCL in all engines; see `Receivers` in train/weights/nccl.py."""
+        for engine, of_engine in zip(self._engines, arguments, strict=True):
+            engine.send("receive", method, of_engine, self._version)
+        for engine in self._engines:
+            engine.expect("received", self._settings.sync_seconds)
+
+    def sleep(self) -> None:
+        """Do nothing: the engines have GPUs of their own."""
+
+    def close(self) -> None:
+        """End the processes."""
+        self._closed = True
+        for engine in self._engines:
+            engine.end()
+        if self._sender is not None:
+            self._sender.close()
+        self._memory.close()
+
+    def _restart(self, number: int, error: SamplerError) -> dict[str, float]:
+        if self._closed:  # another thread closed the engines, which is why this one has lost its own
+            raise error
+        if self._sender is not None and self._manifest is not None and not self._manifest.files:
+            raise SamplerError(
+                f'an engine failed, and with engine.transfer = "nccl" the others cannot go on without it: {error}. The '
+                "same command with --resume continues."
+            ) from error
+        if not self._restarts.spend(time.monotonic()):
+            raise SamplerError(
+                f"engines have failed more than {self._restarts.per_hour} times within an hour, which is "
+                f"engine.restarts_per_hour; the last time: {error}"
+            ) from error
+        log.warning("an engine failed and is started again: %s", error)
+        self._engines[number].end()
+        self._engines[number] = _Engine(*self._arguments[number])
+        if self._closed:
+            self._engines[number].end()
+        self._engines[number].expect("ready", self._settings.load_seconds)
+        if self._manifest is None:
+            return {}
+        self._engines[number].send("load", self._manifest)
+        figures: dict[str, float] = self._engines[number].expect("loaded", self._settings.sync_seconds)[0]
+        return figures
+
+
+class _Engine:
+    """A process with an engine in it, as the trainer sees it."""
+
+    def __init__(self, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        # Not daemonic: such processes may have none of their own, and vLLM has one for each GPU.
+        self._process = context.Process(target=_serve, args=(theirs, model, tuple(gpus), options), name="sampler")
+        self._process.start()
+        theirs.close()
+
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def send(self, *message: Any) -> None:
+        try:
+            self.connection.send(message)
+        except OSError:
+            log.debug("an engine is gone; the caller that waits for its answer will notice")
+
+    def expect(self, kind: str, seconds: float) -> Any:
+        """Return the engine's next message. Raises SamplerError if it is not of this kind or does not come in time."""
+        deadline = time.monotonic() + seconds
+        while not self.connection.poll(_POLL_SECONDS):
+            if not self.alive():
+                raise SamplerError(f"its process has ended with status {self._process.exitcode}")
+            if time.monotonic() > deadline:
+                raise SamplerError(f"timed out: it did not say {kind!r} within {seconds:g} s")
+        return self.receive(kind)
+
+    def receive(self, kind: str) -> Any:
+        try:
+            message_kind, *content = self.connection.recv()
+        except (EOFError, OSError):
+            raise SamplerError("its process has ended") from None
+        if message_kind == "differs":
+            raise ParityError(str(content[0]))
+        if message_kind == "failed":
+            raise SamplerError(str(content[0]))
+        if message_kind != kind:
+            raise SamplerError(f"it said {message_kind!r} instead of {kind!r}")
+        return content
+
+    def end(self) -> None:
+        self.connection.close()
+        self._process.join(5)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
+    """Run an engine in this process. It obeys the messages of the trainer until the connection is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun reach all processes of a run, but the
+        signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and ends it then
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    prepare_for_engine()
+    try:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible(gpus)
+        from train.sampling.vllm import VllmSampler
+
+        sampler, source = VllmSampler(model, **options), SharedMemoryTransport()
+        connection.send(("ready",))
+        while True:
+            try:
+                kind, *content = connection.recv()
+            except (EOFError, OSError):
+                return  # the run is over
+            if kind == "load":
+                (manifest,) = content
+                sampler.load(source.fetch(manifest), manifest.version)
+                connection.send(("loaded", prove(sampler, manifest)))
+            elif kind == "prove":
+                connection.send(("loaded", prove(sampler, *content)))
+            elif kind == "receive":
+                sampler.receive(*content)
+                connection.send(("received",))
+            else:
+                numbered, sampling = content
+                for place, answer in sampler.sample([prompt for _, prompt in numbered], sampling):
+                    connection.send(("answer", numbered[place][0], answer))
+    except ParityError as error:
+        connection.send(("differs", str(error)))
+    except ConnectionError:
+        return  # the run is over
+    except (SamplerError, TransferError, OSError) as error:
+        connection.send(("failed", str(error)))
+
+
+def _end_with_parent() -> None:
+    """End this process once the trainer is gone, even in the midst of a long answer."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,214 @@
+"""Fetch the shards of a version in several threads, each shard from the relay that should have sent it first.
+
+A shard that is late is asked for a second time, from another relay, when no others wait; the first that is right wins.
+"""
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from train.errors import TransferError
+from train.swarm.broadcast.manifest import BroadcastManifest, digest
+from train.swarm.broadcast.relay_selector import RelaySelector, Transfer
+from train.swarm.broadcast.request import NotAvailable, RelayBusy, RelayError, ResponseTooLarge
+
+log = logging.getLogger(__name__)
+
+_LOOKED_AT = 64  # waiting shards for which a relay is looked for
+_LOOK_SECONDS = 0.05
+_FIRST_PAUSE_SECONDS, _MAX_BACKOFF_SECONDS, _PAUSE_GROWS = 0.02, 0.5, 1.5  # before a shard that is not there yet
+_JOIN_SECONDS = 2.0
+_WORTH_IT = 0.8  # a second relay is asked if it should need at most this share of what the first one still does
+
+Keep = Callable[[int, bytes], None]
+FetchOne = Callable[[Transfer, BroadcastManifest, int], bytes]
+
+
+@dataclass(slots=True)
+class _Absence:
+    """A shard that a relay did not have."""
+
+    times: int = 0
+    until: float = 0.0
+
+
+class ShardDownload:
+    """Shards that are being fetched.
+
+    wanted     their numbers; the first are asked for first
+    keep       is called with the number and the content of each, once, in one of several threads
+    until      time of the monotonic clock at which they have to be there
+    fetch_one  sends one request
+    """
+
+    def __init__(
+        self, relays: RelaySelector, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, until: float,
+        fetch_one: FetchOne,
+    ) -> None:  # fmt: skip
+        self._relays, self._manifest, self._keep, self._until = relays, manifest, keep, until
+        self._fetch_one = fetch_one
+        self._waiting = dict.fromkeys(wanted)
+        self._missing = set(self._waiting)
+        self._unkept = set(self._waiting)
+        self._running: dict[int, list[Transfer]] = defaultdict(list)
+        self._absent: dict[tuple[int, str], _Absence] = defaultdict(_Absence)
+        self._behind: set[str] = set()  # relays that lacked the last shard they were asked for: one question at a time
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._is_over = False
+        self._reasons: dict[str, str] = {}
+        self._lies: dict[str, str] = {}
+
+    def fetch(self, at_once: int) -> None:
+        """Fetch them all. Raises TransferError if they are not there in time, and what `keep` raises."""
+        threads = [
+            threading.Thread(target=self._work, name=f"shards-{number}", daemon=True)
+            for number in range(min(at_once, len(self._missing)))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._error or not self._unkept, max(0.0, self._until - time.monotonic())
+                )
+        finally:
+            self._end()
+        for thread in threads:
+            thread.join(_JOIN_SECONDS)
+        if self._error is not None:
+            raise self._error
+        if self._unkept:
+            raise TransferError(
+                f"{len(self._unkept)} of {len(self._manifest.shards)} shards of version {self._manifest.version} of "
+                f"{self._manifest.run} have not come in time: {listed(self._reasons | self._lies)}"
+            )
+
+    def _end(self) -> None:
+        with self._changed:
+            self._is_over = True
+            for transfer in (transfer for running in self._running.values() for transfer in running):
+                transfer.cut.now()
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (chosen := self._next()) is not None:
+            shard, transfer = chosen
+            try:
+                self._try(shard, transfer)
+            except BaseException as error:  # such as a full disk: the other threads have to end, too
+                self._relays.record_cancelled(transfer)
+                with self._changed:
+                    self._error = self._error or error
+            with self._changed:
+                self._running[shard].remove(transfer)
+                if shard in self._missing and not self._running[shard]:
+                    self._waiting = {shard: None, **self._waiting}
+                self._changed.notify_all()
+
+    def _next(self) -> tuple[int, Transfer] | None:
+        """Return a shard, and the relay that is asked for it. Wait until there are some; None if all is over."""
+        with self._changed:
+            while not self._is_over and self._error is None and self._missing:
+                chosen = self._first() if self._waiting else self._second()
+                if chosen is not None:
+                    shard, url = chosen
+                    self._waiting.pop(shard, None)
+                    transfer = self._relays.begin(url, self._manifest.size_of(shard))
+                    self._running[shard].append(transfer)
+                    return shard, transfer
+                self._changed.wait(_LOOK_SECONDS)
+            return None
+
+    def _first(self) -> tuple[int, str] | None:
+        """Return a waiting shard and a relay that may have it."""
+        able = self._relays.available()
+        for shard in islice(self._waiting, _LOOKED_AT):
+            if url := self._relays.choose(self._manifest.size_of(shard), self._asked_for(shard, able)):
+                return shard, url
+        return None
+
+    def _second(self) -> tuple[int, str] | None:
+        """Return a shard that is late, and another relay that should have sent it earlier."""
+        able, now, best = self._relays.available(), time.monotonic(), None
+        for shard, running in self._running.items():
+            if len(running) != 1 or shard not in self._missing:
+                continue
+            passed = now - running[0].began
+            remaining = running[0].expected_seconds - passed
+            remaining = remaining if remaining > 0 else passed  # it is late: as long again is a guess
+            others = [url for url in self._asked_for(shard, able) if url != running[0].url]
+            size = self._manifest.size_of(shard)
+            url = self._relays.choose(size, others)
+            if url is not None and self._relays.seconds_for(url, size) < _WORTH_IT * remaining:
+                best = max(best or (0.0, 0, ""), (remaining, shard, url))
+        return None if best is None else (best[1], best[2])
+
+    def _asked_for(self, shard: int, able: list[str]) -> list[str]:
+        """Return the relays that can be asked for a shard now."""
+        now = time.monotonic()
+        asked = {transfer.url for running in self._running.values() for transfer in running}
+        return [
+            url for url in able if self._absent[shard, url].until <= now and not (url in self._behind and url in asked)
+        ]
+
+    def _try(self, shard: int, transfer: Transfer) -> None:
+        url = transfer.url
+        try:
+            content = self._fetch_one(transfer, self._manifest, shard)
+        except NotAvailable as error:
+            self._relays.record_cancelled(transfer)
+            self._note_absence(shard, url, error)
+            return
+        except RelayError as error:
+            if shard not in self._missing or self._is_over:
+                self._relays.record_cancelled(transfer)  # another relay was faster
+                return
+            self._relays.record_failure(transfer)
+            self._reasons[url] = str(error)
+            if isinstance(error, ResponseTooLarge):
+                self._note_lie(url, str(error))
+            return
+        if digest(content) != self._manifest.shards[shard]:
+            log.warning("%s sends a damaged shard %d of version %d", url, shard, self._manifest.version)
+            transfer.arrived_bytes = 0  # anything can be sent fast
+            self._relays.record_failure(transfer)
+            self._note_lie(url, "it sends damaged shards")
+            return
+        self._relays.record_success(transfer)
+        with self._changed:
+            self._behind.discard(url)
+            is_first = shard in self._missing
+            for other in self._running[shard]:
+                if other is not transfer:
+                    other.cut.now()
+            if is_first:
+                self._missing.discard(shard)
+        if is_first:
+            self._keep(shard, content)
+            with self._changed:
+                self._unkept.discard(shard)
+
+    def _note_absence(self, shard: int, url: str, error: NotAvailable) -> None:
+        with self._changed:
+            self._reasons[url] = str(error)
+            if isinstance(error, RelayBusy):
+                self._relays.back_off(url, error.seconds)
+                return
+            self._behind.add(url)
+            absence = self._absent[shard, url]
+            pause = min(_FIRST_PAUSE_SECONDS * _PAUSE_GROWS**absence.times, _MAX_BACKOFF_SECONDS)
+            absence.times, absence.until = min(absence.times + 1, 20), time.monotonic() + pause
+
+    def _note_lie(self, url: str, words: str) -> None:
+        self._lies[url] = words
+        self._relays.quarantine(url)
+
+
+def listed(reasons: dict[str, str]) -> str:
+    """Return in words why no relay could be used."""
+    return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay can be asked now"

@@ -1,0 +1,130 @@
+"""The trainer's side: to it, the swarm is one worker."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+
+from train.asynchronous.messages import (
+    ControllerAPI,
+    Heartbeat,
+    Lease,
+    LeaseKey,
+    LeaseRequest,
+    ReleaseRequest,
+    SampleResult,
+    SubmitResults,
+)
+from train.errors import ControllerUnreachable
+
+log = logging.getLogger(__name__)
+
+WORKER = "swarm"
+_BEAT_SECONDS = 3.0  # the controller takes a worker for dead that says nothing for 15 s
+_TURN_SECONDS = 0.2
+_GONE_SECONDS = 2.0
+_NOTHING_SECONDS = 0.25  # so long, nothing is asked again after the controller had nothing
+
+
+class ControllerLink:
+    """Asks the controller for groups in the threads of those who want some; all else is said in a thread of its own.
+
+    running    returns the groups that nodes work on, or that wait for a verdict
+    unwanted   called with the groups that the controller does not wait for any more
+    version    returns the newest version of the weights that is published
+    """
+
+    def __init__(
+        self, controller: ControllerAPI, *, running: Callable[[], tuple[LeaseKey, ...]],
+        unwanted: Callable[[Collection[LeaseKey]], None], version: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self.is_over = False
+        self._controller = controller
+        self._running, self._unwanted, self._version = running, unwanted, version
+        self._lock = threading.Lock()
+        self._answers: deque[tuple[SampleResult, ...]] = deque()
+        self._given_back: list[LeaseKey] = []
+        self._wakes = threading.Event()  # there is something to say
+        self._n_tokens = 0  # that were handed over since the last beat
+        self._beat_at = 0.0
+        self._nothing_until = 0.0
+        self._is_gone = False
+
+    def request_leases(self, loaded: int, slots: int) -> tuple[Lease, ...]:
+        """Return groups for a node that has this version; none if there are none, or the trainer is away."""
+        if self.is_over or self._is_gone or time.monotonic() < self._nothing_until:
+            return ()
+        try:
+            work = self._controller.request_leases(LeaseRequest(WORKER, loaded, slots))
+        except ControllerUnreachable as error:
+            self._gone(error)
+            return ()
+        self.is_over = self.is_over or work.over
+        if not work.leases:
+            self._nothing_until = time.monotonic() + _NOTHING_SECONDS
+        return work.leases
+
+    def hand_over(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
+        """Let the trainer have the answers to groups, as soon as it is there."""
+        with self._lock:
+            self._answers.extend(groups)
+        if groups:
+            self._wakes.set()
+
+    def give_back(self, keys: Collection[LeaseKey]) -> None:
+        """Let the trainer ask for groups again."""
+        with self._lock:
+            self._given_back.extend(keys)
+        if keys:
+            self._wakes.set()
+
+    def follow(self, stop: threading.Event) -> None:
+        """Talk to the trainer until told to stop. Raises RunError if it refuses us, as the trainer of another run."""
+        is_new = True
+        while not stop.is_set():
+            try:
+                if is_new:  # an earlier coordinator may have had groups, of which nothing is known any more
+                    self._controller.release(ReleaseRequest(WORKER))
+                    is_new = False
+                self._say()
+                self._is_gone = False
+            except ControllerUnreachable as error:
+                self._gone(error)
+                stop.wait(_GONE_SECONDS)
+            self._wakes.wait(_TURN_SECONDS)
+
+    def _say(self) -> None:
+        self._wakes.clear()
+        while self._answers:
+            answers = self._answers[0]
+            receipts = self._controller.submit_results(SubmitResults(WORKER, answers))
+            self._answers.popleft()
+            self._n_tokens += sum(len(answer.tokens) // 4 for answer in answers)
+            if "broken" in receipts:
+                log.error("the trainer calls answers to group %d broken, which were verified", answers[0].group)
+        with self._lock:
+            keys = tuple(self._given_back)
+        if keys:
+            self._controller.release(ReleaseRequest(WORKER, keys))
+            with self._lock:
+                del self._given_back[: len(keys)]
+        if time.monotonic() >= self._beat_at + _BEAT_SECONDS:
+            self._beat()
+
+    def _beat(self) -> None:
+        now, running = time.monotonic(), self._running()
+        speed = self._n_tokens / (now - self._beat_at) if self._beat_at else 0.0
+        if running:  # leases must not run out at the trainer: how long they last is decided here
+            speed = max(speed, 1e-6)
+        with self._lock:  # others hand over answers meanwhile
+            waiting = {(answers[0].group, answers[0].attempt) for answers in self._answers}
+        beat = Heartbeat(WORKER, self._version(), (*running, *waiting), speed, busy=float(bool(running)))
+        orders = self._controller.heartbeat(beat)
+        self._beat_at, self._n_tokens = now, 0
+        self.is_over = self.is_over or orders.over
+        self._unwanted(set(orders.drop) - waiting)
+
+    def _gone(self, error: ControllerUnreachable) -> None:
+        (log.debug if self._is_gone else log.warning)("%s; leases stay, and answers wait", error)
+        self._is_gone = True

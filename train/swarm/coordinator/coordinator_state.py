@@ -1,0 +1,602 @@
+"""Nodes, verifiers and leases, and what the ledger has to say about them.
+
+Nothing here knows a clock, a network or a thread: every method is given the time, in seconds of a clock that never goes
+back, and what the trainer has to be told is collected until it is taken.
+"""
+
+import os
+import re
+from collections import Counter, OrderedDict, deque
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from math import ceil, isfinite
+
+from msgspec.structs import replace as changed
+
+from train.asynchronous.messages import Lease, LeaseKey, SampleResult
+from train.swarm import node_lifecycle
+from train.swarm.coordinator import lease_lifecycle
+from train.swarm.coordinator.recovery import recover
+from train.swarm.coordinator.refusals import Forbidden, NotFound, NotJoined, RetryLater
+from train.swarm.coordinator.result_conversion import answers_of
+from train.swarm.coordinator.spot_checks import SpotCheck, SpotCheckPool, matches_spot_check
+from train.swarm.files.sizes import max_file_bytes
+from train.swarm.ledger.entries import (
+    JoinEntry,
+    LeaseEntry,
+    LeaveEntry,
+    PayEntry,
+    PublishEntry,
+    SlashEntry,
+    StakeEntry,
+    SubmitEntry,
+    UnbondEntry,
+    VerdictEntry,
+)
+from train.swarm.ledger.ledger import Ledger
+from train.swarm.messages import (
+    LEASE_ID_BYTES,
+    NodeHeartbeat,
+    NodeHeartbeatResponse,
+    SwarmLease,
+    UploadStatus,
+    VerificationJob,
+    VerificationJobResponse,
+    VerificationResult,
+)
+from train.swarm.protocol.invites import Invite
+from train.swarm.settings import SwarmSettings, Thresholds
+from train.swarm.verdict import LeaseVerdict, Reason
+from train.swarm.verification.threshold_lookup import thresholds_for
+
+_ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
+_MAX_HARDWARE = 200  # characters
+_MAX_LEASES = 8  # of one node, not counting those that wait for a verdict
+_UNHEARD_SECONDS = 30.0  # a lease that its node does not name in its beats for so long is given to others
+_LATELY_SECONDS = 60.0  # verifiers ask each second, unless they are busy
+_SUSPENDED_SECONDS = 600.0  # doubled with each suspension
+_FINISHED = 10_000  # leases whose ids are remembered, so that a file that comes again is known
+_NOTES = 256  # verdicts that wait for the next beat of a node
+_WORDS = {"banned": "banned", "suspended": "suspended", "left": "left", "dead": "dead"}
+
+
+@dataclass(slots=True)
+class NodeMember:
+    """A node that has joined.
+
+    life             see node_lifecycle.py
+    is_here          whether it has joined since this coordinator was started
+    leases           ids of those that have no verdict
+    unsent_verdicts  verdicts that it was not told yet
+    wants_stake      it has left, and gets its stake back after the last verdict
+    notified_of_end  it was told that the run is over
+    """
+
+    life: node_lifecycle.Node
+    is_here: bool = False
+    engine: str = ""
+    hardware: str = ""
+    loaded: int = -1
+    tokens_per_second: float = 0.0
+    leases: set[bytes] = field(default_factory=set)
+    unsent_verdicts: deque[tuple[bytes, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
+    wants_stake: bool = False
+    notified_of_end: bool = False
+    n_suspended: int = 0
+    suspended_until: float = 0.0
+
+
+@dataclass(slots=True)
+class VerifierMember:
+    """A verifier that has joined."""
+
+    engine: str
+    seen: float
+    knows_end: bool = False
+
+
+@dataclass(slots=True)
+class _OpenLease:
+    """A lease without a verdict.
+
+    asked   as the trainer gave it
+    heard   when its node last named it
+    known   what the answers have to be, if that is known already
+    is_held  its node has named it, so that the reply with the lease was not lost
+    """
+
+    swarm_lease: SwarmLease
+    asked: Lease
+    node: bytes
+    state: lease_lifecycle.TrackedLease
+    heard: float
+    known: SpotCheck | None
+    is_held: bool = False
+
+    @property
+    def key(self) -> LeaseKey:
+        return self.asked.group, self.asked.attempt
+
+
+class CoordinatorState:
+    """What a coordinator knows. One thread at a time uses it.
+
+    ledger   every change is in it before it has an effect
+    """
+
+    def __init__(
+        self, settings: SwarmSettings, ledger: Ledger, now: float, *, known: SpotCheckPool | None = None
+    ) -> None:
+        self.is_over = False
+        self.version = -1  # the newest that is published
+        self.members: dict[bytes, NodeMember] = {}
+        self.verifiers: dict[bytes, VerifierMember] = {}
+        self.verdicts: Counter[str] = Counter()
+        self.accepted: list[tuple[SampleResult, ...]] = []  # for the trainer
+        self.given_back: list[LeaseKey] = []  # by the trainer's names
+        self.discarded: list[bytes] = []  # ids of leases whose files nobody needs any more
+        self._settings, self._ledger = settings, ledger
+        self._known = known or SpotCheckPool()
+        self._records: dict[bytes, _OpenLease] = {}
+        self._waiting: deque[bytes] = deque()  # ids of leases whose files wait for a verifier
+        self._finished: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the file
+        self._over_counts: Counter[str] = Counter()
+        self._owners: dict[bytes, bytes] = {}
+        self._roles: dict[bytes, str] = {}
+        self._restore(now)
+
+    # --- nodes ---
+
+    def has_member(self, key: bytes) -> bool:
+        """Return whether somebody has ever joined with this key."""
+        return key in self._roles
+
+    def join(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float, *,
+             is_valid: bool) -> None:  # fmt: skip
+        """Admit a node or a verifier.
+
+        digest     of the invite
+        is_valid   whether the invite can still be used for the first time
+
+        Raises Excluded and Later.
+        """
+        owner, role = self._owners.get(digest), self._roles.get(key, invite.role)
+        if owner not in (None, key):
+            raise Forbidden("this invite was used by somebody else; ask for one of your own")
+        if owner is None and not is_valid:
+            raise Forbidden("this invite has run out; ask for a new one")
+        if role != invite.role:
+            raise Forbidden(f"this key belongs to a {role}; use another key")
+        if _ENGINE.fullmatch(engine) is None:
+            raise Forbidden('the engine must be named like "vllm 0.32.0 cuda" or "transformers 5.0"')
+        if role == "node" and not self._knows_bars_for(engine):
+            raise Forbidden(
+                f"this run was not calibrated for engines of the kind {engine.split()[0]}; it takes "
+                + ", ".join(sorted(self._kinds_with_bars()))
+            )
+        if role == "verifier":
+            self._join_verifier(key, digest, engine, now)
+        else:
+            self._join_node(key, digest, engine, hardware, now)
+
+    def beat(self, key: bytes, beat: NodeHeartbeat, now: float) -> NodeHeartbeatResponse:
+        """Note a sign of life. Raises NotJoined and Excluded."""
+        member = self._alive(key)
+        self._node_event(key, node_lifecycle.NodeEvent.BEAT, now)
+        member.loaded = beat.loaded
+        speed = beat.tokens_per_second
+        member.tokens_per_second = min(max(speed, 0.0), 1e7) if isfinite(speed) else 0.0
+        running = set(beat.running)
+        for lease_id in list(member.leases):
+            record = self._records.get(lease_id)
+            if record is None:  # the node was suspended for the one before it
+                continue
+            if lease_id in running:
+                record.heard, record.is_held = now, True
+            elif now - record.heard >= _UNHEARD_SECONDS:
+                self._lease_event(
+                    lease_id, lease_lifecycle.Abandoned() if record.is_held else lease_lifecycle.Freed(), now
+                )
+        notes = tuple(member.unsent_verdicts)
+        member.unsent_verdicts.clear()
+        member.notified_of_end = self.is_over
+        drop = running if self.is_over else {each for each in running if each not in member.leases}
+        return NodeHeartbeatResponse(tuple(sorted(drop)), notes, self.is_over)
+
+    def leave(self, key: bytes, now: float) -> None:
+        """Let a node go; a verifier, too."""
+        if self.verifiers.pop(key, None) is not None:
+            self._requeue(key, now)
+        elif key in self.members:
+            self._node_event(key, node_lifecycle.NodeEvent.LEAVE, now)
+
+    def ban(self, key: bytes, now: float) -> None:
+        """The operator bans a node. Raises NotAvailable."""
+        if key not in self.members:
+            raise NotFound("there is no such node; curate swarm status lists them")
+        self._node_event(key, node_lifecycle.NodeEvent.HARD, now)
+
+    # --- leases ---
+
+    def free_capacity(self, key: bytes) -> int:
+        """Return how many further groups a node may have: more, the more of its leases were accepted.
+
+        Raises NotJoined and Excluded.
+        """
+        member = self._alive(key)
+        n_open = sum(self._records[each].state.state is lease_lifecycle.LeaseState.OPEN for each in member.leases)
+        if member.life.state is node_lifecycle.NodeState.PROBATION:
+            return 1 - len(member.leases)
+        if not member.life.may_lease:
+            return 0
+        account = self._ledger.account(key)
+        most = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdicts.get("accepted", 0))
+        return min(max(1, most) - n_open, 3 * _MAX_LEASES - len(member.leases))
+
+    def is_too_old(self, version: int) -> bool:
+        """Return whether verifiers have given this version up, or will have before an answer arrives."""
+        return not 0 <= version <= self.version or self.version - version >= self._settings.versions_kept
+
+    def grant_spot_check(self, key: bytes, version: int, now: float) -> SwarmLease | None:
+        """Lease a new node a group whose answers are known, if there is one of its version."""
+        member = self._alive(key)
+        if member.life.state is not node_lifecycle.NodeState.PROBATION or member.leases or not self._settings.replays:
+            return None
+        known = self._known.draw(key, version)
+        return None if known is None else self._grant(key, known.lease, known, now)
+
+    def grant(self, key: bytes, lease: Lease, now: float) -> SwarmLease | None:
+        """Lease a group of the trainer to a node. None, and the group is given back, if that cannot be."""
+        member = self.members.get(key)
+        if member is None or not member.is_here or self.is_over or not _can_be_verified(lease):
+            self.given_back.append((lease.group, lease.attempt))
+            return None
+        if member.life.state not in (node_lifecycle.NodeState.PROBATION, node_lifecycle.NodeState.HEALTHY):
+            self.given_back.append((lease.group, lease.attempt))
+            return None
+        return self._grant(key, lease, None, now)
+
+    def begin_upload(self, key: bytes, lease_id: bytes, until: float) -> int | None:
+        """Return how long the file of a lease may be; None if the lease is not this node's, or not any more.
+
+        until   when the file has arrived at the latest; so long, its node need not name the lease in its beats
+        """
+        record = self._records.get(lease_id)
+        if record is None or record.node != key:
+            return None
+        record.heard, record.is_held = max(record.heard, until), True
+        return max_file_bytes(record.asked)
+
+    def submit(self, key: bytes, lease_id: bytes, n_bytes: int, digest: bytes, now: float) -> UploadStatus:
+        """Note the file of a lease. It is taken if the receipt says so; its bytes are kept by the caller.
+
+        After a restart, leases of before are not known, so what makes no sense is late and nothing worse.
+        """
+        record = self._records.get(lease_id)
+        if record is None or record.node != key:
+            return "again" if self._finished.get(lease_id) == (key, digest) else "late"
+        was = record.state.state
+        event = lease_lifecycle.Submitted(digest, n_bytes)
+        if (
+            was is lease_lifecycle.LeaseState.OPEN
+            and lease_lifecycle.next_state(record.state, event, now).state is lease_lifecycle.LeaseState.SUBMITTED
+        ):
+            self._ledger.append(SubmitEntry(key, lease_id, digest))
+            self._lease_event(lease_id, event, now)
+            self._waiting.append(lease_id)
+            return "taken"
+        self._lease_event(lease_id, event, now)
+        return "again" if lease_id in self._records else "late"
+
+    def is_open(self, lease_id: bytes) -> bool:
+        """Return whether a lease has no verdict yet."""
+        return lease_id in self._records
+
+    def cancel(self, keys: Collection[LeaseKey], now: float) -> None:
+        """The trainer does not wait for these groups any more."""
+        gone = set(keys)
+        for lease_id, record in list(self._records.items()):
+            if record.known is None and record.key in gone:
+                self._lease_event(lease_id, lease_lifecycle.LeaseCancelled(), now)
+
+    def running(self) -> tuple[LeaseKey, ...]:
+        """Return the trainer's names of the groups that have no verdict yet."""
+        return tuple(record.key for record in self._records.values() if record.known is None)
+
+    # --- verifiers ---
+
+    def assign_job(self, key: bytes, now: float) -> VerificationJobResponse:
+        """Give a verifier the file that has waited longest. Raises NotJoined and Excluded.
+
+        A verifier has one file at a time. If it asks while it has one, it never heard of it, or has given it up.
+        """
+        verifier = self._verifier(key)
+        self._requeue(key, now)
+        verifier.seen, verifier.knows_end = now, self.is_over
+        while self._waiting:
+            lease_id = self._waiting.popleft()
+            record = self._records.get(lease_id)
+            if record is not None and record.state.state is lease_lifecycle.LeaseState.SUBMITTED:
+                self._lease_event(lease_id, lease_lifecycle.Claimed(key), now)
+                state = record.state
+                engine = self.members[record.node].engine
+                return VerificationJobResponse(
+                    VerificationJob(record.swarm_lease, engine, state.n_bytes, state.blake3), self.is_over
+                )
+        return VerificationJobResponse(over=self.is_over)
+
+    def digest_for(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
+        """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Excluded."""
+        self._verifier(key).seen = now
+        record = self._records.get(lease_id)
+        if record is None or record.state.verifier != key:
+            return None
+        return record.state.blake3
+
+    def max_bytes_of(self, lease_id: bytes) -> int:
+        """Return how long a file or a verdict may be."""
+        return max_file_bytes(self._records[lease_id].asked)
+
+    def n_verifiers(self, now: float) -> int:
+        """Return how many verifiers have said something lately."""
+        return sum(now - verifier.seen < lease_lifecycle.VERIFY_SECONDS for verifier in self.verifiers.values())
+
+    def verifiers_know_end(self, now: float) -> bool:
+        """Return whether all verifiers that have said something lately were told that the run is over."""
+        lately = [verifier for verifier in self.verifiers.values() if now - verifier.seen < _LATELY_SECONDS]
+        return all(verifier.knows_end for verifier in lately)
+
+    def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult, now: float) -> None:
+        """Note what a verifier says. Of a lease that it does not have any more, nothing is noted.
+
+        Raises NotJoined and Excluded.
+        """
+        if self.digest_for(key, lease_id, now) is None:
+            return
+        record = self._records[lease_id]
+        verdict = verified.verdict
+        answers: tuple[SampleResult, ...] = ()
+        if verdict.outcome == "accepted":
+            try:
+                answers = answers_of(record.asked, verified.answers)
+            except ValueError:
+                verdict = LeaseVerdict("unknown", "crashed")
+        if any(answer.finish == "refused" for answer in answers) and not self._is_too_long(record.asked):
+            verdict = LeaseVerdict(
+                "soft", "length"
+            )  # otherwise nodes could choose what is trained on, without any work
+        if verdict.outcome == "accepted" and record.known is not None:
+            bars = self._bars(record.node, key)
+            if not matches_spot_check(record.known.tokens, [answer.tokens for answer in answers], bars):
+                verdict = LeaseVerdict("soft", "known answer")
+        self._lease_event(lease_id, lease_lifecycle.VerdictReceived(key, verdict), now, answers=answers)
+
+    # --- time, weights ---
+
+    def tick(self, now: float) -> None:
+        """Let time pass: leases run out, nodes that say nothing are noticed."""
+        for lease_id in list(self._records):
+            self._lease_event(lease_id, lease_lifecycle.ClockTick(), now)
+        for key in list(self.members):
+            self._node_event(key, node_lifecycle.NodeEvent.CLOCK, now)
+
+    def discount_pause(self, seconds: float) -> None:
+        """Count a time for nobody in which this process itself stood still, and could hear nobody."""
+        for member in self.members.values():
+            member.life = replace(member.life, beat_at=member.life.beat_at + seconds)
+        for record in self._records.values():
+            record.heard += seconds
+            record.state = replace(
+                record.state, ends_at=record.state.ends_at + seconds, taken_at=record.state.taken_at + seconds
+            )
+
+    def record_version(self, version: int, manifest: bytes) -> None:
+        """Note a version of the weights, and the digest of its sealed manifest."""
+        if version != self.version:
+            self._ledger.append(PublishEntry(version, manifest))
+            self.version = version
+
+    def lease_counts(self) -> dict[str, int]:
+        """Return how many leases are, or ended, in which state."""
+        return dict(self._over_counts + Counter(record.state.state.value for record in self._records.values()))
+
+    # --- inside ---
+
+    def _restore(self, now: float) -> None:
+        """Go on with those who had joined. What was leased is unknown: files and nodes' work may be lost."""
+        before = recover(self._ledger.entries(), now)
+        self._owners, self._roles = before.owners, dict(before.roles)
+        self.members = {key: NodeMember(life) for key, life in before.nodes.items()}
+        for member in self.members.values():
+            if member.life.state is node_lifecycle.NodeState.SUSPENDED:
+                member.n_suspended, member.suspended_until = 1, now + _SUSPENDED_SECONDS
+        for lease_id, node in before.open.items():
+            self._ledger.append(VerdictEntry(node, lease_id, "unknown", "restarted"))
+        for key, member in self.members.items():
+            self._release_stake(key, member)
+
+    def _join_verifier(self, key: bytes, digest: bytes, engine: str, now: float) -> None:
+        if digest not in self._owners:
+            self._ledger.append(JoinEntry(key, digest, "verifier"))
+            self._owners[digest], self._roles[key] = key, "verifier"
+        self.verifiers[key] = VerifierMember(engine, now)
+        self._requeue(key, now)
+
+    def _join_node(self, key: bytes, digest: bytes, engine: str, hardware: str, now: float) -> None:
+        member = self.members.get(key) or NodeMember(node_lifecycle.Node())
+        if member.life.state is node_lifecycle.NodeState.BANNED:
+            raise Forbidden("this node is banned")
+        if member.life.state is node_lifecycle.NodeState.SUSPENDED and now < member.suspended_until:
+            seconds = ceil(member.suspended_until - now)
+            raise RetryLater(f"this node is suspended, and may join again in {seconds} s", seconds)
+        life, effects = node_lifecycle.next_state(member.life, node_lifecycle.NodeEvent.JOIN, now)
+        if effects or digest not in self._owners:
+            self._ledger.append(JoinEntry(key, digest))
+        if (missing := self._settings.stake - self._ledger.account(key).stake) > 0:
+            self._ledger.append(StakeEntry(key, missing))
+        self._owners[digest], self._roles[key], self.members[key] = key, "node", member
+        if effects:
+            member.life, member.wants_stake = life, False
+        else:
+            member.life = replace(member.life, beat_at=max(now, member.life.beat_at))
+        member.is_here, member.engine, member.hardware = True, engine, _printable(hardware)
+
+    def _alive(self, key: bytes) -> NodeMember:
+        member = self.members.get(key)
+        if member is not None and member.life.state is node_lifecycle.NodeState.BANNED:
+            raise Forbidden("this node is banned")
+        if member is None or not member.is_here or not member.life.is_alive:
+            raise NotJoined("the coordinator does not count this node among those that live; join again")
+        return member
+
+    def _verifier(self, key: bytes) -> VerifierMember:
+        if key in self.members:
+            raise Forbidden("nodes do not verify")
+        if key not in self.verifiers:
+            raise NotJoined("this verifier has to join")
+        return self.verifiers[key]
+
+    def _grant(self, key: bytes, lease: Lease, known: SpotCheck | None, now: float) -> SwarmLease:
+        lease_id = os.urandom(LEASE_ID_BYTES)
+        draw = replace(lease.draw, verifiable=True, logprobs=True)
+        # The trainer's number is not told: it would give away which answers are known already.
+        told = changed(lease, group=0, attempt=0, draw=draw, seconds=self._settings.lease_seconds)
+        swarm_lease = SwarmLease(lease_id, told)
+        self._ledger.append(LeaseEntry(key, lease_id, lease.group, lease.attempt, lease.version))
+        state = lease_lifecycle.TrackedLease(now + self._settings.lease_seconds)
+        self._records[lease_id] = _OpenLease(swarm_lease, lease, key, state, now, known)
+        self.members[key].leases.add(lease_id)
+        return swarm_lease
+
+    def _requeue(self, verifier: bytes, now: float) -> None:
+        """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
+        for lease_id, record in list(self._records.items()):
+            if record.state.verifier == verifier:
+                self._lease_event(lease_id, lease_lifecycle.Returned(verifier), now)
+
+    def _lease_event(
+        self, lease_id: bytes, event: lease_lifecycle.Event, now: float, *, answers: tuple[SampleResult, ...] = ()
+    ) -> None:
+        record = self._records.get(lease_id)
+        if record is None:
+            return
+        was = record.state.state
+        record.state = lease_lifecycle.next_state(record.state, event, now)
+        if record.state.is_over:
+            self._finish(
+                lease_id, record, now, answers, is_wanted=not isinstance(event, lease_lifecycle.LeaseCancelled)
+            )
+        elif was is lease_lifecycle.LeaseState.VERIFYING and record.state.state is lease_lifecycle.LeaseState.SUBMITTED:
+            self._waiting.append(lease_id)
+
+    def _finish(
+        self, lease_id: bytes, record: _OpenLease, now: float, answers: tuple[SampleResult, ...], *, is_wanted: bool
+    ) -> None:
+        verdict = record.state.verdict
+        assert verdict is not None
+        word = "expired" if verdict.reason == "expired" else verdict.outcome
+        self._ledger.append(VerdictEntry(record.node, lease_id, word, verdict.reason))
+        del self._records[lease_id]
+        self._finished[lease_id] = record.node, record.state.blake3
+        if len(self._finished) > _FINISHED:
+            self._finished.popitem(last=False)
+        member = self.members[record.node]
+        member.leases.discard(lease_id)
+        member.unsent_verdicts.append((lease_id, verdict))
+        self.discarded.append(lease_id)
+        self.verdicts[verdict.reason] += 1
+        self._over_counts[record.state.state.value] += 1
+        if verdict.outcome == "accepted":
+            self._ledger.append(PayEntry(record.node, lease_id, sum(len(answer.tokens) // 4 for answer in answers)))
+            if record.known is None:
+                self._accept(record, answers)
+        elif record.known is None and is_wanted:
+            self.given_back.append(record.key)
+        event = node_lifecycle.NodeEvent
+        events = {"accepted": event.ACCEPTED, "soft": event.SOFT, "hard": event.HARD, "expired": event.EXPIRED}
+        if word in events:
+            self._node_event(record.node, events[word], now, reason=verdict.reason)
+        if member.wants_stake and not member.leases:
+            self._release_stake(record.node, member)
+
+    def _accept(self, record: _OpenLease, answers: tuple[SampleResult, ...]) -> None:
+        if record.asked.group >= 0:
+            self._known.add(SpotCheck(record.asked, record.node, tuple(answer.tokens for answer in answers)))
+        self.accepted.append(answers)
+
+    def _node_event(self, key: bytes, event: node_lifecycle.NodeEvent, now: float, *, reason: Reason = "") -> None:
+        member = self.members[key]
+        before = member.life.state
+        member.life, effects = node_lifecycle.next_state(member.life, event, now)
+        after = member.life.state
+        if after is not before and after.value in _WORDS:
+            self._ledger.append(LeaveEntry(key, after.value))  # type: ignore[arg-type]
+        if after is node_lifecycle.NodeState.SUSPENDED and before is not after:
+            member.suspended_until = now + _SUSPENDED_SECONDS * 2**member.n_suspended
+            member.n_suspended += 1
+        if node_lifecycle.NodeEffect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
+            self._ledger.append(SlashEntry(key, stake, reason or "operator"))
+        if node_lifecycle.NodeEffect.FREE_LEASES in effects:
+            for lease_id, ending in self._endings(member, after):
+                self._lease_event(lease_id, ending, now)
+        if node_lifecycle.NodeEffect.RELEASE_STAKE in effects:
+            member.wants_stake = True
+            if not member.leases:
+                self._release_stake(key, member)
+
+    def _endings(
+        self, member: NodeMember, state: node_lifecycle.NodeState
+    ) -> list[tuple[bytes, lease_lifecycle.Event]]:
+        """Return how the leases of a node end that is in this state now.
+
+        A node that says nothing any more is to blame, once: an outage must not count as many times as it had leases.
+        """
+        if state is node_lifecycle.NodeState.BANNED:
+            return [(lease_id, lease_lifecycle.Revoked()) for lease_id in member.leases]
+        has_gone = state in (node_lifecycle.NodeState.UNHEALTHY, node_lifecycle.NodeState.DEAD)
+        blamed = [
+            lease_id
+            for lease_id in sorted(member.leases)
+            if has_gone
+            and self._records[lease_id].is_held
+            and self._records[lease_id].state.state is lease_lifecycle.LeaseState.OPEN
+        ][:1]
+        return [
+            (lease_id, lease_lifecycle.Abandoned() if lease_id in blamed else lease_lifecycle.Freed())
+            for lease_id in member.leases
+        ]
+
+    def _release_stake(self, key: bytes, member: NodeMember) -> None:
+        member.wants_stake = False
+        if member.life.state is node_lifecycle.NodeState.LEFT and (stake := self._ledger.account(key).stake) > 0:
+            self._ledger.append(UnbondEntry(key, stake))
+
+    def _knows_bars_for(self, engine: str) -> bool:
+        """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
+        name, bars = engine.split()[0], self._settings.thresholds
+        is_measured = any(pair.partition("/")[0] == name for pair in bars)
+        return not bars or name in self._kinds_with_bars() or ("" in bars and not is_measured)
+
+    def _kinds_with_bars(self) -> set[str]:
+        """Return the kinds of engines that nodes may name in order to get the bars of that kind.
+
+        If the run's own kind has bars, it is the only one: a node that can name another one chooses the widest bars.
+        """
+        kinds = {pair.partition("/")[0] for pair in self._settings.thresholds if pair}
+        return kinds & {self._settings.engine.kind} or kinds
+
+    def _is_too_long(self, lease: Lease) -> bool:
+        """Return whether engines with the run's context cannot take the prompt."""
+        return len(lease.prompt) >= self._settings.engine.context_tokens
+
+    def _bars(self, node: bytes, verifier: bytes) -> Thresholds:
+        return thresholds_for(self._settings, self.members[node].engine, self.verifiers[verifier].engine)
+
+
+def _can_be_verified(lease: Lease) -> bool:
+    """Return whether tokens that are drawn like this can be drawn again by somebody else."""
+    return lease.draw.temperature > 0 and lease.draw.top_p == 1 and not lease.draw.stop
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_HARDWARE])

@@ -1,0 +1,61 @@
+"""What the ledger still knows when a coordinator is started again."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from train.swarm.ledger.entries import Entry, JoinEntry, LeaseEntry, LeaveEntry, Role, VerdictEntry
+from train.swarm.node_lifecycle import Node, NodeEvent, NodeState, next_state
+
+_EVENTS = {
+    "accepted": NodeEvent.ACCEPTED,
+    "soft": NodeEvent.SOFT,
+    "hard": NodeEvent.HARD,
+    "expired": NodeEvent.EXPIRED,
+}
+_LEFT = {
+    "left": NodeState.LEFT,
+    "suspended": NodeState.SUSPENDED,
+    "banned": NodeState.BANNED,
+    "dead": NodeState.DEAD,
+}
+
+
+@dataclass(slots=True)
+class RecoveredState:
+    """What entries say about the time before.
+
+    owners   by the digest of an invite: who used it
+    roles    of everybody who ever joined
+    nodes    as they were; those that lived have to show that they still do
+    open     leases without a verdict, and whose they are
+    """
+
+    owners: dict[bytes, bytes] = field(default_factory=dict)
+    roles: dict[bytes, Role] = field(default_factory=dict)
+    nodes: dict[bytes, Node] = field(default_factory=dict)
+    open: dict[bytes, bytes] = field(default_factory=dict)
+
+
+def recover(entries: Iterable[Entry], now: float) -> RecoveredState:
+    """Return what the entries say; `now` is the time of the first chance to show a sign of life."""
+    found = RecoveredState()
+    for entry in entries:
+        match entry:
+            case JoinEntry():
+                found.owners[entry.invite] = entry.node
+                found.roles[entry.node] = entry.role
+                if entry.role == "node":
+                    node = found.nodes.get(entry.node, Node())
+                    found.nodes[entry.node], _ = next_state(node, NodeEvent.JOIN, now)
+            case LeaseEntry():
+                found.open[entry.lease] = entry.node
+            case VerdictEntry():
+                found.open.pop(entry.lease, None)
+                if entry.node in found.nodes and entry.verdict in _EVENTS:
+                    node = found.nodes[entry.node]
+                    found.nodes[entry.node], _ = next_state(node, _EVENTS[entry.verdict], now)
+            case LeaveEntry() if entry.node in found.nodes:
+                found.nodes[entry.node] = replace(found.nodes[entry.node], state=_LEFT[entry.how])
+            case _:
+                pass
+    return found

@@ -1,0 +1,231 @@
+"""Start a coordinator in its folder."""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import urllib3
+import uvicorn
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sandbox.service.bounded_http import bounded_config
+from sandbox.service.server import raise_descriptor_limit
+from train.asynchronous.http.client import HttpController
+from train.asynchronous.workers.local_first_source import LocalFirstSource
+from train.errors import ConfigError
+from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
+from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, run_name
+from train.swarm.broadcast.origin import Origin
+from train.swarm.broadcast.rate_limiter import RelayRateLimiter
+from train.swarm.broadcast.relay import RelayApp
+from train.swarm.broadcast.relay_server import listener_at, url_of
+from train.swarm.broadcast.request import NotAvailable, RelayError, get
+from train.swarm.coordinator.app import CoordinatorApp
+from train.swarm.coordinator.coordinator import Coordinator
+from train.swarm.coordinator.uploads import Uploads
+from train.swarm.folder import SwarmAddress, SwarmFolder
+from train.swarm.ledger.ledger import Ledger
+from train.swarm.protocol.requests import START_BYTES
+from train.swarm.settings import SwarmSettings, read_settings, sealed_settings
+from train.swarm.signatures import BadSignature, new_key, public_of, read_key
+
+log = logging.getLogger(__name__)
+
+_HEAD_SECONDS, _ANSWER_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 120.0, 60, 3
+_CONTROLLER_SECONDS = 10.0  # for a reply of the trainer: nodes wait for it
+_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND = 200.0, 1e9  # of one address
+_RELAYS_SECONDS = 15.0
+_NAME = socket.gethostname()
+_LOOK_SECONDS = 0.2
+_GOODBYE_SECONDS = 30.0  # for nodes to hear that the run is over
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorOptions:
+    """How a coordinator is started.
+
+    controller   URL of the trainer
+    token        that of the run, or None
+    listen       HOST:PORT; port 0 takes a free one
+    url          by which nodes reach it; "" for the name of this machine, or HOST
+    relays       URLs for invites
+    """
+
+    folder: Path
+    controller: str
+    token: str | None
+    listen: str
+    url: str = ""
+    relays: tuple[str, ...] = ()
+
+
+def run_coordinator(
+    options: CoordinatorOptions, settings_for: Callable[[HttpController], SwarmSettings], *, ready: Callable[[str, str],
+    None], stop: threading.Event | None = None, note: Callable[[str], None] = log.info,
+) -> None:  # fmt: skip
+    """Serve until the run is over, until `stop` is set, or until the process is told to end.
+
+    settings_for   returns the settings of a swarm that is new; those of an old one stay as they are
+    ready          called with the URL of the coordinator, and that of its page
+    note           called with a line when a version is published, or the trainer is waited for
+
+    Raises ConfigError and RunError.
+    """
+    raise_descriptor_limit()
+    opened = _Opened(options, settings_for, note)
+    try:
+        ready(opened.address.coordinator, opened.place.page_url())
+        opened.serve(stop or threading.Event())
+    finally:
+        opened.close()
+
+
+class _Opened:
+    """A coordinator with all that belongs to it."""
+
+    def __init__(
+        self,
+        options: CoordinatorOptions,
+        settings_for: Callable[[HttpController], SwarmSettings],
+        note: Callable[[str], None],
+    ) -> None:
+        try:
+            options.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot make {options.folder}: {error.strerror}. Choose another FOLDER.") from error
+        self.place = place = SwarmFolder(options.folder)
+        self._controller = HttpController(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
+        run = run_name(wait_for_engine_spec(self._controller, note).run)
+        key = read_key(place.key) if place.key.exists() else new_key(place.key)
+        settings = _settings(place, key, run, lambda: settings_for(self._controller))
+        self._failures: list[BaseException] = []
+        ledger = Ledger(place.ledger, key)
+        self._broadcaster = Broadcaster(
+            self._controller,
+            LocalFirstSource(self._controller.url, self._controller.headers),
+            Origin(f"file://{place.store.resolve()}", run, key),
+            place.versions,
+            ledger=lambda: ledger.head,
+            note=note,
+        )
+        self._relays = _Relays(options.relays, run, public_of(key))
+        self._coordinator = Coordinator(
+            settings, self._controller, key, ledger, Uploads(place.uploads), latest=lambda: self._broadcaster.latest,
+            relays=self._relays.versions, fail=self._failures.append,
+        )  # fmt: skip
+        self._listener = listener_at(options.listen)
+        here = url_of(self._listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        outside = url_of(self._listener).replace("//0.0.0.0:", f"//{_NAME}:").replace("//[::]:", f"//{_NAME}:")
+        self.address = SwarmAddress(run, options.url or outside, here, options.relays)
+        place.write_address(self.address)
+        files = RelayApp(place.store, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))
+        app = CoordinatorApp(
+            self._coordinator, key, start=os.urandom(START_BYTES), files=files, page_token=_page_token(place)
+        )
+        self._server = uvicorn.Server(
+            bounded_config(
+                app,
+                head_seconds=_HEAD_SECONDS,
+                answer_seconds=_ANSWER_SECONDS,
+                keep_alive_seconds=_KEEP_ALIVE_SECONDS,
+                stop_seconds=_STOP_SECONDS,
+            )
+        )
+        self._stop = threading.Event()
+
+    def serve(self, stop: threading.Event) -> None:
+        """Serve until told to stop. Raises the error because of which the coordinator cannot go on."""
+        for what, name in (
+            (self._broadcaster.follow, "broadcaster"), (self._relays.follow, "relays"), (self._until_over, "over"),
+        ):  # fmt: skip
+            threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True).start()
+        threading.Thread(target=self._until_told, args=(stop,), name="stop", daemon=True).start()
+        self._coordinator.start()
+        self._server.run(sockets=[self._listener])
+        if self._failures:
+            raise self._failures[0]
+
+    def close(self) -> None:
+        """Stop everything. What is open is unknown when a coordinator is started here again."""
+        self._stop.set()
+        self._coordinator.close()
+        self._listener.close()
+        self._controller.close()
+
+    def _guarded(self, what: Callable[[threading.Event], None]) -> None:
+        try:
+            what(self._stop)
+        except BaseException as error:
+            self._failures.append(error)
+
+    def _until_told(self, stop: threading.Event) -> None:
+        while not (stop.is_set() or self._failures or self._stop.is_set()):
+            stop.wait(_LOOK_SECONDS)
+        self._server.should_exit = True
+
+    def _until_over(self, stop: threading.Event) -> None:
+        """End the server when the run is over, and all nodes know it or have had the time to ask."""
+        over_at = None
+        while not stop.wait(_LOOK_SECONDS):
+            if self._coordinator.is_over:
+                over_at = over_at or time.monotonic()
+                if self._coordinator.all_notified() or time.monotonic() > over_at + _GOODBYE_SECONDS:
+                    break
+        self._server.should_exit = True
+
+
+def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callable[[], SwarmSettings]) -> SwarmSettings:
+    """Return the settings in the folder, or put new ones there. Raises ConfigError if they are those of another run."""
+    try:
+        sealed = place.settings.read_bytes()
+    except FileNotFoundError:
+        settings = new()
+        whole = place.settings.with_suffix(".new")
+        whole.write_bytes(sealed_settings(settings, key))
+        whole.replace(place.settings)
+        return settings
+    try:
+        return read_settings(sealed, run, public_of(key))
+    except (BadSignature, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{place.path} is of another swarm: {error}. Choose another FOLDER.") from None
+
+
+def _page_token(place: SwarmFolder) -> str:
+    if not place.page_token.exists():
+        descriptor = os.open(place.page_token, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(24) + "\n")
+    return place.page_token.read_text(encoding="ascii").strip()
+
+
+class _Relays:
+    """Which version each relay names, for the operator."""
+
+    def __init__(self, urls: tuple[str, ...], run: str, public: bytes) -> None:
+        self._run, self._public = run, public
+        self._versions = dict.fromkeys(urls, -1)
+        self._pool = urllib3.PoolManager()
+
+    def versions(self) -> dict[str, int]:
+        return dict(self._versions)
+
+    def follow(self, stop: threading.Event) -> None:
+        """Ask the relays now and then."""
+        while not stop.is_set():
+            for url in self._versions:
+                self._versions[url] = self._version(url)
+            stop.wait(_RELAYS_SECONDS)
+
+    def _version(self, url: str) -> int:
+        try:
+            sealed = get(self._pool, f"{url.rstrip('/')}/{latest_path(self._run)}", MAX_LATEST_BYTES, seconds=5.0)
+            return read_latest(sealed, self._run, self._public).version
+        except (RelayError, NotAvailable, BadSignature):
+            return -1

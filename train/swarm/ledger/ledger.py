@@ -1,0 +1,162 @@
+"""The chain of entries in an SQLite file.
+
+Each row has the digest of the row before it, its own digest, and the coordinator's signature of that digest. A row is
+on the disk when `append` returns. A process that is killed loses at most the row that it was adding.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from train.errors import RunError
+from train.swarm.ledger.accounts import Account, Accounts, AccountsBuilder
+from train.swarm.ledger.entries import Entry
+from train.swarm.signatures import SIGNATURE_BYTES, sign
+
+DOMAIN = "curate-ledger-1"
+FIRST = bytes(32)  # stands for the digest of the row before the first
+_TABLE = """
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, entry BLOB NOT NULL, previous BLOB NOT NULL,
+    digest BLOB NOT NULL, signature BLOB NOT NULL
+) STRICT
+"""
+_COLUMNS = "number, time_ms, entry, previous, digest, signature"
+_decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """A row as it is stored; `entry` is msgpack, and `time_ms` counts from 1970."""
+
+    number: int
+    time_ms: int
+    entry: bytes
+    previous: bytes
+    digest: bytes
+    signature: bytes
+
+    def decoded(self) -> Entry:
+        """Return the entry. Raises msgspec.MsgspecError if it is none."""
+        return _decoder.decode(self.entry)
+
+
+def digest_of(number: int, time_ms: int, entry: bytes, previous: bytes) -> bytes:
+    """Return the digest of a row."""
+    return blake3(msgspec.msgpack.encode([number, time_ms, entry, previous])).digest()
+
+
+class Ledger:
+    """A ledger that can grow. One process at a time has it open, and one thread at a time uses it.
+
+    key   the coordinator's
+
+    Raises RunError if the file cannot be used, or another process has it open.
+    """
+
+    def __init__(self, path: Path, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        try:
+            self._rows = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+            self._rows.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._rows.execute("PRAGMA journal_mode = WAL")
+            self._rows.execute("PRAGMA synchronous = FULL")
+            self._rows.execute(_TABLE)
+            self._rows.execute("BEGIN IMMEDIATE")
+            self._rows.execute("COMMIT")
+            self._n, self.head, self._fold = 0, FIRST, AccountsBuilder()
+            for row in _all(self._rows):
+                self._n, self.head = row.number, row.digest
+                self._fold.add(row.decoded())
+        except (sqlite3.Error, msgspec.MsgspecError) as error:
+            raise RunError(
+                f"the ledger {path} cannot be used: {error}. Check it: curate ledger audit {path}"
+            ) from error
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry. When this returns, it is on the disk. Raises RunError if the disk does not take it."""
+        number, time_ms, content = self._n + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
+        digest = digest_of(number, time_ms, content, self.head)
+        signature = sign(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
+        with self._writing():
+            self._rows.execute(
+                f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
+                (number, time_ms, content, self.head, digest, signature),
+            )
+        self._n, self.head = number, digest
+        self._fold.add(entry)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Add the entries of a block together: they are on the disk when it ends, all of them or none.
+
+        Raises RunError if the disk does not take them; the book cannot be used any more then.
+        """
+        with self._writing():
+            self._rows.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with self._writing():
+                self._rows.execute("COMMIT")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._rows.close()  # what is in memory is not what is on the disk
+            raise RunError(f"the ledger cannot grow: {error}. Make room on its disk, then continue.") from error
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield all entries, from the first on."""
+        return (row.decoded() for row in _all(self._rows))
+
+    def account(self, node: bytes) -> Account:
+        """What the entries about a node add up to."""
+        return self._fold.account(node)
+
+    @property
+    def accounts(self) -> Accounts:
+        """What all entries add up to."""
+        return self._fold.accounts()
+
+    @property
+    def n_entries(self) -> int:
+        """How many entries there are."""
+        return self._n
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows.close()
+
+
+def rows(path: Path) -> Iterator[LedgerRow]:
+    """Yield the rows of a ledger, also while another process writes it. Raises RunError if it is not a ledger."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            found = database.execute("SELECT sql FROM sqlite_schema WHERE name = 'entries'").fetchone() or ("",)
+            # A file from elsewhere may call something else so, such as a view of rows without end.
+            if str(found[0]).split() != _TABLE.replace("IF NOT EXISTS ", "").split():
+                raise sqlite3.DatabaseError("it does not have the table of a ledger")
+            yield from _all(database)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise RunError(f"{path} is not a ledger, or is damaged: {error}") from error
+
+
+def _all(database: sqlite3.Connection) -> Iterator[LedgerRow]:
+    """Yield all rows. Raises sqlite3.Error, also for what a damaged file has in place of them."""
+    try:
+        for values in database.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number"):
+            if tuple(map(type, values)) != (int, int, bytes, bytes, bytes, bytes):
+                raise sqlite3.DatabaseError("it has rows of another form")
+            yield LedgerRow(*values)
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError(str(error)) from error

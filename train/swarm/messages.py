@@ -1,0 +1,181 @@
+"""What nodes, verifiers and the operator say to a coordinator, and what it answers: msgpack, signed on both sides.
+
+    POST /join      Join -> Joined            with an invite; the node is on probation
+    POST /lease     NodeLeaseRequest -> Leases    groups to sample
+    POST /upload/ID a rollout file -> Receipt the answers of a lease; once
+    POST /beat      Beat -> Orders            a sign of life, each 10 seconds
+    POST /leave     None -> None
+    POST /step      None -> Step              the newest version
+    POST /job       None -> Jobs              verifiers alone: a file to verify
+    POST /file/ID   None -> the file          verifiers alone
+    POST /verdict/ID Verified -> None         verifiers alone
+    POST /ban       Ban -> None               the key of the run alone
+    POST /status    None -> Status            the key of the run alone
+
+ID is the id of a lease in hexadecimal. Which node speaks is known from the signature, never from a message.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from train.asynchronous.messages import Lease
+from train.swarm.verdict import LeaseVerdict, Reason
+
+LEASE_ID_BYTES = 16
+
+
+class JoinRequest(Struct, frozen=True):
+    """A node comes, with an invite as it was written.
+
+    engine    "vllm" or "transformers" and its version, such as "vllm 0.32.0 cpu"; empty: the node is not admitted yet,
+              and wants to know from the settings which engine it has to start
+    hardware  in words, for the operator
+    """
+
+    invite: bytes
+    engine: str
+    hardware: str = ""
+
+
+class JoinResponse(Struct, frozen=True):
+    """The reply. `settings` are SwarmSettings in msgpack, sealed with the key of the run."""
+
+    settings: bytes
+
+
+class SwarmLease(Struct, frozen=True):
+    """A group to sample, all of it with the version that `lease` names.
+
+    id     16 bytes
+    lease  as the trainer gave it to the coordinator; its draw is verifiable, and `seconds` is a deadline
+    """
+
+    id: bytes
+    lease: Lease
+
+
+class NodeLeaseRequest(Struct, frozen=True):
+    """A node asks for groups: the version that it has loaded, and how many further answers it can draw at once."""
+
+    loaded: int
+    slots: int
+
+
+class NodeLeaseResponse(Struct, frozen=True):
+    """The reply. `wait_seconds` says when to ask again, `over` that the run has ended."""
+
+    leases: tuple[SwarmLease, ...] = ()
+    wait_seconds: float = 0.0
+    over: bool = False
+
+
+UploadStatus = Literal["taken", "again", "late"]
+
+
+class NodeHeartbeat(Struct, frozen=True):
+    """A sign of life: the version that it has loaded, the ids of the leases that it works on, and its speed."""
+
+    loaded: int
+    running: tuple[bytes, ...] = ()
+    tokens_per_second: float = 0.0
+
+
+class NodeHeartbeatResponse(Struct, frozen=True):
+    """The reply: leases to drop, the verdicts since the last beat, and whether the run has ended."""
+
+    drop: tuple[bytes, ...] = ()
+    verdicts: tuple[tuple[bytes, LeaseVerdict], ...] = ()
+    over: bool = False
+
+
+class CurrentVersion(Struct, frozen=True):
+    """The newest version, the digest of its sealed manifest, and the head of the ledger."""
+
+    version: int
+    manifest: bytes
+    ledger: bytes
+
+
+class VerificationJob(Struct, frozen=True):
+    """A file to verify: the lease that it answers, the engine that its node named, and its length and digest."""
+
+    lease: SwarmLease
+    engine: str
+    n_bytes: int
+    blake3: bytes
+
+
+class VerificationJobResponse(Struct, frozen=True):
+    """The reply to a verifier: a file, if one waits, and whether the run has ended."""
+
+    job: VerificationJob | None = None
+    over: bool = False
+
+
+class VerifiedCompletion(Struct, frozen=True):
+    """One answer as the verifier believes it.
+
+    tokens    as in train.asynchronous.messages.SampleResult
+    logprobs  the verifier's own, after temperature; those of the node are never used
+    """
+
+    tokens: bytes
+    logprobs: bytes
+    finish: Literal["stop", "length", "refused"]
+
+
+class VerificationResult(Struct, frozen=True):
+    """The verdict on a file. The answers are there if it is accepted, in the order of their numbers.
+
+    figures  what was measured, for the operator: nodes are not told
+    """
+
+    verdict: LeaseVerdict
+    answers: tuple[VerifiedCompletion, ...] = ()
+    figures: dict[str, float] = {}
+
+
+class Ban(Struct, frozen=True):
+    """The operator bans a node."""
+
+    node: bytes
+    reason: str = "operator"
+
+
+class NodeStatus(Struct, frozen=True):
+    """A node, as the operator sees it."""
+
+    node: bytes
+    state: str
+    engine: str
+    hardware: str
+    loaded: int
+    seen_seconds_ago: float
+    tokens_per_second: float
+    leases: int
+    given: int
+    accepted: int
+    reputation: float
+    earned: int
+    stake: int
+    reasons: dict[Reason, int]
+
+
+class Status(Struct, frozen=True):
+    """A swarm, as the operator sees it.
+
+    leases    how many are in which state
+    verdicts  how many there were of each reason; "" counts those that were accepted
+    relays    by URL: the version that each names, -1 if it does not answer
+    """
+
+    run: str
+    version: int
+    ledger: bytes
+    n_entries: int
+    nodes: tuple[NodeStatus, ...]
+    leases: dict[str, int]
+    verdicts: dict[Reason, int]
+    relays: dict[str, int]
+    verifiers: int

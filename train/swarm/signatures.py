@@ -1,0 +1,77 @@
+"""Keys, and bytes that are signed with them (Ed25519).
+
+What is signed is a domain, a zero byte and the bytes. A signature that was made for one purpose is thus worth nothing
+for another.
+"""
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from train.errors import ConfigError
+
+SIGNATURE_BYTES = 64
+PUBLIC_BYTES = 32
+
+
+class BadSignature(Exception):
+    """Bytes that do not carry the signature that they should."""
+
+
+def new_key(path: Path) -> Ed25519PrivateKey:
+    """Create a key in a file that only this user can read. Raises ConfigError if that is not possible, or it exists."""
+    key = Ed25519PrivateKey.generate()
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already, and a key that is lost cannot be had again. Move it away.") from None
+    except OSError as error:
+        raise ConfigError(f"cannot make a key in {path}: {error.strerror}. Name another file.") from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(key.private_bytes_raw().hex() + "\n")
+    return key
+
+
+def read_key(path: Path) -> Ed25519PrivateKey:
+    """Read a key. Raises ConfigError if there is none."""
+    try:
+        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii")))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not a key: {error}") from error
+
+
+def public_of(key: Ed25519PrivateKey) -> bytes:
+    """Return the 32 bytes of the public key."""
+    return key.public_key().public_bytes_raw()
+
+
+def public_from(text: str) -> bytes:
+    """Return a public key that was written in hexadecimal. Raises ConfigError if it is none."""
+    try:
+        public = bytes.fromhex(text)
+    except ValueError:
+        public = b""
+    if len(public) != PUBLIC_BYTES:
+        raise ConfigError(f"a public key has {2 * PUBLIC_BYTES} hexadecimal digits, unlike {text[:80]!r}")
+    return public
+
+
+def sign(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
+    """Return the data followed by its signature."""
+    return data + key.sign(_signed(domain, data))
+
+
+def verify(domain: str, sealed: bytes, public: bytes) -> bytes:
+    """Return the data of `seal`. Raises Forged if the signature is not that of this key for this domain."""
+    data, signature = sealed[:-SIGNATURE_BYTES], sealed[-SIGNATURE_BYTES:]
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(domain, data))
+    except (InvalidSignature, ValueError):
+        raise BadSignature(f"this is not signed as {domain} by the key {public.hex()[:16]}") from None
+    return data
+
+
+def _signed(domain: str, data: bytes) -> bytes:
+    return domain.encode("ascii") + b"\0" + data

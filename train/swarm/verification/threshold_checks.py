@@ -1,0 +1,65 @@
+"""Which distances are within the bars of a run, and what it means if they are not.
+
+Means over a short answer vary much, so they are compared with the bars over a whole file; an answer alone is judged by
+what is far beyond them, and by what one chunk or one token is enough for.
+"""
+
+from collections.abc import Iterator
+from math import sqrt
+
+from train.swarm.settings import Thresholds
+from train.swarm.verdict import LeaseVerdict, Reason
+from train.swarm.verification.distances import Distances
+from train.swarm.verification.mismatch_tolerance import max_mismatches
+
+_MIN_TOKENS = 128  # of a file: means over fewer say little
+
+
+def completion_violations(answer: Distances, bars: Thresholds, *, replays: bool) -> Iterator[LeaseVerdict]:
+    """Yield what one answer is rejected for, in the order of the checks.
+
+    replays  whether the engine draws with counted noise
+    """
+    is_far = answer.mismatches_mean > max(bars.hard_factor * bars.mismatches_mean, bars.mismatches)
+    if is_far or answer.mantissa_mean > bars.hard_factor * bars.mantissa_mean:
+        yield LeaseVerdict("hard", "commitments")
+    elif answer.exponent_mismatches > bars.mismatches:
+        yield LeaseVerdict("soft", "commitments")
+    if replays:
+        yield from _misses(answer, bars)
+        yield from _beyond("replay", answer.margin, bars.margin, bars.hard_factor)
+        yield from _turns(answer, bars)
+
+
+def file_violations(file: Distances, bars: Thresholds, *, replays: bool) -> Iterator[LeaseVerdict]:
+    """Yield what all answers together are rejected for, in the order of the checks."""
+    if file.n_tokens >= _MIN_TOKENS:
+        yield from _beyond("commitments", file.mismatches_mean, bars.mismatches_mean, bars.hard_factor)
+        yield from _beyond("commitments", file.mantissa_mean, bars.mantissa_mean, bars.hard_factor)
+    if replays:
+        yield from _misses(file, bars)
+        yield from _turns(file, bars)
+    elif file.n_tokens >= _MIN_TOKENS and file.unlikely_share > bars.unlikely_share:
+        yield LeaseVerdict("soft", "unlikely")
+    if file.logprob_error > bars.logprob_error:
+        yield LeaseVerdict("soft", "probabilities")  # they are never used, and options of an engine change them
+    # With a replay, the noise says whether the end was drawn, however unlikely it was.
+    if not replays and file.end_probability < bars.end_probability:
+        yield LeaseVerdict("soft", "termination")
+
+
+def _misses(measured: Distances, bars: Thresholds) -> Iterator[LeaseVerdict]:
+    allowed = max_mismatches(measured.n_tokens, bars.replayed_share, bars.replayed_sigmas)
+    yield from _beyond("replay", measured.token_mismatches, max(allowed, 1), bars.hard_factor)
+
+
+def _turns(measured: Distances, bars: Thresholds) -> Iterator[LeaseVerdict]:
+    """Compare the margins together: rounding turns the nearest ties, and a cheat would like to turn all near ones."""
+    deviation = sqrt(measured.n_tokens * bars.margin_square)
+    allowed = measured.n_tokens * bars.margin_mean + bars.replayed_sigmas * deviation + bars.margin
+    yield from _beyond("replay", measured.margin_sum, allowed, bars.hard_factor)
+
+
+def _beyond(reason: Reason, distance: float, bar: float, far: float) -> Iterator[LeaseVerdict]:
+    if distance > bar:
+        yield LeaseVerdict("hard" if distance > far * bar else "soft", reason)

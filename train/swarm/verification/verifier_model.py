@@ -1,0 +1,179 @@
+"""Views computed by a prefill: the model of a run, in torch, on the GPU if there is one.
+
+Letters in names are shapes: B answers, L places of a padded sequence, T tokens, H the width, V the vocabulary.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from train.asynchronous.messages import Lease
+from train.errors import SamplerError
+from train.sampling.engine_spec import EngineSpec
+from train.swarm.files.rows import RolloutFile
+from train.swarm.verification.recomputation import Recomputation
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_PLACES_AT_ONCE = 16384  # of sequences, padding included
+_LOGITS_AT_ONCE = 2**25  # numbers; noise takes some times their memory
+_SAME = 1e-3  # logits in float32 differ by less, unless the head does more than multiply
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionToVerify:
+    """A finished answer: its prompt, its tokens, and how they are said to have been drawn."""
+
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    temperature: float
+    seed: int
+
+
+class VerifierModel:
+    """A model from a folder or from the Hub. Raises SamplerError if it cannot be loaded, or is of no use for this.
+
+    dtype       "float32" or "bfloat16": as the nodes compute
+    exact_head  whether the output layer computes in float32, whatever the dtype is
+    ends        ids of the tokens that end an answer
+    vocabulary  number of token ids that the model has
+    """
+
+    def __init__(self, model: str | Path, dtype: str = "float32", *, exact_head: bool = False) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        path = str(Path(model).expanduser())
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            loaded: Any = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
+            tokenizer: Any = AutoTokenizer.from_pretrained(path)
+        except (OSError, ValueError) as error:
+            raise SamplerError(f"transformers cannot load {model}: {error}") from error
+        known = loaded.generation_config.eos_token_id
+        self.ends = frozenset({tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())})
+        self._model, self._exact_head = loaded.to(device).eval(), exact_head
+        self.vocabulary = min(
+            len(layer.weight) for layer in (loaded.get_input_embeddings(), loaded.get_output_embeddings())
+        )
+        self._check(path)
+
+    @classmethod
+    def of(cls, terms: EngineSpec) -> "VerifierModel":
+        """Return the verifier of a run, which computes with the numbers that the run's engines compute with."""
+        if terms.kind == "transformers":
+            return cls(terms.model)
+        head = terms.vllm.get("hf_overrides", {}).get("head_dtype")
+        return cls(terms.model, terms.vllm.get("dtype", "bfloat16"), exact_head=head == "float32")
+
+    def load(self, files: Sequence[Path]) -> None:
+        """Load the tensors of safetensors files, under their names in the model's files. Raises SamplerError."""
+        import torch
+
+        from train.weights.source import TensorFiles
+
+        with torch.no_grad():
+            # Not strict: files leave out tensors that are tied to others.
+            unknown = self._model.load_state_dict(dict(TensorFiles(tuple(files))), strict=False).unexpected_keys
+        if unknown:
+            raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
+
+    def recompute_file(self, file: RolloutFile, lease: Lease) -> Iterator[Recomputation]:
+        """Yield the views of the answers to a lease, in their order. Nothing is computed before the first is asked for.
+
+        Prompt, temperature and seeds are those of the lease, not those of the file.
+        """
+        yield from self.recompute_many(
+            [
+                CompletionToVerify(lease.prompt, row.token_ids, lease.draw.temperature, seed)
+                for row, seed in zip(file.rows, lease.seeds, strict=True)
+            ]
+        )
+
+    def recompute(
+        self, prompt_ids: tuple[int, ...], token_ids: tuple[int, ...], temperature: float, seed: int
+    ) -> Recomputation:
+        """Return the view of one answer."""
+        return self.recompute_many([CompletionToVerify(prompt_ids, token_ids, temperature, seed)])[0]
+
+    def recompute_many(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
+        """Return the views of answers, each of at least one token; those of similar lengths are computed together."""
+        found: dict[int, Recomputation] = {}
+        for numbers in _together([len(answer.prompt_ids) + len(answer.token_ids) for answer in answers]):
+            batch = [answers[number] for number in numbers]
+            found |= zip(numbers, self._together(batch), strict=True)
+        return [found[number] for number in range(len(answers))]
+
+    def _together(self, answers: Sequence[CompletionToVerify]) -> list[Recomputation]:
+        import torch
+
+        sequences = [[*answer.prompt_ids, *answer.token_ids] for answer in answers]
+        longest = max(map(len, sequences))
+        # Padded on the right, so no token attends to the padding.
+        ids_BL = torch.tensor([ids + [0] * (longest - len(ids)) for ids in sequences], device=self._model.device)
+        with torch.inference_mode():
+            hidden_BLH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state
+            views = []
+            for answer, hidden_LH in zip(answers, hidden_BLH, strict=True):
+                first, n_tokens = len(answer.prompt_ids) - 1, len(answer.token_ids)
+                views.append(self._view(answer, hidden_LH[first : first + n_tokens]))
+        return views
+
+    def _view(self, answer: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
+        import torch
+
+        from train.sampling.verifiable.seeded_sampling import bfloat16_bits, sample_tokens
+
+        tokens_T1 = torch.tensor(answer.token_ids, device=hidden_TH.device)[:, None]
+        logprobs, margins = [], []
+        rows = max(1, _LOGITS_AT_ONCE // self.vocabulary)
+        for start in range(0, len(hidden_TH), rows):
+            logits_TV, tokens = self._logits(hidden_TH[start : start + rows]), tokens_T1[start : start + rows]
+            positions = range(start, start + len(tokens))
+            _, _, noisy_TV = sample_tokens(logits_TV, answer.temperature, [answer.seed] * len(tokens), positions)
+            margins.append(noisy_TV.max(1).values - noisy_TV.gather(1, tokens)[:, 0])
+            scaled_TV = logits_TV / (answer.temperature or 1.0)
+            logprobs.append(scaled_TV.gather(1, tokens)[:, 0] - scaled_TV.logsumexp(1))
+        return Recomputation(bfloat16_bits(hidden_TH), _floats(torch.cat(logprobs)), _floats(torch.cat(margins)))
+
+    def _logits(self, hidden_TH: "Tensor") -> "Tensor":
+        import torch.nn.functional as F
+
+        head = self._model.get_output_embeddings()
+        if not self._exact_head:
+            logits: Tensor = head(hidden_TH).float()
+            return logits
+        bias = None if getattr(head, "bias", None) is None else head.bias.float()
+        return F.linear(hidden_TH.float(), head.weight.float(), bias)
+
+    def _check(self, model: str) -> None:
+        """Raise SamplerError if logits are not simply the product of hidden states and the output layer."""
+        import torch
+
+        ids_BL = torch.arange(1, 9, device=self._model.device)[None] % self.vocabulary
+        with torch.inference_mode():
+            hidden_LH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state[0]
+            wanted_LV, found_LV = self._model(ids_BL).logits[0].float(), self._model.get_output_embeddings()(hidden_LH)
+        scale = _SAME if self._model.dtype == torch.float32 else 0.05
+        if not torch.allclose(found_LV.float(), wanted_LV, atol=scale, rtol=scale):
+            raise SamplerError(f"{model} changes its logits after the output layer, which verifiers do not repeat")
+
+
+def _floats(tensor: "Tensor") -> Any:
+    return tensor.float().cpu().numpy().astype(np.float32)
+
+
+def _together(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the numbers of sequences that are computed together: of similar lengths, and not too many places."""
+    batch: list[int] = []
+    for number in sorted(range(len(lengths)), key=lambda number: lengths[number]):
+        if batch and (len(batch) + 1) * lengths[number] > _PLACES_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch
