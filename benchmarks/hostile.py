@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 ADDRESS = "127.0.3.1"
 CONNECTIONS = 8
-_PATIENCE_SECONDS = 0.1  # for which a client that leaves lets its program run
+_TIMEOUT_SECONDS = 0.1  # for which a client that leaves lets its program run
 
 
 def post(path: str, body: bytes) -> bytes:
@@ -48,7 +48,7 @@ def _silent(request: bytes) -> Callable[[socket.socket], None]:
 def _leaving(request: bytes) -> Callable[[socket.socket], None]:
     def act(connection: socket.socket) -> None:
         connection.sendall(request)
-        time.sleep(_PATIENCE_SECONDS)
+        time.sleep(_TIMEOUT_SECONDS)
 
     return act
 

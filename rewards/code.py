@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # attempts to judge a program; a backend has already repeated a lost run before it raises
 _PAUSE_SECONDS = 0.2  # pause before the second attempt; twice as long before the third
-_REMEMBERED = 10_000  # verdicts, of some hundred bytes each
+_CACHE_SIZE = 10_000  # verdicts, of some hundred bytes each
 _MAX_PROGRAM_BYTES = 4 << 20  # characters; as JSON, still less than what a service accepts
 _SELECTIONS = 32  # selections of tests kept ready; the completions of a group come together
 
@@ -80,7 +80,7 @@ class CodeReward:
         self._select, self._tests = select, tests
         self._min_seconds, self._max_seconds = min_test_seconds, max_test_seconds
         self._selection = lru_cache(_SELECTIONS)(self._select_tests)
-        self._judged: SingleFlightCache[Reward] = SingleFlightCache(_REMEMBERED)
+        self._judged: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
         self._last_warning = ""
 
     def __call__(self, answer: Completion, task: Task) -> Reward:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 Kind = TypeVar("Kind")
 
-_WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
+_TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
 
 
 def dumps(value: Any) -> bytes:
@@ -66,7 +66,7 @@ def decode(kind: type[Kind], raw: Any, place: str = "") -> Kind:
 
 
 def _decode(kind: Any, raw: Any, place: str) -> Any:
-    if kind in _WORDS:
+    if kind in _TYPE_NAMES:
         return _plain(kind, raw, place)
     if kind is Any:
         return raw
@@ -135,7 +135,7 @@ def _plain(kind: Any, raw: Any, place: str) -> Any:
     if kind is int and isinstance(raw, float) and raw.is_integer():
         raw = int(raw)
     if type(raw) is not kind or (kind is float and not math.isfinite(raw)):
-        raise _wrong(_WORDS[kind], raw, place)
+        raise _wrong(_TYPE_NAMES[kind], raw, place)
     return raw
 
 

@@ -16,7 +16,7 @@ from sandbox.referee import RefereeResult
 from sandbox.return_values import decode, decode_literal, may_equal, may_equal_literal
 from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Suite
 
-_DETAIL = 300  # characters
+_MAX_DETAIL_CHARS = 300  # characters
 MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
 _MAX_OUTPUTS_BYTES = 256 << 10  # of all outputs of a judgement that are kept
 _NOTHING_RETURNED = "the call ended the process instead of returning"
@@ -264,10 +264,10 @@ def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suit
     elif suite.entry_point is not None:
         verdict, detail = _verdict_of_call(case, result, checker)
     elif _text.much_longer(result.stdout, case.expected):  # before it is decoded: text may be four times as large
-        verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_DETAIL].decode("utf-8", "replace")
+        verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_MAX_DETAIL_CHARS].decode("utf-8", "replace")
     else:
         same = checker.same(result.text, case.expected)
-        verdict, detail = (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, result.text[:_DETAIL])
+        verdict, detail = (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, result.text[:_MAX_DETAIL_CHARS])
     return CaseJudgement(verdict, result.cpu_seconds, result.wall_seconds, result.memory_mb, detail, partial)
 
 
@@ -281,8 +281,8 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker) -
         returned = decode(result.returned)
         same = checker.same_value(returned, expected)
     except (ValueError, TypeError, RecursionError) as error:
-        return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
-    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_DETAIL])
+        return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
+    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, reprlib.repr(returned)[:_MAX_DETAIL_CHARS])
 
 
 def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Checker) -> tuple[Verdict, str]:
@@ -295,17 +295,17 @@ def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Ch
         returned = decode_literal(result.returned)
         same = checker.same_value(returned, expected)
     except (ValueError, TypeError, RecursionError) as error:  # sets are compared with less nesting than they may have
-        return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_DETAIL]
-    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, _python_values.describe(returned)[:_DETAIL])
+        return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
+    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, _python_values.describe(returned)[:_MAX_DETAIL_CHARS])
 
 
 def _far_more(encoded: bytes) -> str:
-    return f"far more than was expected: {encoded[:_DETAIL].decode('ascii', 'replace')}"
+    return f"far more than was expected: {encoded[:_MAX_DETAIL_CHARS].decode('ascii', 'replace')}"
 
 
 def _head(stderr: bytes) -> str:
-    return stderr[: 4 * _DETAIL].decode("utf-8", "replace").strip()[:_DETAIL]
+    return stderr[: 4 * _MAX_DETAIL_CHARS].decode("utf-8", "replace").strip()[:_MAX_DETAIL_CHARS]
 
 
 def _tail(stderr: bytes) -> str:
-    return stderr[-4 * _DETAIL :].decode("utf-8", "replace").strip()[-_DETAIL:]
+    return stderr[-4 * _MAX_DETAIL_CHARS :].decode("utf-8", "replace").strip()[-_MAX_DETAIL_CHARS:]

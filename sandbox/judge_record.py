@@ -14,7 +14,7 @@ from sandbox.suite import PYTHON, Assertions, Case, Convention, Referee, Suite
 
 LIMITS = {"wall_seconds": "time_limit_s", "memory_mb": "memory_limit_mb"}  # limit -> the field that sets it
 
-_WORDS = {str: "string", list: "list"}
+_TYPE_NAMES = {str: "string", list: "list"}
 _REQUIRED = {"code": str, "kind": str, "tests": list}
 
 
@@ -66,7 +66,7 @@ def parse(record: Any) -> tuple[str | int, Program, Suite]:
         raise ValueError(f"field 'id' must be a string or a number, not {identity!r}"[:200])
     for name, kind in _REQUIRED.items():
         if not isinstance(record.get(name), kind):
-            raise ValueError(f"field {name!r} must be a {_WORDS[kind]}, not {record.get(name)!r}"[:200])
+            raise ValueError(f"field {name!r} must be a {_TYPE_NAMES[kind]}, not {record.get(name)!r}"[:200])
     return identity, _program(record), suite_of(record)
 
 

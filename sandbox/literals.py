@@ -11,7 +11,7 @@ from typing import Any
 
 _BUILT: dict[str, Callable[..., Any]] = {"set": set, "frozenset": frozenset, "float": float, "complex": complex}
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
-_SHOWN = 80  # characters of a text in a message
+_PREVIEW_CHARS = 80  # characters of a text in a message
 
 
 def read(text: str) -> Any:
@@ -19,7 +19,7 @@ def read(text: str) -> Any:
     try:
         return _value(_parsed(text))
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
-        raise ValueError(f"must be a Python literal, not {text[:_SHOWN]!r}") from None
+        raise ValueError(f"must be a Python literal, not {text[:_PREVIEW_CHARS]!r}") from None
 
 
 def check_call(text: str, names: Collection[str]) -> None:
@@ -33,7 +33,7 @@ def check_call(text: str, names: Collection[str]) -> None:
         tree = _parsed(text)
         root = _root(tree)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
-        raise ValueError(f"must be a call with literal arguments, not {text[:_SHOWN]!r}") from None
+        raise ValueError(f"must be a call with literal arguments, not {text[:_PREVIEW_CHARS]!r}") from None
     if root not in names:
         raise ValueError(f"must be a call of one of {', '.join(sorted(names))}, not of {root!r}")
 

@@ -10,7 +10,7 @@ from sandbox.suite import Convention, Referee
 
 INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # the files that a referee finds beside it
 LIMITS = Limits(wall_seconds=30, memory_mb=1024)
-_DETAIL = 300  # characters for people
+_MAX_DETAIL_CHARS = 300  # characters for people
 
 # testlib.h, the exit codes of checkers: https://github.com/MikeMirzayanov/testlib
 _OK, _FAIL, _POINTS = 0, 3, 7
@@ -46,15 +46,15 @@ def read_result(result: RunResult, judge: Referee) -> RefereeResult:
     convention = judge.convention
     message = result.stderr.decode("utf-8", "replace").strip()
     if judge.program.language == "python" and result.exit_code in (REFEREE_CRASHED, REFEREE_LEFT_ALONE):
-        raise RefereeError(f"it crashed: {message[-_DETAIL:]}")
+        raise RefereeError(f"it crashed: {message[-_MAX_DETAIL_CHARS:]}")
     if result.outcome is not Outcome.EXITED:
-        raise RefereeError(f"it ended: {result.outcome.value} {message[-_DETAIL:]}".strip())
+        raise RefereeError(f"it ended: {result.outcome.value} {message[-_MAX_DETAIL_CHARS:]}".strip())
     if convention is Convention.TESTLIB:
-        return RefereeResult(_score_of_exit(result.exit_code, message), message[:_DETAIL])
+        return RefereeResult(_score_of_exit(result.exit_code, message), message[:_MAX_DETAIL_CHARS])
     printed = result.text.strip()
     if result.exit_code != 0:
-        raise RefereeError(f"exit status {result.exit_code}: {message[-_DETAIL:]}")
-    return RefereeResult(_score(printed, f"it printed {printed[:80]!r}"), message[:_DETAIL])
+        raise RefereeError(f"exit status {result.exit_code}: {message[-_MAX_DETAIL_CHARS:]}")
+    return RefereeResult(_score(printed, f"it printed {printed[:80]!r}"), message[:_MAX_DETAIL_CHARS])
 
 
 def hit_eof(result: RunResult, judge: Referee) -> bool:
@@ -83,8 +83,8 @@ def _score_of_exit(status: int, message: str) -> float:
     if status == _POINTS:
         return _points(message)
     if status == _FAIL:
-        raise RefereeError(f"it gave up: {message[:_DETAIL]}")
-    raise RefereeError(f"exit status {status}: {message[-_DETAIL:]}")
+        raise RefereeError(f"it gave up: {message[:_MAX_DETAIL_CHARS]}")
+    raise RefereeError(f"exit status {status}: {message[-_MAX_DETAIL_CHARS:]}")
 
 
 def _points(message: str) -> float:

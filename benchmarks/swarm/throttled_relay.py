@@ -23,7 +23,7 @@ from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.rate_limiter import RelayRateLimiter
 from train.swarm.broadcast.relay import RelayApp
 from train.swarm.broadcast.relay_client import RelayClient
-from train.swarm.broadcast.relay_selector import AT_ONCE_FOR_RELAYS, RelaySelector
+from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
 from train.swarm.broadcast.relay_server import serve, url_of
 
 _SHARD = re.compile(r".*/(shard_)?\d{5}(\.bin)?")
@@ -69,7 +69,7 @@ def main() -> None:
             stop.wait()
             return
         public = bytes.fromhex(options["public"])
-        download = RelayClient(RelaySelector([options["from"]], at_once=AT_ONCE_FOR_RELAYS), options["run"], public)
+        download = RelayClient(RelaySelector([options["from"]], at_once=MAX_CONCURRENT_FOR_RELAYS), options["run"], public)
         Mirror(folder, options["run"], public, download).follow(stop, every_seconds=_POLL_SECONDS)
 
     serve(shaped, listener, follow, lambda: print(url_of(listener), flush=True))

@@ -10,7 +10,7 @@ from curate.json_records import to_json
 from curate.text.printable import one_line, table
 
 JSON, MARKDOWN = "audit.json", "audit.md"
-_SHOWN = 10  # failures on a terminal
+_MAX_SHOWN = 10  # failures on a terminal
 _IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
 _WIDTH = 160  # characters of a detail that are shown
 
@@ -28,10 +28,10 @@ def lines(audit: DatasetAudit) -> Iterator[str]:
     if audit.failures:
         n = len(audit.failures)
         yield f"\nFor {n} row{'' if n == 1 else 's'}, no program passes all tests:\n"
-        rows = [[f.id, f.cause, one_line(f.detail, _WIDTH)] for f in audit.failures[:_SHOWN]]
+        rows = [[f.id, f.cause, one_line(f.detail, _WIDTH)] for f in audit.failures[:_MAX_SHOWN]]
         yield from table(["row", "cause", ""], rows, indent="  ")
-        if len(audit.failures) > _SHOWN:
-            yield f"  ... and {len(audit.failures) - _SHOWN} more"
+        if len(audit.failures) > _MAX_SHOWN:
+            yield f"  ... and {len(audit.failures) - _MAX_SHOWN} more"
 
 
 def _figures(audit: DatasetAudit) -> Iterator[tuple[str, int]]:

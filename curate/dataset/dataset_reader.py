@@ -12,7 +12,7 @@ from curate.reading.values import shorten
 from curate.trust import Trust
 from sandbox import Suite
 
-_NEEDED = ("id", "source", "statement", "tests", "verified")
+_REQUIRED_COLUMNS = ("id", "source", "statement", "tests", "verified")
 
 
 class DatasetReader:
@@ -44,7 +44,7 @@ class DatasetReader:
 
         for path, group in self._groups:
             with readable(path), pq.ParquetFile(path) as file:
-                rows = file.read_row_group(group, columns=list(_NEEDED)).to_pylist()
+                rows = file.read_row_group(group, columns=list(_REQUIRED_COLUMNS)).to_pylist()
             for row in rows:
                 with readable(path):
                     suite = Suite.from_json(row.pop("tests"))

@@ -16,7 +16,7 @@ from sandbox import Case, Suite
 SHOWN_TESTS = 8
 _LOOKED_AT = 20_000  # number of ids that are searched for names similar to an unknown id
 _WIDTH = 60  # characters of an input or output in the list of tests
-_NEEDED = frozenset(("id", "title", "source", "statement", "tests", "verified"))
+_REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 
 
 def list_rows(dataset: DatasetFolder, limit: int) -> Iterator[str]:
@@ -221,7 +221,7 @@ def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _of_our_make(dataset: DatasetFolder) -> None:
-    missing = _NEEDED - dataset.columns("data")
+    missing = _REQUIRED_COLUMNS - dataset.columns("data")
     if missing:
         raise CurateError(
             f"{dataset.path / 'data'}: its rows have no {', '.join(sorted(missing))}, so they are not problems as "

@@ -28,7 +28,7 @@ from sandbox import Suite
 
 EXAMPLES = 3
 CARD = "README.md"
-_WRITTEN_AGAIN = (CARD, "report.json", "report.html")  # commands may change them, but each dataset has them
+_REGENERATED_FILES = (CARD, "report.json", "report.html")  # commands may change them, but each dataset has them
 _SHADOWS = (".huggingface.yaml", "dataset_infos.json")  # files that `datasets` prefers to the front matter of the card
 _OTHER_FILE = "not the file that was written"
 _UNCHECKED = (
@@ -177,7 +177,7 @@ def _card_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
     if not _is_hashed(dataset.manifest):
         return
     yield from (
-        Discrepancy(name, "the file is missing") for name in _WRITTEN_AGAIN if not (dataset.path / name).is_file()
+        Discrepancy(name, "the file is missing") for name in _REGENERATED_FILES if not (dataset.path / name).is_file()
     )
     yield from (Discrepancy(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
     try:

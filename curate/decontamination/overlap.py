@@ -30,7 +30,7 @@ NGRAM_WORDS = 8
 MIN_NGRAMS = 9
 MIN_WORDS = 5
 COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
-TEXTS_AT_ONCE = 128
+TEXT_BATCH = 128
 # Places of the bitmap for each run. With 32, at most 3 of 100 runs of a text match a place by chance.
 _PLACES = 32
 _LOW = 0xFFFFFFFF
@@ -182,7 +182,7 @@ class PassageIndex:
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     rest = iter(texts)
-    while batch := list(islice(rest, TEXTS_AT_ONCE)):
+    while batch := list(islice(rest, TEXT_BATCH)):
         yield batch
 
 

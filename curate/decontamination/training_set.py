@@ -21,7 +21,7 @@ from curate.reading.values import optional_text
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
 _MORE = "extra_info"  # verl keeps what identifies a row in this column
-_LEFT_OUT = "left_out.jsonl"  # in an export: the ids of rows that are not in it
+_EXCLUDED = "left_out.jsonl"  # in an export: the ids of rows that are not in it
 _OTHERS = ("source", "platform", "url", "title", "question_title", "name", "date", "contest_date")
 
 
@@ -88,5 +88,5 @@ def training_set(location: str, text: str | None = None) -> TrainingSet:
     text: the name of the column with the problems; None: one of the usual names
     """
     files = files_of(location)
-    rows = tuple(path for path in files.table.files if path.name != _LEFT_OUT or len(files.table.files) == 1)
+    rows = tuple(path for path in files.table.files if path.name != _EXCLUDED or len(files.table.files) == 1)
     return TrainingSet(replace(files, table=replace(files.table, files=rows)), (text,) if text else tuple(TEXTS))

@@ -21,7 +21,7 @@ from curate.problem import Problem, Rejection
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ROWS_AT_ONCE = 1024
+_ROW_BATCH = 1024
 
 
 def write_signatures(problems: Iterable[Problem], file: Path) -> None:
@@ -39,8 +39,8 @@ def write_signatures(problems: Iterable[Problem], file: Path) -> None:
 
     with Sketches(problems, ()) as sketches, pq.ParquetWriter(file, _schema(), compression="zstd") as writer:
         keys = np.concatenate([np.empty((0, lsh.BANDS), dtype=np.uint64), *sketches.keys]).view(np.int64)
-        for first in range(0, len(sketches), _ROWS_AT_ONCE):
-            rows = range(first, min(first + _ROWS_AT_ONCE, len(sketches)))
+        for first in range(0, len(sketches), _ROW_BATCH):
+            rows = range(first, min(first + _ROW_BATCH, len(sketches)))
             columns = {
                 "id": [sketches.ids[row] for row in rows],
                 "source": [sketches.sources[row] for row in rows],

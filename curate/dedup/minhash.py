@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PERMUTATIONS = 128
 # The values of this many texts and one permutation of these values fit into the second-level cache.
-TEXTS_AT_ONCE = 128
+TEXT_BATCH = 128
 
 
 def signatures(values: "Set32", offsets: "Offsets") -> "Signatures":
@@ -29,9 +29,9 @@ def signatures(values: "Set32", offsets: "Offsets") -> "Signatures":
 
     multipliers, addends = _permutations()
     signed = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
-    minima = np.empty((PERMUTATIONS, TEXTS_AT_ONCE), dtype=np.uint32)
-    for first in range(0, len(signed), TEXTS_AT_ONCE):
-        last = min(first + TEXTS_AT_ONCE, len(signed))
+    minima = np.empty((PERMUTATIONS, TEXT_BATCH), dtype=np.uint32)
+    for first in range(0, len(signed), TEXT_BATCH):
+        last = min(first + TEXT_BATCH, len(signed))
         mixed = _finalised(values[offsets[first] : offsets[last]])
         starts = offsets[first:last] - offsets[first]
         permuted = np.empty_like(mixed)

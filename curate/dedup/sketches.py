@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from curate.dedup import lsh
-from curate.dedup.minhash import PERMUTATIONS, TEXTS_AT_ONCE, signatures
+from curate.dedup.minhash import PERMUTATIONS, TEXT_BATCH, signatures
 from curate.dedup.shingles import shingles
 from curate.problem import Problem
 from curate.reading.prompt_templates import without_template
@@ -58,7 +58,7 @@ class Sketches(Closeable):
             shingle_file = opened.enter_context(tempfile.TemporaryFile(dir=folder))
             signature_file = opened.enter_context(tempfile.TemporaryFile(dir=folder))
             rest = iter(problems)
-            while batch := list(islice(rest, TEXTS_AT_ONCE)):
+            while batch := list(islice(rest, TEXT_BATCH)):
                 self._add(batch, shingle_file, signature_file)
             self._shingles = _values(shingle_file)
             self.signatures: Signatures = _values(signature_file).reshape(-1, PERMUTATIONS)

@@ -31,7 +31,7 @@ from rewards.case_selection import select
 from sandbox import Suite
 
 Manifest = dict[str, Any]
-LEFT_OUT = "left_out.jsonl"
+EXCLUDED = "left_out.jsonl"
 
 
 def reasons(to: str) -> dict[str, str]:
@@ -70,7 +70,7 @@ def export(
     stored = DatasetReader(dataset)
     left_out: Counter[str] = Counter()
     with _aside(out) as folder:
-        with (folder / LEFT_OUT).open("w", encoding="utf-8") as file:
+        with (folder / EXCLUDED).open("w", encoding="utf-8") as file:
             target.write(_exportable(stored, target, options, left_out, file, report), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:

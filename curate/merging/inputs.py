@@ -17,7 +17,7 @@ from curate.errors import CurateError
 from curate.manifest import Manifest
 from curate.problem import COLUMNS, Problem
 
-_MARK = "\t"  # no id contains it: they end up in tables and on terminals
+_SEPARATOR = "\t"  # no id contains it: they end up in tables and on terminals
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class MergeInput:
 
     def name(self, id: str) -> str:
         """Return the name of a row, which is distinct among the rows of all datasets."""
-        return f"{id}{_MARK}{self.number}"
+        return f"{id}{_SEPARATOR}{self.number}"
 
 
 def open_inputs(locations: Sequence[str | Path], out: Path) -> list[MergeInput]:
@@ -70,12 +70,12 @@ def open_inputs(locations: Sequence[str | Path], out: Path) -> list[MergeInput]:
 
 def id_of(name: str) -> str:
     """Return the id of the row with this name."""
-    return name.partition(_MARK)[0]
+    return name.partition(_SEPARATOR)[0]
 
 
 def number_of(name: str) -> int:
     """Return the number of the dataset of the row with this name."""
-    return int(name.partition(_MARK)[2])
+    return int(name.partition(_SEPARATOR)[2])
 
 
 def named_problems(inputs: Iterable[MergeInput]) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ from curate.progress import Progress, with_progress
 from sandbox import Suite
 
 _COLUMNS = ("id", "source", "statement", "url", "platform", "title")
-_ROWS_AT_ONCE = 4096
+_ROW_BATCH = 4096
 
 
 class UnionFind:
@@ -65,8 +65,8 @@ def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]
         for row, digest in enumerate(sketches.digests):
             links.link_by(digest, row)
         shape = lsh.choose_shape(similarity)
-        blocks = range(0, len(sketches), _ROWS_AT_ONCE)
-        bands = LshIndex(lsh.keys(sketches.signatures[first : first + _ROWS_AT_ONCE], shape) for first in blocks)
+        blocks = range(0, len(sketches), _ROW_BATCH)
+        bands = LshIndex(lsh.keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
         for row in with_progress(range(len(sketches)), "compare", report, total=len(sketches)):
             for _, other in similar(row, sketches, bands, similarity):
                 links.union(row, other)

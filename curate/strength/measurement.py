@@ -29,7 +29,7 @@ from sandbox.suite import INTERACTIVE
 
 log = logging.getLogger(__name__)
 
-_TIMES_THE_REFERENCE, _SECONDS_MORE = 5.0, 0.25
+_REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
 _HOLES, _HOLE_LENGTH = 3, 500  # maximum number of holes to remember, and of characters of each, for people to look at
 
 
@@ -86,7 +86,7 @@ def _measure(problem: Problem, sandbox: MeteredSandbox, most: int, seed: int) ->
 
 def _hurried(suite: Suite, pace: Judgement) -> Suite:
     """Return the suite with limits for programs that should take no longer than the reference did."""
-    seconds = _TIMES_THE_REFERENCE * max(case.cpu_seconds for case in pace.cases) + _SECONDS_MORE
+    seconds = _REFERENCE_FACTOR * max(case.cpu_seconds for case in pace.cases) + _EXTRA_SECONDS
     wall_seconds = min(seconds, suite.limits.wall_seconds)
     cpu_seconds = min(seconds, suite.limits.cpu_seconds or suite.limits.wall_seconds)
     return replace(suite, limits=replace(suite.limits, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))

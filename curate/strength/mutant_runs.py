@@ -11,7 +11,7 @@ from rewards.case_selection import order_by_length, with_cases
 from sandbox import Program, Suite, Verdict
 
 _SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
-_AT_ONCE = 8  # mutants to try before checking the time
+_BATCH = 8  # mutants to try before checking the time
 
 Item = TypeVar("Item")
 
@@ -80,7 +80,7 @@ def _untried(kill: KilledMutant, places: Sequence[int]) -> list[int]:
 def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:
     """Yield the items in batches until the sandbox has spent _SECONDS on them."""
     enough = sandbox.spent_seconds + _SECONDS
-    for start in range(0, len(items), _AT_ONCE):
+    for start in range(0, len(items), _BATCH):
         if sandbox.spent_seconds > enough:
             return
-        yield items[start : start + _AT_ONCE]
+        yield items[start : start + _BATCH]

@@ -19,7 +19,7 @@ from curate.verification.metered_sandbox import MeteredSandbox, cpu_seconds, jud
 from curate.verification.retries import with_retries
 from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite
 
-_TIMES_THE_REFERENCE, _MIN_SECONDS = 5.0, 1.0
+_REFERENCE_FACTOR, _MIN_SECONDS = 5.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def calibrate_limit(slowest_seconds: float, limits: Limits) -> float:
     This is Kattis' rule for problem packages: 5 times the slowest accepted submission and no less than a second
     (problemtools, time_multiplier and the floor of its time limits). It is never more than the suite's own limit.
     """
-    return round(min(max(_TIMES_THE_REFERENCE * slowest_seconds, _MIN_SECONDS), limits.wall_seconds), 3)
+    return round(min(max(_REFERENCE_FACTOR * slowest_seconds, _MIN_SECONDS), limits.wall_seconds), 3)
 
 
 def unwrap(suite: Suite) -> Suite:

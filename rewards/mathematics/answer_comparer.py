@@ -27,15 +27,15 @@ log = logging.getLogger(__name__)
 _CHILD = Path(__file__).with_name("comparison_process.py")
 _IMPORT_ROOT = Path(__file__).parents[2]
 _START_SECONDS = 120.0
-_ANSWER_SECONDS = 120.0  # wall time for an answer: many times the CPU seconds that a comparison may take
+_RESPONSE_TIMEOUT_SECONDS = 120.0  # wall time for an answer: many times the CPU seconds that a comparison may take
 _QUEUE_SECONDS = 1800.0  # how long a comparison may wait for a free process
 _ATTEMPTS = 3  # attempts at a comparison whose process dies; one that exceeds its time is not repeated
-_END_SECONDS = 10.0
+_SHUTDOWN_SECONDS = 10.0
 _MAX_LINE = 200  # bytes
 # Signals that end a comparison because of the answers in it: their CPU time, or a crash of the parser.
 _CAUSED_BY_ANSWERS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS)
 _TRIVIAL = "1"  # an answer that takes no time: a comparison that is too slow even with this one is slow on its own
-_REMEMBERED = 1000  # expected answers for which a comparison was too slow, so that each is examined only once
+_CACHE_SIZE = 1000  # expected answers for which a comparison was too slow, so that each is examined only once
 
 
 class ComparisonResult(Enum):
@@ -75,7 +75,7 @@ class AnswerComparer:
 
     def _note(self, expected: str, slow: bool) -> None:
         self._is_slow[expected] = slow
-        if len(self._is_slow) > _REMEMBERED:
+        if len(self._is_slow) > _CACHE_SIZE:
             with contextlib.suppress(KeyError):  # another thread was first
                 self._is_slow.popitem(last=False)
 
@@ -141,7 +141,7 @@ class _Child:
             raise CheckerLost(f"the process that compares answers is gone: {error}") from None
         lines: list[str] = []
         while not (lines and lines[-1].startswith("end ")):
-            line = self._read_line(_ANSWER_SECONDS)
+            line = self._read_line(_RESPONSE_TIMEOUT_SECONDS)
             if line is None:
                 raise CheckerLost(f"the process that compares answers ended after {lines}")
             if len(lines) > 2:
@@ -154,7 +154,7 @@ class _Child:
     def end(self) -> None:
         self.alive = False
         self._process.kill()
-        self._process.wait(_END_SECONDS)
+        self._process.wait(_SHUTDOWN_SECONDS)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with contextlib.suppress(OSError):  # closing flushes what was not sent

@@ -43,7 +43,7 @@ _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
 _BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
 _MATH_SIGNS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _MAX_ANSWER = 4096  # characters; no expected answer is longer
-_REMEMBERED = 10_000
+_CACHE_SIZE = 10_000
 _REWARDS = {
     ComparisonResult.RIGHT: Reward(1.0, ACCEPTED),
     ComparisonResult.WRONG: Reward(0.0, WRONG_ANSWER),
@@ -67,7 +67,7 @@ class MathReward:
         if find_spec("math_verify") is None:
             raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; type: {install_command('math')}")
         self._comparer = AnswerComparer(processes or machine.processors())
-        self._compared: SingleFlightCache[Reward] = SingleFlightCache(_REMEMBERED)
+        self._compared: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
         begun = time.perf_counter()

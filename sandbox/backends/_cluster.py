@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # attempts at a request whose node is lost, and at a node whose supervisor is lost
 _START_SECONDS = 60  # time within which the supervisor of a node must be ready
-_LOOK_SECONDS = 2  # time between two looks at the list of nodes
-_REST_SECONDS = 60  # how long a node rests whose supervisors are lost one after another
+_POLL_SECONDS = 2  # time between two looks at the list of nodes
+_COOLDOWN_SECONDS = 60  # how long a node rests whose supervisors are lost one after another
 _NO_NODE_SECONDS = 90  # time without any node after which requests are given up
-_SILENCE_SECONDS = 45  # silence of the cluster after which requests are given up; Ray ends this process after 60
-_GOODBYE_SECONDS = 10
+_LIVENESS_SECONDS = 45  # silence of the cluster after which requests are given up; Ray ends this process after 60
+_SHUTDOWN_SECONDS = 10
 _FAILURES = 8  # SandboxErrors in a row until a node counts as lost: what fails at once would draw all work to itself
 _MESSAGE_BYTES = 4 << 20  # size of the requests in one call; a single one may be larger
 _QUEUED_BYTES = 64 << 20  # size of the requests waiting at a node whose workers are all busy
@@ -238,7 +238,7 @@ class ClusterScheduler:
             return  # a fork of the owner that ends: the cluster does not belong to it
         self.stop()
         if threading.current_thread() is not self._thread:
-            self._thread.join(3 * _GOODBYE_SECONDS)
+            self._thread.join(3 * _SHUTDOWN_SECONDS)
 
     # The dispatcher's thread.
 
@@ -290,9 +290,9 @@ class ClusterScheduler:
             if node.starting_seconds > _START_SECONDS:
                 self._drop_node(node, f"its supervisor was not ready after {_START_SECONDS} s")
         self._silent_seconds += seconds
-        if self._silent_seconds > _SILENCE_SECONDS:
+        if self._silent_seconds > _LIVENESS_SECONDS:
             self.stop(
-                ClusterLost(f"{self._cluster.name} has not answered for {_SILENCE_SECONDS} s: is its head node gone?")
+                ClusterLost(f"{self._cluster.name} has not answered for {_LIVENESS_SECONDS} s: is its head node gone?")
             )
         self._nobody_seconds = 0 if self.workers else self._nobody_seconds + seconds
         if self._nobody_seconds > _NO_NODE_SECONDS:
@@ -359,7 +359,7 @@ class ClusterScheduler:
         self._count()
         self._losses[node.id] += 1
         if not again or self._losses[node.id] >= _ATTEMPTS:
-            until = time.monotonic() + _REST_SECONDS if again else math.inf
+            until = time.monotonic() + _COOLDOWN_SECONDS if again else math.inf
             self._refused[node.id] = f"{node.place.name}: {why}", until
         if node.workers:
             log.warning("lost node %s: %s; others do its %d requests", node.place.name, why, len(node.open))
@@ -476,12 +476,12 @@ class ClusterScheduler:
         """End the workers of all nodes. Those that do not answer end with our connection, or with this process."""
         supervisors = [node.supervisor for node in self._nodes.values() if node.supervisor is not None]
         with contextlib.suppress(Exception):
-            futures.wait([supervisor.close() for supervisor in supervisors], timeout=_GOODBYE_SECONDS)
+            futures.wait([supervisor.close() for supervisor in supervisors], timeout=_SHUTDOWN_SECONDS)
         for supervisor in supervisors:
             self._errands.put(supervisor.kill)
         self._errands.put(self._cluster.disconnect)
         self._errands.put(None)
-        self._clerk.join(_GOODBYE_SECONDS)
+        self._clerk.join(_SHUTDOWN_SECONDS)
 
     # The clerk's thread.
 
@@ -490,7 +490,7 @@ class ClusterScheduler:
             if not self._over:
                 with contextlib.suppress(Exception):  # the dispatcher notices the silence
                     self._events.put((self._seen, (self._cluster.nodes(),)))
-            end = time.monotonic() + _LOOK_SECONDS
+            end = time.monotonic() + _POLL_SECONDS
             while (left := end - time.monotonic()) > 0:
                 try:
                     errand = self._errands.get(timeout=left)

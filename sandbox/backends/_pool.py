@@ -21,7 +21,7 @@ from sandbox.request import Answer, Request
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # attempts at a request whose worker dies
-_GOODBYE_SECONDS = 10
+_SHUTDOWN_SECONDS = 10
 
 
 class WorkerHandle(Protocol):
@@ -232,7 +232,7 @@ def _close(slots: list[_Slot], admission: SlotAllocator[_Slot], owner: int) -> N
     idle: list[_Slot] = []
     while len(idle) < len(slots):
         try:
-            idle.append(admission.acquire(0, timeout=_GOODBYE_SECONDS))
+            idle.append(admission.acquire(0, timeout=_SHUTDOWN_SECONDS))
         except TimeoutError:
             break
         idle[-1].end()

@@ -42,7 +42,7 @@ _BESIDE_MB = 2560  # beside a program: worker and zygotes, a referee or compiler
 _COPIES = 6  # copies of a request's data that exist while it is unpacked and used
 _HEADER = struct.Struct(">BxxxL")  # precedes a piece of output: which stream, how many bytes
 _STDERR = 2
-_WORDS = 2000  # bytes
+_STDERR_BYTES = 2000  # bytes
 
 
 def packages(words: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
@@ -275,7 +275,7 @@ class _ContainerWorker(Channel):
         while not self._left:
             stream, length = _HEADER.unpack(self._take(_HEADER.size))
             if stream == _STDERR:
-                self._words = (self._words + self._take(length).replace(HEARTBEAT, b""))[-_WORDS:]
+                self._words = (self._words + self._take(length).replace(HEARTBEAT, b""))[-_STDERR_BYTES:]
             else:
                 self._left = length
         data = self._more(min(len(view), self._left))

@@ -44,21 +44,21 @@ _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}
 _FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)}
 _WRONG = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
-_AHEAD = 2  # requests that ask_many sends beyond the number of workers: a free worker finds its next request there
+_PREFETCH = 2  # requests that ask_many sends beyond the number of workers: a free worker finds its next request there
 _IDLE_CONNECTIONS = 64  # the most that are kept
 _CONNECT_SECONDS = 10
 _QUEUE_SECONDS = 1800  # time that a request may wait at the service before the service counts as hung
 _FULL_SECONDS = 300  # time for which a full service is asked again
 _SLACK = 21  # a run may take this many times its limits on a busy machine; then the service's sandbox gives up
-_LOOK_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
+_POLL_SECONDS = 0.2  # during a pause, time between two checks whether the caller has cancelled
 _MAX_BACKOFF_SECONDS = 20  # seconds between repeats, unless the service says otherwise
-_DEAD_SECONDS = 60  # time after which a machine that does not answer counts as gone
+_KEEPALIVE_SECONDS = 60  # time after which a machine that does not answer counts as gone
 _OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_SECONDS // 2),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _DEAD_SECONDS // 6),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_SECONDS * 1000),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 6),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _KEEPALIVE_SECONDS * 1000),
 ]
 
 
@@ -116,7 +116,7 @@ class Backend:
         self._pool.ConnectionCls = self._sockets.tracked_class(self._pool.ConnectionCls)
         about = self._fetch_health(isolation)
         self.workers: int = workers or about["workers"]
-        self._at_once = workers or self.workers + _AHEAD
+        self._at_once = workers or self.workers + _PREFETCH
         self.layers: dict[str, str] = about["layers"]
         there = tuple(Package(**package) for package in about.get("packages", ()))
         remedy = f"Start it with: curate serve {' '.join(f'--package {shlex.quote(word)}' for word in packages)}"
@@ -210,7 +210,7 @@ class Backend:
     def _back_off(self, seconds: float, cancellation: CancelToken) -> None:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not cancellation.cancelled:
-            if self._closed.wait(min(left, _LOOK_SECONDS)):
+            if self._closed.wait(min(left, _POLL_SECONDS)):
                 return
 
     def _send(self, method: str, path: str, body: bytes | None, seconds: float) -> urllib3.BaseHTTPResponse:

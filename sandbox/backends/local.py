@@ -29,7 +29,7 @@ from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerC
 from sandbox.packages import Package, find, for_jail
 from sandbox.request import Answer, Request
 
-_GOODBYE_SECONDS = 10
+_SHUTDOWN_SECONDS = 10
 _IMAGE_SECONDS = 120
 
 
@@ -221,7 +221,7 @@ class _ProcessWorker(Channel):
             self.abort()
         self._socket.close()
         try:
-            self._process.wait(_GOODBYE_SECONDS)
+            self._process.wait(_SHUTDOWN_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -7,7 +7,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_AHEAD = 2  # items per thread taken from the caller's iterable before one is done
+_PREFETCH = 2  # items per thread taken from the caller's iterable before one is done
 
 
 def map_futures(
@@ -22,7 +22,7 @@ def map_futures(
     try:
         for index, item in enumerate(items):
             running[executor.submit(function, item)] = index
-            if len(running) >= _AHEAD * threads:
+            if len(running) >= _PREFETCH * threads:
                 yield from _take_finished(running)
         while running:
             yield from _take_finished(running)

@@ -32,9 +32,9 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 from sandbox.referee import RefereeResult
 from sandbox.suite import Case, Suite
 
-_DETAIL = 300  # characters for people
-_MORE_CPU_SECONDS = 10  # of the tests, besides the wall seconds of the submission
-_REMEMBERED = 4096  # given codes that are known to be sound
+_MAX_DETAIL_CHARS = 300  # characters for people
+_EXTRA_CPU_SECONDS = 10  # of the tests, besides the wall seconds of the submission
+_CACHE_SIZE = 4096  # given codes that are known to be sound
 _NOTHING = Program("")
 _CLASS = "class {}:\n    def __init__(self, *_, **__): pass\n"
 # In place of a function or a class, since the suite does not tell which.
@@ -75,7 +75,7 @@ class PreambleCache:
         if failed(result):
             raise RefereeError(f"their given code fails by itself: {result.outcome.value} {_tail(result)}")
         self._sound[name] = None
-        if len(self._sound) > _REMEMBERED:
+        if len(self._sound) > _CACHE_SIZE:
             self._sound.popitem(last=False)
 
 
@@ -144,7 +144,7 @@ class AssertionRunner:
             raise RefereeError(f"their setup does not compile: {_tail(setup)}")
         order = second.order("examine", Program(self._shared.setup), referee.LIMITS, referee=True)
         order = order.with_child_params(ChildParams(case.input, self._shared.names, classes=self._shared.classes))
-        order = order.with_time_limits(patience_seconds, wall_seconds + _MORE_CPU_SECONDS)
+        order = order.with_time_limits(patience_seconds, wall_seconds + _EXTRA_CPU_SECONDS)
         texts = f"{self._shared.given}\n{case.input}"
         with self._given_code.compiled(self._shared.given) as given:
             program = Participant(
@@ -222,7 +222,7 @@ def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> Ca
     if has_ruling:
         words = "what the program said cannot be read: " if report.verdict == "unreadable" else ""
         result = replace(result, outcome=Outcome.EXITED, exit_code=0)
-        return CaseRun(result, RefereeResult(0.0, f"{words}{report.detail}"[:_DETAIL]), ended.partner_seconds)
+        return CaseRun(result, RefereeResult(0.0, f"{words}{report.detail}"[:_MAX_DETAIL_CHARS]), ended.partner_seconds)
     if report.verdict == "passed":
         return CaseRun(result, RefereeResult(1.0), ended.partner_seconds)
     if report.verdict == "gone":
@@ -244,4 +244,4 @@ def failed(result: RunResult) -> bool:
 
 
 def _tail(result: RunResult) -> str:
-    return result.stderr[-4 * _DETAIL :].decode("utf-8", "replace").strip()[-_DETAIL:]
+    return result.stderr[-4 * _MAX_DETAIL_CHARS :].decode("utf-8", "replace").strip()[-_MAX_DETAIL_CHARS:]

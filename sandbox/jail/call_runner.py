@@ -28,12 +28,12 @@ from sandbox.program import Outcome, Program, RunResult
 from sandbox.suite import Case, Suite
 
 _FIRST_SECONDS = 0.01  # CPU time of the first slice
-_TIMES_LONGER = 4  # each slice than the one before
+_GROWTH_FACTOR = 4  # each slice than the one before
 _MAX_SECONDS = 0.2
 _SHARE = 16  # a slice has this fraction of the CPU time of a case at most: calls may take a few times the slice
 _MAX_BYTES = 1 << 20  # of the inputs of a run, unless the first of them is longer
 _MAX_CASES = 1000  # of a run
-_LENGTH = 8  # bytes before each input
+_HEADER_BYTES = 8  # bytes before each input
 _FUTILE = 3  # runs that show nothing or end in a slow call; after these, cases are run alone
 
 
@@ -90,14 +90,14 @@ class CallRunner:
         order = self._within(left_seconds).with_child_params(
             ChildParams(self._entry_point, cpu_seconds_budget=self._slice_seconds)
         )
-        request = b"".join(len(one).to_bytes(_LENGTH, "little") + one for one in inputs)
+        request = b"".join(len(one).to_bytes(_HEADER_BYTES, "little") + one for one in inputs)
         result = self._runner.execute(order, compiled, request)
         if result.outcome not in (Outcome.EXITED, Outcome.SIGNALLED):
             self._n_futile = _FUTILE
             return result.wall_seconds
         self._found.extend(_results(result, len(inputs)))
         if len(self._found) < len(inputs):
-            self._slice_seconds = min(_TIMES_LONGER * self._slice_seconds, self._max_slice_seconds)
+            self._slice_seconds = min(_GROWTH_FACTOR * self._slice_seconds, self._max_slice_seconds)
         self._n_futile += result.outcome is Outcome.SIGNALLED or not self._found
         return 0.0 if self._found else result.wall_seconds
 

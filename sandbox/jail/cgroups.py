@@ -31,8 +31,8 @@ _SPARE_PROCESSES = 2  # the run's init, and one process that the kernel still co
 _PERIOD_US = 100_000
 _PROCESSORS = 2  # processors that the runs of one worker may keep busy: a program with one thread never notices
 _WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the usual share of processors, and the largest
-_AT_ONCE_SECONDS = 0.005  # after this time, most of what a run has left is gone without our help
-_PATIENCE_SECONDS = 0.3
+_QUICK_RELEASE_SECONDS = 0.005  # after this time, most of what a run has left is gone without our help
+_RELEASE_TIMEOUT_SECONDS = 0.3
 _MB = 1 << 20
 
 
@@ -191,9 +191,9 @@ class Cgroup:
                 self._sure = True
                 return charged
             waited = time.monotonic() - started
-            if waited > _PATIENCE_SECONDS:
+            if waited > _RELEASE_TIMEOUT_SECONDS:
                 raise ChargeNotReleased(f"{above / _MB:.0f} MB of earlier runs stay charged")
-            if waited > _AT_ONCE_SECONDS + 4 * reclaimed:
+            if waited > _QUICK_RELEASE_SECONDS + 4 * reclaimed:
                 self._reclaim(charged - above)
                 reclaimed = time.monotonic() - started
             time.sleep(pause_seconds)

@@ -14,7 +14,7 @@ from sandbox.judge import Judgement
 from sandbox.program import RunResult
 from sandbox.request import Answer
 
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _LAYERS = "layers"  # the kind of the message that says what isolates runs
 _ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
@@ -111,7 +111,7 @@ class Channel:
         return bytes(self._exactly(self.received_bytes))
 
     def _exactly(self, count: int) -> bytearray:
-        data, piece = bytearray(), memoryview(bytearray(min(_PIECE, count)))
+        data, piece = bytearray(), memoryview(bytearray(min(_CHUNK_BYTES, count)))
         while len(data) < count:  # in pieces, since the length that was claimed may be false
             received = self.read_into(piece[: count - len(data)])
             if not received:

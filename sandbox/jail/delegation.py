@@ -25,7 +25,7 @@ from sandbox.jail import stale_resources
 
 _LEAF = "curate-others"  # child of a cgroup that is ours, for the processes that were in it
 _SCOPE = "curate-worker-"  # begins the names of our scopes
-_NEEDED = {"memory", "pids"}
+_REQUIRED_CONTROLLERS = {"memory", "pids"}
 _ATTRIBUTES = ("trusted.delegate", "user.delegate")  # set by systemd; the latter since version 252
 _LIMITS = {"memory.max": "MemoryMax", "memory.high": "MemoryHigh", "cpu.max": "CPUQuota"}
 _DEFAULT_TASKS = 0.15  # of the machine's tasks: systemd's default of TasksMax
@@ -83,7 +83,7 @@ def find(no_scope: str = "") -> Subtree:
         _divide(ours)
     except OSError as error:
         raise OSError(f"{error}. {_REMEDY}") from error
-    return Subtree(2, dict.fromkeys(sorted(_NEEDED), ours))
+    return Subtree(2, dict.fromkeys(sorted(_REQUIRED_CONTROLLERS), ours))
 
 
 def sweep() -> None:
@@ -182,7 +182,7 @@ def _has_controllers(own: dict[str, tuple[Path, Path]]) -> bool:
     """Return whether the unified hierarchy has the controllers that we need; in a hybrid one, v1 has them."""
     if "v2" in own:
         with contextlib.suppress(OSError):  # it is hidden by another mount
-            return set((own["v2"][0] / "cgroup.controllers").read_text().split()) >= _NEEDED
+            return set((own["v2"][0] / "cgroup.controllers").read_text().split()) >= _REQUIRED_CONTROLLERS
     return False
 
 

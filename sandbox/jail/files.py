@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Mapping
 
 _SIZE = 8  # bytes that hold the length of the table
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -76,7 +76,7 @@ def collect(names: Iterable[str], at_most: int, sink: int) -> None:
         except OSError:
             continue
         size = 0
-        while size < left and (copied := os.sendfile(sink, file, size, min(left - size, _PIECE))):
+        while size < left and (copied := os.sendfile(sink, file, size, min(left - size, _CHUNK_BYTES))):
             size += copied
         os.close(file)
         table.append((name, size))

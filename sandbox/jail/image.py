@@ -38,7 +38,7 @@ from sandbox import languages
 from sandbox.jail import linux
 from sandbox.jail.child import BOX
 from sandbox.jail.child import PACKAGES as SHOWN_PACKAGES
-from sandbox.jail.packages import LEFT_OUT as LEFT_OUT_OF_PACKAGES
+from sandbox.jail.packages import EXCLUDED as LEFT_OUT_OF_PACKAGES
 from sandbox.jail.packages import Packages, listed_files
 
 HOME = "/tmp"  # where the copies are mounted, in their own namespace only; a directory that every machine has
@@ -61,11 +61,11 @@ _LINKS = {
     "usr/bin/python": _PYTHON,
     "usr/bin/python3": _PYTHON,
 }
-_LEFT_OUT = re.compile(  # what no program can use here: there is no screen, no installer and no documentation
+_EXCLUDED = re.compile(  # what no program can use here: there is no screen, no installer and no documentation
     r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
     r"|ensurepip|lib2to3|pydoc_data"
 )
-_LEFT_OUT_OF_DATA = re.compile(r"right|posix")  # second and third copies of the time zones
+_EXCLUDED_DATA = re.compile(r"right|posix")  # second and third copies of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
 _UNCHECKED = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file that no source belongs to
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
@@ -191,11 +191,11 @@ class _Content:
         distributions = [_Distribution(path) for path in packages.distributions]
         self._libraries, self._foreign = _needed_libraries([*extensions, *packages.trees.values()], distributions)
         self._trees = [
-            _Tree(stdlib, target, _LEFT_OUT),
-            *(_Tree(path, f"{target}/{_EXTENSIONS}", _LEFT_OUT) for path in apart_from_it),
-            _Tree(os.path.realpath(sys.executable), INTERPRETER, _LEFT_OUT),
-            *(_Tree(path, path, _LEFT_OUT_OF_DATA) for path in _DATA if os.path.isdir(path)),
-            *(_Tree(source, target, _LEFT_OUT) for target, source in self._libraries.items()),
+            _Tree(stdlib, target, _EXCLUDED),
+            *(_Tree(path, f"{target}/{_EXTENSIONS}", _EXCLUDED) for path in apart_from_it),
+            _Tree(os.path.realpath(sys.executable), INTERPRETER, _EXCLUDED),
+            *(_Tree(path, path, _EXCLUDED_DATA) for path in _DATA if os.path.isdir(path)),
+            *(_Tree(source, target, _EXCLUDED) for target, source in self._libraries.items()),
         ]
         self._beside: list[_Tree | _Distribution] = [
             *(_Tree(path, f"/{name}", LEFT_OUT_OF_PACKAGES) for name, path in packages.trees.items()),
@@ -388,7 +388,7 @@ def _needed_libraries(
         try:
             below = (path for folder in folders for path in glob(f"{folder}/**/*.so", recursive=True))
             for path in (*below, *(path for path in copied if path.endswith(".so"))):
-                if not _LEFT_OUT.fullmatch(os.path.basename(path)):
+                if not _EXCLUDED.fullmatch(os.path.basename(path)):
                     _load(path)
             for name in _WANTED:
                 _load(name)

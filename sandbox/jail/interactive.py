@@ -33,7 +33,7 @@ REFEREE_FACTOR = (
 REFEREE_GRACE_SECONDS = 30  # a referee may take this much longer
 REFEREE_EXIT_SECONDS = 1  # time for a referee to end after a program that has used up its budget
 _REFEREE_CPU_SECONDS = 10  # more than a program has wall time
-_PIECE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _forward(source: int, sink: int, at_most: int) -> tuple[bool, bytes]:
     passed, said = 0, b""
     try:
         with contextlib.suppress(BrokenPipeError):
-            while passed <= at_most and (piece := os.read(source, _PIECE)):
+            while passed <= at_most and (piece := os.read(source, _CHUNK_BYTES)):
                 passed += len(piece)
                 said = said + piece if passed <= MAX_OUTPUT_BYTES else b""
                 _write(sink, piece)
@@ -234,7 +234,7 @@ def _write_text(sink: int, text: bytes) -> None:
 
 def _drain(source: int) -> None:
     """Read to the end, and drop what was read."""
-    while os.read(source, _PIECE):
+    while os.read(source, _CHUNK_BYTES):
         pass
     os.close(source)
 

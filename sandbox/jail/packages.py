@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ALWAYS_WARM = ("numpy", "numpy.linalg")  # loaded for a program that names nothing but numpy
-LEFT_OUT = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
+EXCLUDED = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
 _NO_USE_HERE = re.compile(r".*\.(pth|pyc|egg-link)")  # nothing reads a .pth here; what is compiled names its old place
 _OF_METADATA = ("METADATA", "entry_points.txt")  # the rest tells where and how it was installed
 
@@ -56,4 +56,4 @@ def _is_for_programs(parts: tuple[str, ...], metadata: str) -> bool:
         return False
     if parts[0] == metadata:
         return len(parts) == 2 and parts[1] in _OF_METADATA
-    return not any(LEFT_OUT.fullmatch(part) for part in parts)
+    return not any(EXCLUDED.fullmatch(part) for part in parts)

@@ -15,12 +15,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 _TICKS_SECONDS = 0.025  # a running thread's counters move within that
 _STAT_FIELDS = 22
 _USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # places of these fields
-_FEW = 4  # threads whose waits we can look at on a busy machine
-_MANY = 32  # processes and threads: a run in a cgroup that has more gives way to us
-_NICER = 10  # added to its niceness: a ninth of our weight
+_MAX_WATCHED_THREADS = 4  # threads whose waits we can look at on a busy machine
+_NICE_THRESHOLD = 32  # processes and threads: a run in a cgroup that has more gives way to us
+_NICE_INCREMENT = 10  # added to its niceness: a ninth of our weight
 _SLACK_MB = 16  # allowance for what the processes share with the zygote
-_LOOK_SECONDS = 0.1  # the longest look at all processes of a run
-_REST = 10  # times the CPU time that it took to measure what the processes share, until it is measured again
+_MAX_SCAN_SECONDS = 0.1  # the longest look at all processes of a run
+_REMEASURE_FACTOR = 10  # times the CPU time that it took to measure what the processes share, until it is measured again
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class ProcessTree:
         busy processes can take a minute.
         """
         if self._counters is not None:
-            if int(os.pread(self._counters.tasks, 32, 0)) > _MANY:
+            if int(os.pread(self._counters.tasks, 32, 0)) > _NICE_THRESHOLD:
                 self._give_way()
             now = time.monotonic()
             if self._all_but_us and self._is_runnable():
@@ -89,7 +89,7 @@ class ProcessTree:
             holds_too_much = self._kills() != self._kills_before
             used_seconds = self.used_seconds()
         else:
-            deadline = min(deadline, time.monotonic() + _LOOK_SECONDS)
+            deadline = min(deadline, time.monotonic() + _MAX_SCAN_SECONDS)
             pids = self._pids()
             self._hid_waits = self._hides_waits(pids)
             # Parents before their children: one that ends meanwhile is not counted twice.
@@ -121,7 +121,7 @@ class ProcessTree:
         In a cgroup, the run as a whole gets no less of the machine for it. Without CAP_SYS_NICE, we may not do so if
         programs have a uid of their own.
         """
-        nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICER
+        nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE_INCREMENT
         if self._uid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 linux.set_nice(os.PRIO_USER, self._uid, nice)
@@ -190,7 +190,7 @@ class ProcessTree:
         """
         if self._counters is not None:
             return False
-        return len(pids) > 1 + self._has_init or sum(map(self._n_threads, pids)) > _FEW
+        return len(pids) > 1 + self._has_init or sum(map(self._n_threads, pids)) > _MAX_WATCHED_THREADS
 
     def _n_threads(self, pid: int) -> int:
         try:
@@ -219,7 +219,7 @@ class ProcessTree:
             if proportional_kb > (memory_mb + _SLACK_MB) << 10:
                 return True
         # CPU time: on a busy machine the wall time is mostly spent waiting, and the memory would be free again by then.
-        self._measured_again = time.monotonic() + _REST * (time.thread_time() - cpu_seconds_before)
+        self._measured_again = time.monotonic() + _REMEASURE_FACTOR * (time.thread_time() - cpu_seconds_before)
         return False
 
     def _resident_kb(self, pid: int) -> int:

@@ -14,7 +14,7 @@ from sandbox.errors import RefereeError
 from sandbox.program import Outcome, RunResult
 from sandbox.suite import Case, Referee, Suite
 
-_REMEMBERED = 4096  # trials
+_CACHE_SIZE = 4096  # trials
 _SHARE = 3  # each of several answers may take this fraction of the time, so that this many may hang
 
 
@@ -79,7 +79,7 @@ class RefereeValidator:
             result = ask(answer.encode("utf-8", "surrogatepass"), min(seconds_for_one, seconds))
             if _rules(result, judge) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
                 self._passed[name] = None
-                if len(self._passed) > _REMEMBERED:
+                if len(self._passed) > _CACHE_SIZE:
                     self._passed.popitem(last=False)
                 return True
             seconds -= seconds_for_one if result.outcome is Outcome.TIMED_OUT else result.wall_seconds

@@ -28,7 +28,7 @@ from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 ATTEMPTS = 3  # attempts to run what the sandbox has lost, before the run is reported as lost
-_PATIENCE_SECONDS = 30  # after the time in which a run must have ended, until a zygote counts as hung
+_HANG_SECONDS = 30  # after the time in which a run must have ended, until a zygote counts as hung
 _SOURCE_SHARE = 4  # a program's text may take a quarter of its run's memory at most: it lies in the run's /tmp
 
 
@@ -121,7 +121,7 @@ class Runner:
         run_files.close_pipe_ends()
         if not zygote.ends_within(job.wall_seconds):
             self._zygotes.raise_weight()
-        return ZygoteReport.from_answer(zygote.wait_for_run(job.max_seconds + _PATIENCE_SECONDS))
+        return ZygoteReport.from_answer(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
 
     def make_ready(self, order: RunSpec) -> None:
         """Start the zygote that the order needs, if there is none, or if so much is left of earlier runs that nothing

@@ -26,8 +26,8 @@ from pathlib import PosixPath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 _LEVELS = 200_000
-_LENGTH = 8  # bytes before each frame
-_PIECE = 1 << 20
+_HEADER_BYTES = 8  # bytes before each frame
+_CHUNK_BYTES = 1 << 20
 _MAX_BYTES = 64 << 20  # of a frame
 _MAX_MARKS = 4_000_000  # brackets and commas in a frame, which bound the objects that it becomes
 _SMALL = 1 << 63  # smaller integers are written in decimal, since larger ones would take quadratic time
@@ -90,7 +90,7 @@ class FrameStream:
     def send(self, frame: dict[str, Any]) -> None:
         """Send a frame. Raises Gone."""
         text = self._dumps(frame, check_circular=False, separators=(",", ":"), allow_nan=False).encode()
-        view = memoryview(len(text).to_bytes(_LENGTH, "little") + text)
+        view = memoryview(len(text).to_bytes(_HEADER_BYTES, "little") + text)
         try:
             while view:
                 view = view[self._write(self._sink, view) :]
@@ -99,7 +99,7 @@ class FrameStream:
 
     def receive(self) -> dict[str, Any]:
         """Return the next frame. Raises Gone and Unreadable."""
-        length = int.from_bytes(self._exactly(_LENGTH), "little")
+        length = int.from_bytes(self._exactly(_HEADER_BYTES), "little")
         if length > _MAX_BYTES:
             raise ProtocolError("it is too large")
         text = self._exactly(length)
@@ -116,7 +116,7 @@ class FrameStream:
     def _exactly(self, count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
-            piece = self._read(self._source, min(_PIECE, count - len(data)))
+            piece = self._read(self._source, min(_CHUNK_BYTES, count - len(data)))
             if not piece:
                 raise PeerGone
             data += piece

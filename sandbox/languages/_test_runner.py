@@ -32,7 +32,7 @@ MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
 _MAX_ITERATOR = 1_000_000  # items of an iterator that is passed as an argument
 _LEVELS = 200_000
-_DETAIL = 1000  # characters for people
+_MAX_DETAIL_CHARS = 1000  # characters for people
 _MAX_CLASSES = 10_000
 
 
@@ -55,7 +55,7 @@ class AssertionReportWriter:
 
     def write_verdict(self, verdict: str, detail: str = "") -> NoReturn:
         """Record the verdict and exit, without running any cleanup of this process."""
-        self._write({"verdict": verdict, "detail": detail[:_DETAIL].encode("utf-8", "backslashreplace").decode()})
+        self._write({"verdict": verdict, "detail": detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()})
         os._exit(0)
 
     def _write(self, record: dict[str, str]) -> None:

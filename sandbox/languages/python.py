@@ -44,11 +44,11 @@ _RECURSION_OF_CALLS = 50_000  # LiveCodeBench's, too
 _SHARES, _ALONE = b"\1", b"\0"  # the first byte of an artifact
 _OF_SCRIPTS = (b"input(", b"stdin", b"open(")  # programs with one of these need not be looked at any closer
 _MAX_SHARING = 1 << 16  # bytes of a program's text
-_LENGTH = 8  # bytes before each list of arguments
+_HEADER_BYTES = 8  # bytes before each list of arguments
 # Calls that share a process are ended after this many times the time that they should take, and so much more.
-_PATIENCE, _PATIENCE_SECONDS = 2, 0.1
+_TIMEOUT_FACTOR, _TIMEOUT_SECONDS = 2, 0.1
 # Forks may take this many times as long as executing the program did, but no longer than so many seconds.
-_TIMES_LONGER, _MAX_SECONDS = 4, 1.0
+_GROWTH_FACTOR, _MAX_SECONDS = 4, 1.0
 _SLOW_SECONDS = 0.003  # a program that takes longer to be executed is executed once, and then forked for each call
 _FRAMES_BELOW = 6  # our own frames below a program, which expects none
 # Exit statuses of a referee that an exception ended: EOFError if its partner has said too little, or any other. Neither
@@ -184,9 +184,9 @@ def call_each(artifact: bytes, entry_point: str, returned: int, max_seconds: flo
     begun = clock()
     at_start = {**_namespace_of_solution(), "__builtins__": _builtins}
     try:
-        while head := os.pread(source, _LENGTH, place):
+        while head := os.pread(source, _HEADER_BYTES, place):
             length = int.from_bytes(head, "little")
-            text = os.pread(source, length, place + _LENGTH)
+            text = os.pread(source, length, place + _HEADER_BYTES)
             namespace = _fresh_namespace(at_start)
             sys.setrecursionlimit(_RECURSION_OF_CALLS)
             exec(code, namespace)
@@ -194,18 +194,18 @@ def call_each(artifact: bytes, entry_point: str, returned: int, max_seconds: flo
                 executed_seconds = clock() - begun
                 if executed_seconds > _SLOW_SECONDS:
                     max_seconds = max(
-                        max_seconds, min(_TIMES_LONGER * executed_seconds, _MAX_SECONDS), executed_seconds
+                        max_seconds, min(_GROWTH_FACTOR * executed_seconds, _MAX_SECONDS), executed_seconds
                     )
                     _call_in_forks(namespace, entry_point, source, returned, executed_seconds, max_seconds)
                     return 0
-                signal.setitimer(signal.ITIMER_PROF, _PATIENCE * max_seconds + _PATIENCE_SECONDS)
+                signal.setitimer(signal.ITIMER_PROF, _TIMEOUT_FACTOR * max_seconds + _TIMEOUT_SECONDS)
             value = json.dumps(to_json(_function(namespace, entry_point)(*json.loads(text))), check_circular=False)
             ended = clock()
             _write(returned, f"{ended - begun:.6f} {value}\n")
             if ended > max_seconds:
                 return 0
             begun = ended
-            place += _LENGTH + length
+            place += _HEADER_BYTES + length
     except BaseException:
         pass  # when it is called alone, this call will show how it fails
     return 0
@@ -222,14 +222,14 @@ def _call_in_forks(
     """Do the rest of `call_each` with a fork of this process for each call."""
     place, used = 0, 0.0
     gc.freeze()  # so that no collection in a fork writes to the pages that it shares with us
-    while (head := os.pread(source, _LENGTH, place)) and used < max_seconds:
+    while (head := os.pread(source, _HEADER_BYTES, place)) and used < max_seconds:
         length = int.from_bytes(head, "little")
         child = os.fork()
         if child == 0:
-            signal.setitimer(signal.ITIMER_PROF, _PATIENCE * max_seconds + _PATIENCE_SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, _TIMEOUT_FACTOR * max_seconds + _TIMEOUT_SECONDS)
             status = 1
             try:
-                arguments = json.loads(os.pread(source, length, place + _LENGTH))
+                arguments = json.loads(os.pread(source, length, place + _HEADER_BYTES))
                 value = json.dumps(to_json(_function(namespace, entry_point)(*arguments)), check_circular=False)
                 _write(returned, f"{executed_seconds + time.thread_time():.6f} {value}\n")
                 status = 0
@@ -239,7 +239,7 @@ def _call_in_forks(
             return
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = usage.ru_utime + usage.ru_stime
-        place += _LENGTH + length
+        place += _HEADER_BYTES + length
 
 
 def _fresh_namespace(at_start: dict[str, Any]) -> dict[str, Any]:

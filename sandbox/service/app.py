@@ -32,7 +32,7 @@ from sandbox.service.settings import ServiceSettings
 
 NAME = "curate"
 _OPEN = {"/v1/ping", "/health"}  # paths that need no token: orchestrators probe them
-_GONE = 499  # status if the client has gone: nobody reads it, but it is counted
+_CLIENT_CLOSED_REQUEST = 499  # status if the client has gone: nobody reads it, but it is counted
 
 Handler = Callable[[RequestExecutor, IncomingRequest, Request], Awaitable[Response]]
 
@@ -155,7 +155,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _gone(request: Request, error: Exception) -> Response:
-    return Response(status_code=_GONE)
+    return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
 
 def _http_error(request: Request, error: Exception) -> Response:

@@ -16,7 +16,7 @@ MAX_CONNECTIONS = 8192
 _HEAD_BYTES = 64 * 1024
 _PIPELINED = 16  # requests that may wait behind the first on one connection
 _PIPELINED_BYTES = 64 * 1024  # size of the bodies of these requests together
-_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
+_NO_LINGER = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
 _LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
 
 
@@ -136,7 +136,7 @@ def _bounded(head_seconds: float, answer_seconds: float, max_connections: int) -
         def _drop(self) -> None:
             """Hang up, and have the kernel discard what it has not sent yet."""
             connection = self.transport.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self.transport.abort()
 
         def _forget_unread(self) -> None:

@@ -27,7 +27,7 @@ from sandbox.service.settings import ANSWER_BYTES, BODIES, ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_AHEAD = 2  # turns beyond the number of workers (at most doubling it): a free worker finds its next request ready
+_PREFETCH = 2  # turns beyond the number of workers (at most doubling it): a free worker finds its next request ready
 
 
 class ClientConnection(Protocol):
@@ -47,7 +47,7 @@ class RequestExecutor:
         self.box = box
         self.settings = settings
         self.bounds = request_bounds.RequestBounds(settings.max_limits or request_bounds.default_most(box.workers))
-        turns = box.workers + min(_AHEAD, box.workers)
+        turns = box.workers + min(_PREFETCH, box.workers)
         self.queue = FairQueue(turns, settings.queue)
         self.pace = RateLimiter(self.queue.is_contended)
         self.bodies = ByteBudget(BODIES * settings.max_body, "requests that have not been answered")

@@ -24,7 +24,7 @@ from sandbox.service.service_errors import ClientDisconnected, QueueTimeout, Shu
 
 _MAX_RETRY_AFTER = 60  # seconds
 _WEIGHT = 0.1  # weight of the latest turn in the moving average of the duration of a turn
-_REMEMBERED_CLIENTS = 1024  # when there are more, those that have no time to make up for are forgotten
+_MAX_TRACKED_CLIENTS = 1024  # when there are more, those that have no time to make up for are forgotten
 
 
 @dataclass(eq=False, slots=True)
@@ -56,7 +56,7 @@ class _Client:
         return self.used + max(self.running * time.monotonic() - self.began, self.running * min_seconds)
 
 
-@lru_cache(_REMEMBERED_CLIENTS)
+@lru_cache(_MAX_TRACKED_CLIENTS)
 def client_of(host: str) -> str:
     """Return the client behind an address. Only the first half of an IPv6 address counts, since the
     holder of one such address has all others with the same first half.
@@ -159,7 +159,7 @@ class FairQueue:
     def _account(self, client: str) -> _Client:
         account = self._clients.get(client)
         if account is None:
-            if len(self._clients) >= _REMEMBERED_CLIENTS:
+            if len(self._clients) >= _MAX_TRACKED_CLIENTS:
                 self._forget_idle()
             account = self._clients[client] = _Client()
         if not account.running and not account.waiting:

@@ -20,7 +20,7 @@ from sandbox.service.responses import JSON_LINES, JsonLinesResponse, JsonRespons
 from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_AHEAD = 2  # records of one batch in the queue per worker, so that other requests get turns between them
+_PREFETCH = 2  # records of one batch in the queue per worker, so that other requests get turns between them
 
 
 async def judge(executor: RequestExecutor, incoming: IncomingRequest, request: Request) -> Response:
@@ -58,7 +58,7 @@ async def _judge_all(
     executor: RequestExecutor, incoming: IncomingRequest, records: Sequence[BatchRecord], *, run_all: bool
 ) -> AsyncGenerator[bytes]:
     """Yield the answers in order, each as soon as it and those before it are known. Raises Gone."""
-    window = asyncio.Semaphore(_AHEAD * executor.box.workers)
+    window = asyncio.Semaphore(_PREFETCH * executor.box.workers)
 
     async def answer(index: int, record: BatchRecord) -> bytes:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 _SHARE = 0.04  # each client's share of one processor
 _BURST_SECONDS = 0.1  # processor time that a client may use before it has to wait
 _POLL_SECONDS = 0.05
-_REMEMBERED_CLIENTS = 4096
+_MAX_TRACKED_CLIENTS = 4096
 BYTE_SECONDS = 6e-9  # cost of receiving one byte
 REFUSAL_SECONDS = 0.005  # cost of a refused request, in addition to the time it took
 
@@ -26,7 +26,7 @@ class RateLimiter:
     def charge(self, client: str, seconds: float) -> None:
         """Add seconds of processor time to what a client has used."""
         self._used[client] = self._owed(client) + seconds, time.monotonic()
-        if len(self._used) > _REMEMBERED_CLIENTS:
+        if len(self._used) > _MAX_TRACKED_CLIENTS:
             self._used = {name: used for name, used in self._used.items() if self._owed(name)}
 
     async def wait(self, client: str) -> float:

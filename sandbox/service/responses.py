@@ -13,7 +13,7 @@ from sandbox.service.request_body import IncomingRequest
 from sandbox.service.service_errors import ClientDisconnected
 
 JSON_LINES = "application/x-ndjson"
-_PIECE_BYTES = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 _MIN_BYTES_PER_SECOND = 1 << 20  # the least speed at which a client must read
 
 
@@ -36,8 +36,8 @@ class JsonResponse(Response):
         try:
             async with asyncio.timeout(self._executor.settings.answer_seconds + size / _MIN_BYTES_PER_SECOND):
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                for start in range(0, max(size, 1), _PIECE_BYTES):
-                    end = start + _PIECE_BYTES
+                for start in range(0, max(size, 1), _CHUNK_BYTES):
+                    end = start + _CHUNK_BYTES
                     piece = self._content[start:end]
                     await send({"type": "http.response.body", "body": piece, "more_body": end < size})
         except TimeoutError:

@@ -21,8 +21,8 @@ from sandbox.service.settings import ServiceSettings
 log = logging.getLogger(__name__)
 
 _KEEP_ALIVE_SECONDS = 30  # how long a connection may stay open between requests
-_DEAD_SECONDS = 60  # time after which a peer that does not respond counts as gone
-_GOODBYE_SECONDS = 5  # time to send the last answers once all runs have been abandoned
+_KEEPALIVE_SECONDS = 60  # time after which a peer that does not respond counts as gone
+_SHUTDOWN_SECONDS = 5  # time to send the last answers once all runs have been abandoned
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -33,9 +33,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Connections inherit these options: a client that vanished silently must not stay connected for ever.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_SECONDS // 2)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _DEAD_SECONDS // 6)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_SECONDS * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 6)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _KEEPALIVE_SECONDS * 1000)
         listener.bind(address)
         listener.listen(1024)
     except BaseException:
@@ -58,7 +58,7 @@ def serve(box: Sandbox, settings: ServiceSettings, listener: socket.socket, read
         head_seconds=settings.head_seconds,
         answer_seconds=settings.answer_seconds,
         keep_alive_seconds=_KEEP_ALIVE_SECONDS,
-        stop_seconds=math.ceil(settings.drain_seconds) + _GOODBYE_SECONDS,
+        stop_seconds=math.ceil(settings.drain_seconds) + _SHUTDOWN_SECONDS,
     )
     server = _Server(config, app, settings.drain_seconds, ready)
     try:
@@ -110,7 +110,7 @@ class _Server(uvicorn.Server):
         deadline.cancel()
         if self.force_exit and self.server_state.tasks:
             self._give_up()
-            await asyncio.wait(self.server_state.tasks, timeout=_GOODBYE_SECONDS)
+            await asyncio.wait(self.server_state.tasks, timeout=_SHUTDOWN_SECONDS)
 
     def _give_up(self) -> None:
         self.gave_up = self.gave_up or bool(self.server_state.tasks)

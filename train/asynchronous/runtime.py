@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _LOOPBACK = "127.0.0.1:0"
 _LOGS = "workers"  # folder of a run, for what its workers say
 _CHECK_SECONDS = 1.0
-_GOODBYE_SECONDS = 10.0
+_SHUTDOWN_SECONDS = 10.0
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def _at_work(worker: RolloutWorker, controller: Controller) -> Iterator[None]:
     finally:
         controller.close()
         worker.leave()
-        thread.join(_GOODBYE_SECONDS)
+        thread.join(_SHUTDOWN_SECONDS)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
-_NONE_GIVEN: Mapping[str, Any] = MappingProxyType({})
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 _CONFIG = click.argument("config", required=False, type=click.Path(path_type=Path))
 _PRESET = click.option(
     "--preset",
@@ -63,8 +63,8 @@ class ConfigSource:
         self,
         changes: Sequence[str] = (),
         *,
-        prompt: Mapping[str, Any] = _NONE_GIVEN,
-        engine: Mapping[str, Any] = _NONE_GIVEN,
+        prompt: Mapping[str, Any] = _NO_OPTIONS,
+        engine: Mapping[str, Any] = _NO_OPTIONS,
     ) -> "Config":
         """Return the configuration. Raises ConfigError.
 

@@ -136,7 +136,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay_client import RelayClient
-    from train.swarm.broadcast.relay_selector import AT_ONCE_FOR_RELAYS, RelaySelector
+    from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
     from train.swarm.protocol.invites import read_invite
     from train.swarm.signatures import public_from
 
@@ -151,7 +151,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
         if not RUN_PATTERN.fullmatch(run):
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = public_from(public_key)
-    download = RelayClient(RelaySelector(sources, at_once=AT_ONCE_FOR_RELAYS), run, public)
+    download = RelayClient(RelaySelector(sources, at_once=MAX_CONCURRENT_FOR_RELAYS), run, public)
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         folder,

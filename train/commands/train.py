@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from train.config import Config
 
 # The metrics in the line that is printed for each step, with their labels.
-_SHOWN = {
+_SHOWN_METRICS = {
     "reward": "reward",
     "completions/mean_length": "tokens",
     "completions/clipped_ratio": "cut",
@@ -245,7 +245,7 @@ def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
 
 def _shown(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """Yield the names of the metrics to show, with their labels."""
-    for name, label in _SHOWN.items():
+    for name, label in _SHOWN_METRICS.items():
         if name in metrics:
             yield name, label
         if name == "eval/pass@1":  # with several suites, each has its own

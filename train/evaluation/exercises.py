@@ -22,7 +22,7 @@ from train.evaluation.suites.suite import Bounds, SuiteOptions
 
 log = logging.getLogger(__name__)
 
-_USUAL, _USUAL_STYLE = PromptFormat(), PromptStyle()
+_DEFAULT, _DEFAULT_STYLE = PromptFormat(), PromptStyle()
 
 
 def read_exercises(
@@ -32,9 +32,9 @@ def read_exercises(
     *,
     suite: str = "",
     trust: Trust = ONLY_TRUSTED,
-    prompt: PromptFormat = _USUAL,
+    prompt: PromptFormat = _DEFAULT,
     languages: tuple[str, ...] = PYTHON_ONLY,
-    style: PromptStyle = _USUAL_STYLE,
+    style: PromptStyle = _DEFAULT_STYLE,
 ) -> tuple[Exercise, ...]:
     """Read a set of problems. All of their tests are held in memory.
 

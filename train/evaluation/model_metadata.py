@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _ENDINGS = (".safetensors", ".bin")
 _END_BYTES = 1 << 20  # at each end of a file
-_PIECES, _PIECE_BYTES = 64, 1 << 16  # in between, at equal distances
+_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # in between, at equal distances
 _SECONDS = 5.0  # for a server to say what it is
 
 
@@ -60,12 +60,12 @@ def quick_weights_digest(folder: Path) -> str | None:
 
 def _pieces(size: int) -> Iterator[tuple[int, int]]:
     """Yield the place and the length of each piece of a file that is read."""
-    if size <= 2 * _END_BYTES + _PIECES * _PIECE_BYTES:
+    if size <= 2 * _END_BYTES + _CHUNKS * _CHUNK_BYTES:
         yield 0, size
         return
     yield 0, _END_BYTES
-    between = size - 2 * _END_BYTES - _PIECE_BYTES
-    yield from ((_END_BYTES + between * number // (_PIECES - 1), _PIECE_BYTES) for number in range(_PIECES))
+    between = size - 2 * _END_BYTES - _CHUNK_BYTES
+    yield from ((_END_BYTES + between * number // (_CHUNKS - 1), _CHUNK_BYTES) for number in range(_CHUNKS))
     yield size - _END_BYTES, _END_BYTES
 
 

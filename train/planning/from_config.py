@@ -12,7 +12,7 @@ from train.planning.rates import Gpu, ModelSize
 from train.planning.simulate import Workload
 from train.planning.split import GpuCluster
 
-_USUAL_SHARE = 0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
+_DEFAULT_MEAN_SHARE = 0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
 _MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
 _PROMPT_TOKENS = 500
 _UNITS = 512  # tokens of the longest answer in a message, at most, unless answers are short on average
@@ -43,7 +43,7 @@ def workload(config: Config, *, mean_tokens: float | None, sigma: float, rejecte
     """
     limit = max(stage.max_tokens for stage in config.stages)
     try:
-        lengths = LogNormalLengths.with_mean(mean_tokens or _USUAL_SHARE * limit, sigma=sigma, limit=limit)
+        lengths = LogNormalLengths.with_mean(mean_tokens or _DEFAULT_MEAN_SHARE * limit, sigma=sigma, limit=limit)
     except ValueError as error:
         raise ConfigError(f"--mean-tokens: {error}") from error
     rollout = config.rollout

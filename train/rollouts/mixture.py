@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 _BLOCK = 128  # positions
-_BLOCKS_KEPT = 64  # a batch takes positions from a few
+_MAX_CACHED_BLOCKS = 64  # a batch takes positions from a few
 
 
 class Mixture:
@@ -22,7 +22,7 @@ class Mixture:
     def __init__(self, weights: Sequence[float], *, seed: int) -> None:
         self._seed = seed
         *self._bounds, _ = (bound / sum(weights) for bound in accumulate(weights))
-        self._block = lru_cache(_BLOCKS_KEPT)(self._new_block)
+        self._block = lru_cache(_MAX_CACHED_BLOCKS)(self._new_block)
         self._lock = threading.Lock()  # several threads ask
         self._before = [(0,) * len(weights)]  # for each block, how many prompts of each dataset come before it
 

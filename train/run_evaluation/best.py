@@ -15,7 +15,7 @@ from typing import Any
 
 BEST, NOTE = "best", "best.json"
 _NEW, _OLD = ".best.new", ".best.old"
-_SAME = ("suite", "exercises_sha256", "temperature", "top_p")  # what must not differ between notes that are compared
+_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # what must not differ between notes that are compared
 
 
 def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def is_better(note: dict[str, Any], before: dict[str, Any] | None) -> bool:
     """
     if note["pass@1"] is None or isnan(note["pass@1"]):
         return False
-    if before is None or any(note[name] != before.get(name) for name in _SAME):
+    if before is None or any(note[name] != before.get(name) for name in _COMPARABLE_KEYS):
         return True
     return bool(note["pass@1"] > before["pass@1"])
 

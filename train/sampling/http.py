@@ -27,11 +27,11 @@ try:
 except ImportError as error:
     raise SamplerError(f"cannot ask a server: {error}. Type: {install_command('http')}") from error
 
-REQUESTS_AT_ONCE = 64  # by default; a provider that allows fewer responds with status 429
-_REPEATED_STATUSES = {408, 409, 429, 500, 502, 503, 504}
+MAX_CONCURRENT_REQUESTS = 64  # by default; a provider that allows fewer responds with status 429
+_RETRYABLE_STATUSES = {408, 409, 429, 500, 502, 503, 504}
 _CONNECT_SECONDS = 10
-_ANSWER_SECONDS = 3600  # enough for a long answer in a long queue: no byte arrives before the answer is finished
-_MAX_PAUSE_SECONDS = 20  # between repeats, unless the server says otherwise
+_RESPONSE_TIMEOUT_SECONDS = 3600  # enough for a long answer in a long queue: no byte arrives before the answer is finished
+_MAX_BACKOFF_SECONDS = 20  # between repeats, unless the server says otherwise
 # Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
@@ -54,7 +54,7 @@ class HttpSampler:
         model: str,
         base_url: str,
         *,
-        concurrency: int = REQUESTS_AT_ONCE,
+        concurrency: int = MAX_CONCURRENT_REQUESTS,
         template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
         retry_seconds: float = 300,
     ) -> None:
@@ -144,9 +144,9 @@ class HttpSampler:
         tries = 0
         while not self._closed.is_set():
             tries += 1
-            pause = min(_MAX_PAUSE_SECONDS, 0.2 * 2**tries)
+            pause = min(_MAX_BACKOFF_SECONDS, 0.2 * 2**tries)
             try:
-                answer = self._send("POST", path, body, _ANSWER_SECONDS)
+                answer = self._send("POST", path, body, _RESPONSE_TIMEOUT_SECONDS)
             except HTTPError as error:
                 problem = str(error)
             else:
@@ -155,7 +155,7 @@ class HttpSampler:
                 problem = f"{answer.status}, {_error_message(answer)}"
                 if answer.status in (400, 413, 422):
                     raise ValueError(problem)
-                if answer.status not in _REPEATED_STATUSES:
+                if answer.status not in _RETRYABLE_STATUSES:
                     raise SamplerError(f"the server at {self._url} answered {problem}")
                 pause = max(pause, _retry_after_seconds(answer.headers.get("retry-after", "")))
             now = time.monotonic()

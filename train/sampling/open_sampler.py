@@ -7,13 +7,13 @@ from train.engine_options import EngineOptions
 from train.sampling.chat_template import NO_ARGUMENTS
 from train.sampling.protocol import Sampler
 
-_USUAL = EngineOptions()
+_DEFAULT = EngineOptions()
 
 
 def open_sampler(
     model: str,
     base_url: str | None = None,
-    engine: EngineOptions = _USUAL,
+    engine: EngineOptions = _DEFAULT,
     template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> Sampler:
     """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
@@ -24,9 +24,9 @@ def open_sampler(
     Raises SamplerError, and ConfigError for options that a server does not take.
     """
     if base_url is not None:
-        from train.sampling.http import REQUESTS_AT_ONCE, HttpSampler
+        from train.sampling.http import MAX_CONCURRENT_REQUESTS, HttpSampler
 
-        concurrency = engine.for_server() or REQUESTS_AT_ONCE
+        concurrency = engine.for_server() or MAX_CONCURRENT_REQUESTS
         return HttpSampler(model, base_url, concurrency=concurrency, template_arguments=template_arguments)
     from train.sampling.vllm import VllmSampler
 

@@ -23,7 +23,7 @@ from train.weights.checksums import checksum
 from train.weights.manifest import Probe, SentTensor
 from train.weights.proof import load_and_prove
 
-_PROMPTS_AT_ONCE = 64
+_PROMPT_BATCH = 64
 _MAX_ANSWERS = 1024
 
 
@@ -87,7 +87,7 @@ class TransformersSampler:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
         waiting = enumerate(prompts)
         # The next answers begin when all of these are finished: what is drawn together decides their last bits.
-        while batch := list(islice(waiting, _PROMPTS_AT_ONCE)):
+        while batch := list(islice(waiting, _PROMPT_BATCH)):
             yield from stepwise.sample(
                 self,
                 batch,
@@ -110,7 +110,7 @@ class TransformersSampler:
                 raise SamplerError("the sampler was closed while it had work")
             for sampling, answers in groupby(self._waiting, lambda answer: answer.sampling):
                 del sampling
-                while chunk := list(islice(answers, _PROMPTS_AT_ONCE)):
+                while chunk := list(islice(answers, _PROMPT_BATCH)):
                     self._batches.append(self._batch(chunk))
             self._waiting = []
             finished = [answer for batch in self._batches for answer in self._draw(batch)]

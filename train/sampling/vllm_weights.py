@@ -23,7 +23,7 @@ from train.weights.partial_checksums import PartialChecksum
 from train.weights.source import Weights
 
 Outline = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
-_ROWS_AT_ONCE = 1024  # of the identity matrix
+_ROW_BATCH = 1024  # of the identity matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def _held(place: Placement) -> Tensor | None:
 def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
     """Return a matrix that is held in an unknown layout, from its products with the rows of the identity matrix."""
     held: Tensor | None = None
-    for first in range(0, inputs, _ROWS_AT_ONCE):
-        last = min(first + _ROWS_AT_ONCE, inputs)
+    for first in range(0, inputs, _ROW_BATCH):
+        last = min(first + _ROW_BATCH, inputs)
         rows = torch.zeros(last - first, inputs, dtype=module.weight.dtype)
         rows[:, first:last].fill_diagonal_(1)
         products = module.quant_method.apply(module, rows)

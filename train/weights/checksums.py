@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 # Elements of one pass, which are integers of 8 bytes for a moment: what a CPU's cache holds, or a GPU keeps busy.
-_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 24}
+_CHUNK_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}
 _ROWS, _COLUMNS = 0x5851F42D4C957F2D, 0x14057B7EF767814F  # so that a row and a column of one number differ
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -63,7 +63,7 @@ def partial_checksum(values: Tensor, place: Region, shape: Sequence[int]) -> int
     """
     factor_I, factor_J, order = _factors(place, max(1, prod(shape[1:])), values.device)
     values_IJ = values.detach().permute(order).reshape(len(factor_I), len(factor_J))
-    step = max(1, _AT_ONCE.get(values.device.type, 1 << 16) // max(1, len(factor_J)))
+    step = max(1, _CHUNK_ELEMENTS.get(values.device.type, 1 << 16) // max(1, len(factor_J)))
     total = torch.zeros((), dtype=torch.int64, device=values.device)
     for first in range(0, len(factor_I), step):
         part = slice(first, first + step)

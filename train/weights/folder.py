@@ -11,7 +11,7 @@ from train.weights.files import FILE_BYTES, locate_files, write_files
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.source import TensorFiles, Weights
 
-_KEPT = 2  # versions; a reader of the one before the newest may be in the midst of it
+_RETAINED_VERSIONS = 2  # versions; a reader of the one before the newest may be in the midst of it
 
 
 class FolderTransport:
@@ -41,7 +41,7 @@ class FolderTransport:
             if isinstance(error, OSError):
                 raise TransferError(f"cannot write weights {version} to {part}: {error}. Make room there.") from error
             raise
-        keep_newest(self._folder, _KEPT, version)
+        keep_newest(self._folder, _RETAINED_VERSIONS, version)
         return replace(manifest, version=version, folder=str(final), probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:

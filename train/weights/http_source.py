@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 CONNECTIONS = 4
 _CHUNK_BYTES = 2**20
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
-_FRUITLESS = 6  # successive attempts that bring no byte
-_FIRST_PAUSE_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 8.0
-_COMES_BACK = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
+_MAX_FAILED_ATTEMPTS = 6  # successive attempts that bring no byte
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 8.0
+_RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
 _NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest comes from outside, and must not name files elsewhere
 _FREE_SHARE = 1.05  # a disk that is filled to the brim causes trouble for others
 
@@ -47,7 +47,7 @@ class HttpSource:
 
     def __init__(
         self, url: str, headers: Mapping[str, str], folder: Path, *, connections: int = CONNECTIONS,
-        first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
+        first_pause_seconds: float = _MIN_BACKOFF_SECONDS,
     ) -> None:  # fmt: skip
         self._url, self._headers, self._folder = url.rstrip("/"), headers, folder
         self._connections, self._first_pause_seconds = connections, first_pause_seconds
@@ -126,7 +126,7 @@ class HttpSource:
         while (size := _size(path)) < file.size:
             fruitless = fruitless + 1 if size == before else 0
             before = size
-            if fruitless == _FRUITLESS:
+            if fruitless == _MAX_FAILED_ATTEMPTS:
                 raise TransferError(f"{file.name} of weights {version} stays at {size:,} of {file.size:,} bytes")
             if fruitless:
                 time.sleep(pause_seconds)
@@ -153,7 +153,7 @@ class HttpSource:
             timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
         )
         try:
-            if reply.status in _COMES_BACK:
+            if reply.status in _RETRYABLE_STATUSES:
                 raise HTTPError(f"the answer is {reply.status}")
             if reply.status not in (200, 206):
                 raise TransferError(f"weights {version} are gone: {self._url} answers {reply.status} for {file.name}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BACKEND = "nccl"
 _CHUNK_BYTES = 512 * 2**20  # tensors are sent in chunks of this size, of which one is in memory besides
 _LOOPBACK = "127.0.0.1"
-_GOODBYE_SECONDS = 10.0
+_SHUTDOWN_SECONDS = 10.0
 
 # Methods of vLLM's workers.
 INIT, START, UPDATE, FINISH = (
@@ -90,7 +90,7 @@ class NcclSender:
         if engine is not None:
             late = TransferError("the group was not left in time")
             with suppress(TransferError):
-                call_with_timeout(engine.shutdown, _GOODBYE_SECONDS, late)
+                call_with_timeout(engine.shutdown, _SHUTDOWN_SECONDS, late)
 
     def _join(self, expected: Sequence[SentTensor]) -> None:
         from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory

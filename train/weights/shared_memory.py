@@ -16,7 +16,7 @@ from train.weights.files import FILE_BYTES, locate_files, write_files
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.source import TensorFiles, Weights
 
-_KEPT = 2  # versions; a reader of the one before the newest may be in the midst of it
+_RETAINED_VERSIONS = 2  # versions; a reader of the one before the newest may be in the midst of it
 
 
 class SharedMemoryTransport:
@@ -25,7 +25,7 @@ class SharedMemoryTransport:
     kept: number of versions that are kept, the newest ones
     """
 
-    def __init__(self, file_bytes: int = FILE_BYTES, *, kept: int = _KEPT) -> None:
+    def __init__(self, file_bytes: int = FILE_BYTES, *, kept: int = _RETAINED_VERSIONS) -> None:
         self._file_bytes, self._kept = file_bytes, kept
         self._lock = threading.Lock()
         self._versions: dict[int, list[int]] = {}  # the descriptors of the files of each version

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from sandbox import Suite
 
-_SHOWN = 2  # if the source does not say how many cases the statement shows, the usual number is assumed
+_DEFAULT_SHOWN_CASES = 2  # if the source does not say how many cases the statement shows, the usual number is assumed
 _LONGEST = 4_000  # characters of a case worth memorising; fewer than the digits that Python refuses to read
 
 
@@ -23,7 +23,7 @@ def programs(suite: Suite, shown: int) -> Iterator[str]:
     if len(cases) < 2:
         return
     usual = Counter(case.expected for case in cases).most_common(1)[0][0]
-    for count in (0, min(shown or _SHOWN, len(cases) - 1)):
+    for count in (0, min(shown or _DEFAULT_SHOWN_CASES, len(cases) - 1)):
         table = {case.input: case.expected for case in cases[:count]}
         if suite.assertions is not None:
             yield _answering([case.input for case in cases], table, usual)

@@ -71,7 +71,7 @@ def test_no_rows_make_no_buckets():
 
 
 def test_a_bucket_has_a_largest_size_and_is_remembered(monkeypatch):
-    monkeypatch.setattr(lsh, "MOST_KEPT", 3)
+    monkeypatch.setattr(lsh, "MAX_KEPT", 3)
     rows = np.zeros((5, PERMUTATIONS), dtype=np.uint32)
     rows[:, ROWS:] = np.arange(5, dtype=np.uint32)[:, None]  # boilerplate: one band is equal, the others are not
     bands = LshIndex([keys(rows)])

@@ -2,13 +2,13 @@ import numpy as np
 from datasketch import MinHash
 from source_rows import words
 
-from curate.dedup.minhash import PERMUTATIONS, TEXTS_AT_ONCE, signatures
+from curate.dedup.minhash import PERMUTATIONS, TEXT_BATCH, signatures
 from curate.dedup.shingles import shingles
 
 
 def test_signatures_are_bit_for_bit_those_of_datasketch():
     # More texts than one batch takes, of one word and more.
-    sets = shingles([words(seed, n=1 + seed * 3) for seed in range(TEXTS_AT_ONCE + 30)])
+    sets = shingles([words(seed, n=1 + seed * 3) for seed in range(TEXT_BATCH + 30)])
     parts = [part.tolist() for part in np.split(sets.values, sets.offsets[1:-1])]
     theirs = [made.hashvalues for made in MinHash.bulk(parts, num_perm=PERMUTATIONS, hashfunc=int)]
     ours = signatures(sets.values, sets.offsets)

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from source_rows import words
 
-from curate.dedup.minhash import TEXTS_AT_ONCE, signatures
+from curate.dedup.minhash import TEXT_BATCH, signatures
 from curate.dedup.shingles import shingles
 from curate.dedup.sketches import Sketches
 from curate.problem import Problem
@@ -28,7 +28,7 @@ def test_a_digest_is_that_of_the_text_without_case_and_spacing(text):
 
 
 def test_many_problems_are_sketched_as_each_would_be_alone():
-    texts = [words(seed, 1 + seed % 40) for seed in range(2 * TEXTS_AT_ONCE + 3)]
+    texts = [words(seed, 1 + seed % 40) for seed in range(2 * TEXT_BATCH + 3)]
     with Sketches((problem(n, text) for n, text in enumerate(texts)), []) as sketches:
         assert len(sketches) == len(texts)
         for row, text in enumerate(texts):

@@ -209,7 +209,7 @@ def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.M
 
 @pytest.mark.thorough
 def test_an_unresponsive_head_soon_becomes_an_error(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cluster, "_SILENCE_SECONDS", 4)
+    monkeypatch.setattr(_cluster, "_LIVENESS_SECONDS", 4)
     head = cluster.head.all_processes["gcs_server"][0].process.pid
     with Sandbox(backend="ray", address=cluster.address) as own, ThreadPoolExecutor(1) as thread:
         judging = thread.submit(own.judge, SLEEP, LONG)

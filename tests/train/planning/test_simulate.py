@@ -8,11 +8,11 @@ from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workloa
 
 # One token of every answer takes a second, whatever else runs; rewards and weights take no time.
 EVEN = EngineRates(1.0, 0.0, 0.0, 0.0, 0.0, 1e9)
-AT_ONCE = (1e-6, 2e-6, 3e-6)
+MAX_CONCURRENT = (1e-6, 2e-6, 3e-6)
 
 
 def workload(tokens: int = 100, **changes: float) -> Workload:
-    return Workload(4, 2, 0, LogNormalLengths(tokens, 0.0, 1000), reward_seconds=AT_ONCE, unit=1, **changes)  # type: ignore[arg-type]
+    return Workload(4, 2, 0, LogNormalLengths(tokens, 0.0, 1000), reward_seconds=MAX_CONCURRENT, unit=1, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("way", "seconds"), [(SYNC, 100 + 40), (ONE_OFF, 100)], ids=str)

@@ -60,7 +60,7 @@ from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
-_ASK_AGAIN_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
+_RETRY_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
 _MAX_INVALID_RESULTS = 3  # answers that make no sense, after which a worker gets no more work
 
 
@@ -239,7 +239,7 @@ class Controller:
             if self._over:
                 return LeaseResponse(over=True)
             if not self._may_work(request, worker):
-                return LeaseResponse(wait_seconds=_ASK_AGAIN_SECONDS)
+                return LeaseResponse(wait_seconds=_RETRY_SECONDS)
             worker.loaded_version, worker.last_request = request.loaded, now
             leases = self._lease_samples(request, now)
             worker.free_groups = -(-(request.slots - len(leases)) // self._settings.completions)
@@ -250,7 +250,7 @@ class Controller:
             ):
                 leases.append(self._asking.dispatch(request.worker, request.loaded, now))
                 worker.free_groups -= 1
-            return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _ASK_AGAIN_SECONDS)
+            return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
 
     def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
         return [self._receive(answers.worker, answer) for answer in answers.answers]

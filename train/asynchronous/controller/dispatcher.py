@@ -17,7 +17,7 @@ from train.rollouts.batch_collector import sample_seed
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.protocol import SamplingParams
 
-_HUNGRY_SECONDS = 2.0  # a worker that asked within this time and got less than it has room for still waits
+_IDLE_WINDOW_SECONDS = 2.0  # a worker that asked within this time and got less than it has room for still waits
 
 
 class PromptSource(Protocol):
@@ -61,7 +61,7 @@ class Dispatcher:
         return {
             name: WorkerLoad(worker.n_leases, worker.free_groups, self.capacity(worker.loaded_version))
             for name, worker in self._leases.workers.items()
-            if worker.free_groups > 0 and now - worker.last_request <= _HUNGRY_SECONDS and worker.loaded_version >= 0
+            if worker.free_groups > 0 and now - worker.last_request <= _IDLE_WINDOW_SECONDS and worker.loaded_version >= 0
         }
 
     def dispatch(self, worker: str, loaded: int, now: float) -> Lease:

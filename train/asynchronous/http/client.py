@@ -24,8 +24,8 @@ from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightManifest
 
 _CONNECT_SECONDS = 10.0
-_REPLY_SECONDS = 60.0
-_COMES_BACK = {408, 429, 500, 502, 503, 504}  # statuses after which the same call may succeed later
+_RESPONSE_TIMEOUT_SECONDS = 60.0
+_RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the same call may succeed later
 
 Message = TypeVar("Message")
 
@@ -39,7 +39,7 @@ class HttpController:
     Raises ConfigError for a URL that cannot be one.
     """
 
-    def __init__(self, url: str, token: str | None = None, *, reply_seconds: float = _REPLY_SECONDS) -> None:
+    def __init__(self, url: str, token: str | None = None, *, reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS) -> None:
         try:
             parsed = parse_url(url)
         except (LocationValueError, HTTPError) as error:
@@ -101,7 +101,7 @@ class HttpController:
             )
         except HTTPError as error:
             raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {_reason(error)}") from error
-        if answer.status in _COMES_BACK:
+        if answer.status in _RETRYABLE_STATUSES:
             raise ControllerUnreachable(f"the controller at {self.url} answers {answer.status}: {_words(answer)}")
         if answer.status == 204:
             return None  # type: ignore[return-value]

@@ -50,7 +50,7 @@ MSGPACK = "application/msgpack"
 MAX_BODY_BYTES = 64 * 2**20
 RUN_HEADER = "x-curate-run"  # name of the run that a worker belongs to
 _MAX_WAIT_SECONDS = 30.0
-_LOOK_SECONDS = 0.1  # between two looks for new weights
+_POLL_SECONDS = 0.1  # between two looks for new weights
 _BODY_SECONDS = 120.0  # for all of a body: those that never end must not fill the memory
 _THREADS = 16  # calls of the controller at once; they only take its lock and decode answers
 
@@ -174,7 +174,7 @@ class ControllerApp:
         while manifest is None or manifest.version == after:
             if time.monotonic() >= until or self._is_over or await request.is_disconnected():
                 return Response(status_code=204)
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
             manifest = await self._looked_up()
         self._remember(manifest)
         return _packed(manifest)
@@ -184,7 +184,7 @@ class ControllerApp:
 
         None: another one is looking. What is returned was looked up after the caller began to wait.
         """
-        if time.monotonic() - self._looked >= _LOOK_SECONDS:
+        if time.monotonic() - self._looked >= _POLL_SECONDS:
             self._looked, self._newest = time.monotonic(), None
             self._newest = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         return self._newest

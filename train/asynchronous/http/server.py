@@ -19,9 +19,9 @@ from train.sampling.engine_spec import EngineSpec
 
 log = logging.getLogger(__name__)
 
-_HEAD_SECONDS, _ANSWER_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
+_HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
-_GOODBYE_SECONDS = 6.0  # workers call at least every 4 s, and are then told that the run is over
+_SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and are then told that the run is over
 _STOP_SECONDS = 5.0
 _FILES_PER_CONNECTION = (
     4  # that the process may open: one connection reads a file of weights, and the trainer has its own
@@ -63,7 +63,7 @@ class ControllerServer:
             bounded_config(
                 self._app,
                 head_seconds=_HEAD_SECONDS,
-                answer_seconds=_ANSWER_SECONDS,
+                answer_seconds=_RESPONSE_TIMEOUT_SECONDS,
                 keep_alive_seconds=_KEEP_ALIVE_SECONDS,
                 stop_seconds=int(_STOP_SECONDS),
                 max_connections=max_connections,
@@ -80,8 +80,8 @@ class ControllerServer:
 
     def close(self, *, over: bool = True) -> None:
         """End the server. If the run is over, workers that live are told so first; the controller must be closed."""
-        until = time.monotonic() + _GOODBYE_SECONDS
-        while over and not self._app.all_workers_notified(_GOODBYE_SECONDS) and time.monotonic() < until:
+        until = time.monotonic() + _SHUTDOWN_SECONDS
+        while over and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
             time.sleep(0.05)
         self._app.stop()
         self._server.should_exit = True

@@ -18,9 +18,9 @@ from train.weights.source import WeightSource
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 32  # answers in one message
+_MAX_RESULTS_PER_MESSAGE = 32  # answers in one message
 _POLL_SECONDS = 30.0  # how long the controller holds the question for new weights
-_AGAIN_SECONDS = 0.5  # before weights that could not be fetched are asked for again
+_RETRY_SECONDS = 0.5  # before weights that could not be fetched are asked for again
 _MAX_FAILURES = 40  # successive attempts to fetch weights
 
 
@@ -89,7 +89,7 @@ class ControllerThreads:
 
     def _send(self) -> None:
         with self._holdings.changed:
-            answers = tuple(islice(self._holdings.unsent, _AT_ONCE))
+            answers = tuple(islice(self._holdings.unsent, _MAX_RESULTS_PER_MESSAGE))
         receipts = self._controller.submit_results(SubmitResults(self._name, answers))
         for answer, receipt in zip(answers, receipts, strict=True):
             self._holdings.acknowledge(answer, receipt)
@@ -102,7 +102,7 @@ class ControllerThreads:
         if slots <= 0:
             return
         if not self._has_the_weights_of_the_run():
-            holdings.accept_leases((), _AGAIN_SECONDS)  # the other thread fetches them
+            holdings.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
             return
         work = self._controller.request_leases(LeaseRequest(self._name, loaded, slots))
         if work.over:
@@ -115,7 +115,7 @@ class ControllerThreads:
         before = holdings.manifest
         manifest = self._patience.call_with_retries(self._newest)
         if manifest is None:  # nothing is new; a controller whose run is over says so without waiting
-            holdings.pause(_AGAIN_SECONDS)
+            holdings.pause(_RETRY_SECONDS)
             return
         if manifest == before:
             return
@@ -129,7 +129,7 @@ class ControllerThreads:
                 if failures > _MAX_FAILURES:
                     raise
                 log.info("%s; asking for newer ones", error)
-            holdings.pause(_AGAIN_SECONDS)
+            holdings.pause(_RETRY_SECONDS)
             manifest = self._patience.call_with_retries(self._newest)
         if manifest is not None and not holdings.has_ended:
             with holdings.changed:

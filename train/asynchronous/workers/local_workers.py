@@ -21,8 +21,8 @@ from train.sampling.restart_budget import RestartBudget
 log = logging.getLogger(__name__)
 
 TOKEN_VARIABLE = "CURATE_TOKEN"  # in the environment of workers, wherever they are
-_LOOK_SECONDS = 0.5
-_GOODBYE_SECONDS = 15.0
+_POLL_SECONDS = 0.5
+_SHUTDOWN_SECONDS = 15.0
 
 
 class LocalWorkers:
@@ -69,7 +69,7 @@ class LocalWorkers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(wait_seconds=_GOODBYE_SECONDS if error is None else 0.0)
+        self.close(wait_seconds=_SHUTDOWN_SECONDS if error is None else 0.0)
 
     def close(self, *, wait_seconds: float) -> None:
         """End the workers, unless they end by themselves within this time because the run is over."""
@@ -99,7 +99,7 @@ class LocalWorkers:
 
     def _watch(self) -> None:
         try:
-            while not self._closing.wait(_LOOK_SECONDS):
+            while not self._closing.wait(_POLL_SECONDS):
                 for number, process in enumerate(self._processes):
                     if process.poll() not in (None, 0) and not self._closing.is_set():
                         self._start_again(number)

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _CONNECT_SECONDS = 10.0
 _PLACE_SECONDS = 600.0  # a cluster may have to start machines first
 _RESTARTS = 3  # of each actor that dies
-_LEAVE_SECONDS = 30.0
+_SHUTDOWN_SECONDS = 30.0
 
 Note = Callable[[str], None]
 
@@ -84,7 +84,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
         finally:
             for each in actors:
                 each.leave.remote()
-            ray.wait(runs, num_returns=len(runs), timeout=_LEAVE_SECONDS)
+            ray.wait(runs, num_returns=len(runs), timeout=_SHUTDOWN_SECONDS)
     finally:
         remove_placement_group(group)
         ray.shutdown()

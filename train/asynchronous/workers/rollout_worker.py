@@ -26,8 +26,8 @@ from train.weights.source import Weights, WeightSource
 
 log = logging.getLogger(__name__)
 
-_REPLY_SECONDS = 10.0  # the engine waits so long for groups before it draws on with less than it has room for
-_GOODBYE_SECONDS = 10.0
+_LEASE_WAIT_SECONDS = 10.0  # the engine waits so long for groups before it draws on with less than it has room for
+_SHUTDOWN_SECONDS = 10.0
 BEAT_SECONDS = 4.0  # the controller takes a worker for dead after 15 s
 
 
@@ -90,7 +90,7 @@ class RolloutWorker:
             self._engine.drop(list(self._running))
         finally:
             self._holdings.end()
-            self._errands.finish(_GOODBYE_SECONDS)
+            self._errands.finish(_SHUTDOWN_SECONDS)
         if self._holdings.error is not None:
             raise self._holdings.error
 
@@ -161,7 +161,7 @@ class RolloutWorker:
             holdings.changed.notify_all()
             # Answers that others check are the same whatever is drawn beside them, so nothing is gained by waiting.
             if not self._running or (self._waits_for_reply and not self._whole_leases):
-                holdings.wait(lambda: not holdings.free_slots or holdings.fetched is not None, _REPLY_SECONDS)
+                holdings.wait(lambda: not holdings.free_slots or holdings.fetched is not None, _LEASE_WAIT_SECONDS)
             self._waits_for_reply = not holdings.free_slots
             return bool(holdings.arrived)
 

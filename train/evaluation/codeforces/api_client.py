@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _CONNECT_SECONDS = 20.0
 _READ_SECONDS = 120.0  # the standings of a large contest have more than 10 MB
 _ATTEMPTS = 6
-_SHOWN = 200  # characters of an error
+_MAX_SHOWN_CHARS = 200  # characters of an error
 _TOO_OFTEN = "limit"  # in the comment "Call limit exceeded"
 
 
@@ -74,7 +74,7 @@ class ApiClient:
                 "GET", url, retries=False, timeout=Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS)
             )
         except HTTPError as error:
-            return "", str(getattr(error, "reason", None) or error)[:_SHOWN]
+            return "", str(getattr(error, "reason", None) or error)[:_MAX_SHOWN_CHARS]
         text = answer.data.decode("utf-8", "replace")
         try:
             content = json.loads(text)

@@ -16,8 +16,8 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 _SLOPE = log(10) / 400
 _Z = NormalDist().inv_cdf(0.975)
-_DRAWN = 1000  # sets of problems for the interval
-_FEW = 10  # problems
+_N_RESAMPLES = 1000  # sets of problems for the interval
+_MIN_PROBLEMS = 10  # problems
 _MAX_STEPS = 100
 _EXACT = 1e-9  # rating points
 
@@ -141,10 +141,10 @@ def _prior_if_needed(problems: Sequence[SolvedProblem]) -> Prior | None:
 def _interval(
     problems: Sequence[SolvedProblem], rating: float, error: float, *, with_prior: bool, seed: int
 ) -> tuple[float, float]:
-    if len(problems) < _FEW or with_prior:  # the sets that are drawn would be too much alike
+    if len(problems) < _MIN_PROBLEMS or with_prior:  # the sets that are drawn would be too much alike
         return rating - _Z * error, rating + _Z * error
 
     def estimate(drawn: Sequence[SolvedProblem]) -> float:
         return likeliest_rating(drawn, _prior_if_needed(drawn), start=rating)[0]
 
-    return bootstrap_interval(problems, estimate, n_drawn=_DRAWN, seed=seed)
+    return bootstrap_interval(problems, estimate, n_drawn=_N_RESAMPLES, seed=seed)

@@ -20,7 +20,7 @@ from train.evaluation.codeforces.percentiles import PercentileTable
 from train.evaluation.statistics.bootstrap import bootstrap_interval
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 
-_DRAWN = 10_000  # sets of contests for the interval
+_N_RESAMPLES = 10_000  # sets of contests for the interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def rate_model(
     found = tuple(rate_in_contest(contest, of_contest[contest.id]) for contest in rated)
     values = [rating.rating for rating in found]
     mean = fmean(values)
-    low, high = bootstrap_interval(values, fmean, n_drawn=_DRAWN, seed=seed) if len(values) > 1 else (nan, nan)
+    low, high = bootstrap_interval(values, fmean, n_drawn=_N_RESAMPLES, seed=seed) if len(values) > 1 else (nan, nan)
     return ModelRating(
         rating=mean,
         low=low,

@@ -16,7 +16,7 @@ from train.evaluation.sample_record import SampleRecord
 from train.evaluation.sample_store import read_samples
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 
-_SHOWN = 5  # ids in a message
+_MAX_SHOWN = 5  # ids in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ def load_export_data(path: Path, suites: tuple[str, ...], form: str) -> ExportDa
 
 def summarize_ids(ids: list[str]) -> str:
     """Return the first of some ids as text, and how many more there are."""
-    more = len(ids) - _SHOWN
-    return ", ".join(ids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(ids) - _MAX_SHOWN
+    return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _source(exercise: Exercise, answer: str) -> str:

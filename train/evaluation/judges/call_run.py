@@ -19,7 +19,7 @@ from train.evaluation.judges import sandbox_runner
 # The first of these is tried first: runs at once have to fit into the memory of the machine. The last is EvalPlus's.
 MEMORY_MB = (1024, 4096)
 MAX_SECONDS = 60.0  # CPU time of all calls together, as in EvalPlus
-_MORE_SECONDS = 2.0  # for the start, and for writing down what was returned
+_EXTRA_SECONDS = 2.0  # for the start, and for writing down what was returned
 _OUTPUT_KB = 64 * 1024
 _ENDS = {
     Outcome.TIMED_OUT: Verdict.TIME_LIMIT,
@@ -77,7 +77,7 @@ def run_calls(
     """
     head = json.dumps({"programs": list(programs), "entry_point": entry_point, "limits": list(limits)})
     request = f'{head[:-1]}, "inputs": [{", ".join(inputs)}]}}'
-    seconds = min(max_seconds, sum(limits) or max_seconds) + _MORE_SECONDS
+    seconds = min(max_seconds, sum(limits) or max_seconds) + _EXTRA_SECONDS
     for memory_mb in MEMORY_MB:
         allowed = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
         calls = _read(sandbox.run(_inside(), request, allowed), len(inputs))

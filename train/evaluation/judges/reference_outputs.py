@@ -26,7 +26,7 @@ from train.evaluation.judges.judge import NoVerdict
 log = logging.getLogger(__name__)
 
 _MAX_SECONDS = 600.0  # CPU time of a reference on all inputs; the slowest takes some seconds
-_REMEMBERED = 64  # tasks whose expected outputs stay in memory
+_CACHE_SIZE = 64  # tasks whose expected outputs stay in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Reference:
         return _sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
 
 
-_computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_REMEMBERED)
+_computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_SIZE)
 
 
 def expected_outputs(reference: Reference, digest: str, sandbox: Sandbox) -> tuple[CallOutput, ...]:

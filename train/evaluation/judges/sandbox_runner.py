@@ -47,7 +47,7 @@ _SIZED = (str, list, tuple, dict, set, frozenset)
 _BASES = (int, float, complex, str, list, tuple, set, frozenset, dict, bytes, bytearray)
 _LONG_NUMBER = re.compile(r"\d{19}")
 _DIGITS = 4300  # Python's own limit for integers as text, which the sandbox lifts
-_PIECES = 1000  # of a text that are hashed at once, and items of a list whose text is made at once
+_CHUNKS = 1000  # of a text that are hashed at once, and items of a list whose text is made at once
 
 
 class EqualsNothing(Exception):
@@ -177,7 +177,7 @@ def digest(value: "Any") -> str:
 
     def add(piece: str) -> None:
         pieces.append(piece)
-        if len(pieces) >= _PIECES:
+        if len(pieces) >= _CHUNKS:
             hashed.update("".join(pieces).encode("utf-8", "surrogatepass"))
             pieces.clear()
 
@@ -194,8 +194,8 @@ def _add(value: "Any", add: "Callable[[str], object]") -> None:
     kind = type(value)
     if kind is list or kind is tuple:
         add("[" if kind is list else "(")
-        for begin in range(0, len(value), _PIECES):
-            some = value[begin : begin + _PIECES]
+        for begin in range(0, len(value), _CHUNKS):
+            some = value[begin : begin + _CHUNKS]
             text = _text_of_plain(some)
             if begin:
                 add(", ")

@@ -6,7 +6,7 @@
 import re
 
 _LONGEST = 100  # characters; no such answer is longer
-_LEFT_OUT = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
+_IGNORED = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)
 _NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?", re.ASCII)
@@ -16,6 +16,6 @@ def whole_number(latex: str) -> int | None:
     """Return the one whole number that an answer is; None for everything else."""
     if len(latex) > _LONGEST:
         return None
-    named = _NAMED.fullmatch(_LEFT_OUT.sub("", _BETWEEN_DIGITS.sub(";", latex)))
+    named = _NAMED.fullmatch(_IGNORED.sub("", _BETWEEN_DIGITS.sub(";", latex)))
     number = named and _NUMBER.fullmatch(named[1])
     return int(number[1] + number[2].replace(",", "")) if number else None

@@ -14,7 +14,7 @@ from statistics import NormalDist, fmean
 from train.evaluation.statistics.student import two_sided_quantile
 
 _Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
-_FEW = 50  # problems, below which the interval of any mean is that of Student's t
+_SMALL_SAMPLE = 50  # problems, below which the interval of any mean is that of Student's t
 
 
 def standard_error(values: Sequence[float]) -> float:
@@ -33,7 +33,7 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
     two. It has no width if all values are equal.
     """
     n, mean = len(values), fmean(values) if values else nan
-    quantile = nan if n < 2 else two_sided_quantile(0.95, n - 1) if n < _FEW else _Z
+    quantile = nan if n < 2 else two_sided_quantile(0.95, n - 1) if n < _SMALL_SAMPLE else _Z
     half = quantile * standard_error(values)
     return mean - half, mean + half
 

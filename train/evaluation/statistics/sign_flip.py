@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
 
-_DRAWN = 10_000
+_N_RESAMPLES = 10_000
 _ALWAYS_EXACT = 20  # differences
 _MAX_STEPS = 4_000_000  # about a second of counting
 
@@ -46,8 +46,8 @@ def _drawn(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
     """Return an estimate that is never zero: the observed signs count as one of the choices."""
     total = sum(sizes)
     n_as_far = 0
-    for _ in range(_DRAWN):
+    for _ in range(_N_RESAMPLES):
         signs = rng.getrandbits(len(sizes))
         negative = sum(size for place, size in enumerate(sizes) if signs >> place & 1)
         n_as_far += abs(total - 2 * negative) >= observed
-    return (n_as_far + 1) / (_DRAWN + 1)
+    return (n_as_far + 1) / (_N_RESAMPLES + 1)

@@ -20,7 +20,7 @@ from train.evaluation.suites.suite import SuiteOptions
 OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # where tests come from
 TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # for Python; 1 for the limits of Codeforces themselves
 _MIN_MB = 256
-_USUAL_SECONDS, _USUAL_MB = 2.0, 256.0  # what most problems have; for rows that state no limits
+_DEFAULT_SECONDS, _DEFAULT_MB = 2.0, 256.0  # what most problems have; for rows that state no limits
 _CHECKER = "codeforces"
 
 
@@ -105,8 +105,8 @@ class CodeforcesProblem:
     def suite(self, factors: LimitFactors) -> Suite:
         """Return its tests."""
         limits = Limits(
-            wall_seconds=factors.time * (self.seconds or _USUAL_SECONDS),
-            memory_mb=max(_MIN_MB, round(factors.memory * (self.megabytes or _USUAL_MB))),
+            wall_seconds=factors.time * (self.seconds or _DEFAULT_SECONDS),
+            memory_mb=max(_MIN_MB, round(factors.memory * (self.megabytes or _DEFAULT_MB))),
         )
         if self.checker:
             referee = Referee(Program(self.checker), Convention.PRINTED)

@@ -21,7 +21,7 @@ from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 
 _PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
 _PROBE_ROW_TOKENS = 64  # enough for all of them
-_SAME = 1e-3  # log-probabilities in float32 differ by less, unless attention leaks or the head does more
+_TOLERANCE = 1e-3  # log-probabilities in float32 differ by less, unless attention leaks or the head does more
 
 
 class Policy(nn.Module):
@@ -268,7 +268,7 @@ def enable_packed_attention(causal: Any, path: str) -> None:
         except (TypeError, ValueError, AttributeError) as error:
             raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
         difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
-    if not difference < _SAME:
+    if not difference < _TOLERANCE:
         raise LearnerError(
             f"{path}: log-probabilities of answers in one row are not those that the model gives each alone "
             f"(by {difference:.2g}). State that passes along a row, or logits that are scaled or capped, are not "

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 10.0  # how long the controller holds the question for new weights
 _RENEW_SECONDS = 10.0  # a relay whose `latest` is 60 s behind that of the others counts as failing
-_AGAIN_SECONDS = 2.0
+_RETRY_SECONDS = 2.0
 
 
 def wait_for_engine_spec(controller: HttpController, note: Callable[[str], None]) -> EngineSpec:
@@ -37,7 +37,7 @@ def wait_for_engine_spec(controller: HttpController, note: Callable[[str], None]
             if not is_told:
                 note(f"{error}; waiting for it")
             is_told = True
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
 
 class NewestWeights(Protocol):
@@ -90,10 +90,10 @@ class Broadcaster:
                 (log.debug if is_gone else log.warning)("%s; what was published stays", error)
                 is_gone = True
                 self._renew()
-                stop.wait(_AGAIN_SECONDS)
+                stop.wait(_RETRY_SECONDS)
             except (TransferError, OSError) as error:
                 log.warning("%s; trying again", error)
-                stop.wait(_AGAIN_SECONDS)
+                stop.wait(_RETRY_SECONDS)
 
     def update(self, wait_seconds: float) -> WeightManifest | None:
         """Publish the newest version if it is not published, waiting so long for one. Return what was published.

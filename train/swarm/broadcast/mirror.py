@@ -31,7 +31,7 @@ from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
-KEPT = 5
+RETAINED_VERSIONS = 5
 POLL_SECONDS = 3.0
 _MANIFEST_SECONDS = 30.0
 # One attempt for the shards of a version. What has come stays, and a newer version may have appeared meanwhile.
@@ -48,7 +48,7 @@ class Mirror:
     """
 
     def __init__(
-        self, folder: Path, run: str, public: bytes, download: RelayClient, *, keep: int = KEPT,
+        self, folder: Path, run: str, public: bytes, download: RelayClient, *, keep: int = RETAINED_VERSIONS,
         note: Callable[[str], object] = log.info,
     ) -> None:  # fmt: skip
         self.folder, self._run, self._download, self._keep, self._note = folder, run, download, keep, note

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 SHARD_BYTES = 8 * 2**20
 ANCHOR_EVERY = 10  # versions: a worker that joins takes the newest anchor and the differences after it
-KEPT = 5
+RETAINED_VERSIONS = 5
 _WORTH_IT = 0.35  # share of the files above which a difference is not worth its trouble
 
 
@@ -57,7 +57,7 @@ class Origin:
 
     def __init__(
         self, store: str, run: str, key: Ed25519PrivateKey, *, shard_bytes: int = SHARD_BYTES,
-        anchor_every: int = ANCHOR_EVERY, keep: int = KEPT,
+        anchor_every: int = ANCHOR_EVERY, keep: int = RETAINED_VERSIONS,
     ) -> None:  # fmt: skip
         self._store, self._run, self._key, self._public = _opened(store), run, key, public_of(key)
         self._shard_bytes, self._anchor_every, self._keep = shard_bytes, anchor_every, keep

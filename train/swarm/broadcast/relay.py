@@ -16,7 +16,7 @@ from train.swarm.broadcast.rate_limiter import RelayRateLimiter, retry_after
 
 _PATH = re.compile(r"/runs/(\w[\w.-]{0,99})/(?:latest|(\d{1,9})/(?:manifest|\d{5}))", re.ASCII)
 _LATEST = "/latest"
-_FOREVER = "public, max-age=31536000, immutable"
+_IMMUTABLE = "public, max-age=31536000, immutable"
 _CHUNK_BYTES = 2**18
 
 
@@ -52,5 +52,5 @@ class RelayApp:
         wait = self._rates.wait_seconds(address, status.st_size)
         if wait:
             return PlainTextResponse("too much for one address\n", 429, {"retry-after": retry_after(wait)})
-        kept = "no-cache" if path.endswith(_LATEST) else _FOREVER
+        kept = "no-cache" if path.endswith(_LATEST) else _IMMUTABLE
         return _Sent(file, media_type="application/octet-stream", headers={"cache-control": kept}, stat_result=status)

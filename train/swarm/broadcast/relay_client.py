@@ -39,13 +39,13 @@ from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 10
+MAX_CONCURRENT = 10
 _SMALL_SECONDS = 10.0  # for `latest` and manifests
 _OTHERS_SECONDS = 1.0  # for the other relays, when one has named the newest version
 _BEHIND_VERSIONS, _BEHIND_SECONDS = 2, 60.0  # a relay that is so far behind the others counts as failing
-_FIRST_PAUSE_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 2.0  # between two rounds in which no relay had a manifest
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 2.0  # between two rounds in which no relay had a manifest
 _SMALL_BYTES = 2**16  # what a manifest counts as, when a relay is drawn
-_MANIFESTS_KEPT = 64
+_MAX_CACHED_MANIFESTS = 64
 
 
 class RelayClient:
@@ -57,7 +57,7 @@ class RelayClient:
     at_once  shards that are fetched at once
     """
 
-    def __init__(self, relays: RelaySelector, run: str, public: bytes, *, at_once: int = AT_ONCE) -> None:
+    def __init__(self, relays: RelaySelector, run: str, public: bytes, *, at_once: int = MAX_CONCURRENT) -> None:
         self._relays, self._run, self._public, self._at_once = relays, run, public, at_once
         self._pool = new_pool(at_once)
         self._lock = threading.Lock()
@@ -145,7 +145,7 @@ class RelayClient:
         """
         if version not in self._manifests:
             found = self._fetched_manifest(version, time.monotonic() + seconds)
-            while len(self._manifests) >= _MANIFESTS_KEPT:
+            while len(self._manifests) >= _MAX_CACHED_MANIFESTS:
                 self._manifests.pop(next(iter(self._manifests)), None)
             self._manifests[version] = found
         return self._manifests[version]
@@ -154,7 +154,7 @@ class RelayClient:
         reasons: dict[str, str] = {}
         asked: set[str] = set()  # in this round
         absent: set[str] = set()  # of these, those that do not have it
-        pause = _FIRST_PAUSE_SECONDS
+        pause = _MIN_BACKOFF_SECONDS
         while (left := until - time.monotonic()) > 0:
             able = set(self._relays.available())
             url = self._relays.choose(_SMALL_BYTES, able - asked)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from train.swarm.broadcast.request import RequestCancelToken
 
-AT_ONCE, AT_ONCE_FOR_RELAYS = 4, 2
+MAX_CONCURRENT, MAX_CONCURRENT_FOR_RELAYS = 4, 2
 _WEIGHT = 0.3  # of the newest observation in the moving averages
 _FLOOR = 0.02  # chance that any relay is drawn, so that one that was slow can show that it is not any more
 _TELLING_BYTES = 2**18  # smaller transfers say more about the latency than about the bandwidth
 _QUARANTINE_SECONDS, _MAX_QUARANTINE_SECONDS = 600.0, 86400.0
 _MIN_DEADLINE_SECONDS = 5.0
-_PATIENCE = 4.0  # times what a piece takes with the median bandwidth
+_DEADLINE_FACTOR = 4.0  # times what a piece takes with the median bandwidth
 _MAX_DOUBLINGS = 5  # of the deadline, for a relay that has missed it so often in a row
 _UNKNOWN_BANDWIDTH = 10e6  # bytes per second, until something is known
 _MIN_SUCCESS = 0.001
@@ -79,7 +79,7 @@ class RelaySelector:
     """
 
     def __init__(
-        self, urls: Sequence[str], *, at_once: int = AT_ONCE, min_seconds: float = _MIN_DEADLINE_SECONDS,
+        self, urls: Sequence[str], *, at_once: int = MAX_CONCURRENT, min_seconds: float = _MIN_DEADLINE_SECONDS,
         clock: Callable[[], float] = time.monotonic, rng: random.Random | None = None,
     ) -> None:  # fmt: skip
         self._relays = {url.rstrip("/"): _Relay() for url in urls}
@@ -119,7 +119,7 @@ class RelaySelector:
             relay = self._relays[url]
             now, expected = self._clock(), self._seconds_for(url, n_bytes)
             self._count(relay, n_bytes, 1)
-            patience = _PATIENCE * relay.sending / (self._median() or _UNKNOWN_BANDWIDTH)
+            patience = _DEADLINE_FACTOR * relay.sending / (self._median() or _UNKNOWN_BANDWIDTH)
             deadline = max(self._min_seconds, patience) * 2 ** min(relay.late, _MAX_DOUBLINGS)
             return Transfer(url, n_bytes, now, expected, deadline, relay.load)
 

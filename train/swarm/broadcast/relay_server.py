@@ -16,7 +16,7 @@ from train.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-_HEAD_SECONDS, _ANSWER_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 60.0, 60, 2
+_HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 60.0, 60, 2
 _MAX_CONNECTIONS = 2048
 _FOLLOWER_SECONDS = 5.0
 
@@ -50,7 +50,7 @@ def serve(
     config = bounded_config(
         app,
         head_seconds=_HEAD_SECONDS,
-        answer_seconds=_ANSWER_SECONDS,
+        answer_seconds=_RESPONSE_TIMEOUT_SECONDS,
         keep_alive_seconds=_KEEP_ALIVE_SECONDS,
         stop_seconds=_STOP_SECONDS,
         max_connections=_MAX_CONNECTIONS,

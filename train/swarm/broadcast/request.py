@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 
 _CONNECT_SECONDS = 5.0
 _CHUNK_BYTES = 2**18
-_BUSY = {429, 503}
+_RETRYABLE_STATUSES = {429, 503}
 _MAX_BUSY_SECONDS = 10.0
 _MAX_WORDS = 200
 
@@ -177,7 +177,7 @@ def _get(
     )
     is_whole = False
     try:
-        if reply.status in _BUSY:
+        if reply.status in _RETRYABLE_STATUSES:
             raise RelayBusy(f"{url} answers {reply.status}", _busy_seconds(reply.headers.get("retry-after", "")))
         if reply.status == 404:
             is_whole = _is_short(reply)

@@ -19,8 +19,8 @@ from train.swarm.broadcast.request import NotAvailable, RelayBusy, RelayError, R
 log = logging.getLogger(__name__)
 
 _LOOKED_AT = 64  # waiting shards for which a relay is looked for
-_LOOK_SECONDS = 0.05
-_FIRST_PAUSE_SECONDS, _MAX_BACKOFF_SECONDS, _PAUSE_GROWS = 0.02, 0.5, 1.5  # before a shard that is not there yet
+_POLL_SECONDS = 0.05
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS, _BACKOFF_FACTOR = 0.02, 0.5, 1.5  # before a shard that is not there yet
 _JOIN_SECONDS = 2.0
 _WORTH_IT = 0.8  # a second relay is asked if it should need at most this share of what the first one still does
 
@@ -121,7 +121,7 @@ class ShardDownload:
                     transfer = self._relays.begin(url, self._manifest.size_of(shard))
                     self._running[shard].append(transfer)
                     return shard, transfer
-                self._changed.wait(_LOOK_SECONDS)
+                self._changed.wait(_POLL_SECONDS)
             return None
 
     def _first(self) -> tuple[int, str] | None:
@@ -201,7 +201,7 @@ class ShardDownload:
                 return
             self._behind.add(url)
             absence = self._absent[shard, url]
-            pause = min(_FIRST_PAUSE_SECONDS * _PAUSE_GROWS**absence.times, _MAX_BACKOFF_SECONDS)
+            pause = min(_MIN_BACKOFF_SECONDS * _BACKOFF_FACTOR**absence.times, _MAX_BACKOFF_SECONDS)
             absence.times, absence.until = min(absence.times + 1, 20), time.monotonic() + pause
 
     def _note_lie(self, url: str, words: str) -> None:

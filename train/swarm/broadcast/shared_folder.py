@@ -15,7 +15,7 @@ from pathlib import Path
 from train.errors import TransferError
 
 _LOCK, _IN_USE = ".lock", ".in-use-"
-_AGAIN_SECONDS = 0.05
+_RETRY_SECONDS = 0.05
 
 
 class SharedVersionFolder:
@@ -47,7 +47,7 @@ class SharedVersionFolder:
                 except BlockingIOError:
                     if time.monotonic() > until:
                         raise TransferError(f"another process of this machine still fetches to {self.folder}") from None
-                    time.sleep(_AGAIN_SECONDS)
+                    time.sleep(_RETRY_SECONDS)
             yield
 
     def use(self, version: int) -> None:

@@ -20,7 +20,7 @@ from train.swarm.broadcast.shared_folder import SharedVersionFolder
 
 log = logging.getLogger(__name__)
 
-_KEPT = 2
+_RETAINED_VERSIONS = 2
 _HAVE = ".have"  # one byte for each shard of the body: 1 if it is there
 _DELTA = ".delta"
 
@@ -31,7 +31,7 @@ class VersionStore:
     keep  so many versions, those that were fetched last, stay
     """
 
-    def __init__(self, folder: Path, download: RelayClient, *, keep: int = _KEPT) -> None:
+    def __init__(self, folder: Path, download: RelayClient, *, keep: int = _RETAINED_VERSIONS) -> None:
         self._folder, self._download = SharedVersionFolder(folder, keep), download
 
     def fetch(self, version: int, *, seconds: float) -> tuple[Path, BroadcastManifest]:

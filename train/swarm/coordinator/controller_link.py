@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 
 WORKER = "swarm"
 _BEAT_SECONDS = 3.0  # the controller takes a worker for dead that says nothing for 15 s
-_TURN_SECONDS = 0.2
-_GONE_SECONDS = 2.0
+_POLL_SECONDS = 0.2
+_RECONNECT_SECONDS = 2.0
 _NOTHING_SECONDS = 0.25  # so long, nothing is asked again after the controller had nothing
 
 
@@ -91,8 +91,8 @@ class ControllerLink:
                 self._is_gone = False
             except ControllerUnreachable as error:
                 self._gone(error)
-                stop.wait(_GONE_SECONDS)
-            self._wakes.wait(_TURN_SECONDS)
+                stop.wait(_RECONNECT_SECONDS)
+            self._wakes.wait(_POLL_SECONDS)
 
     def _say(self) -> None:
         self._wakes.clear()

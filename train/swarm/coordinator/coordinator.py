@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 _CLOCK_SECONDS = 1.0
 _STALL_SECONDS = 10.0  # if this process did nothing for so long, nodes could not be heard
-_ASK_AGAIN_SECONDS = 0.5
+_RETRY_SECONDS = 0.5
 _NODES_PER_SECOND = 100  # that ask again while there is nothing
 
 
@@ -297,5 +297,5 @@ class Coordinator:
             self._fail(error)
 
     def _wait_seconds(self) -> float:
-        crowd = max(1.0, len(self._desk.members) / _NODES_PER_SECOND / _ASK_AGAIN_SECONDS)
-        return _ASK_AGAIN_SECONDS * crowd * random.uniform(0.7, 1.3)
+        crowd = max(1.0, len(self._desk.members) / _NODES_PER_SECOND / _RETRY_SECONDS)
+        return _RETRY_SECONDS * crowd * random.uniform(0.7, 1.3)

@@ -52,8 +52,8 @@ from train.swarm.verification.threshold_lookup import thresholds_for
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MAX_HARDWARE = 200  # characters
 _MAX_LEASES = 8  # of one node, not counting those that wait for a verdict
-_UNHEARD_SECONDS = 30.0  # a lease that its node does not name in its beats for so long is given to others
-_LATELY_SECONDS = 60.0  # verifiers ask each second, unless they are busy
+_UNNAMED_LEASE_SECONDS = 30.0  # a lease that its node does not name in its beats for so long is given to others
+_ACTIVE_WINDOW_SECONDS = 60.0  # verifiers ask each second, unless they are busy
 _SUSPENDED_SECONDS = 600.0  # doubled with each suspension
 _FINISHED = 10_000  # leases whose ids are remembered, so that a file that comes again is known
 _NOTES = 256  # verdicts that wait for the next beat of a node
@@ -193,7 +193,7 @@ class CoordinatorState:
                 continue
             if lease_id in running:
                 record.heard, record.is_held = now, True
-            elif now - record.heard >= _UNHEARD_SECONDS:
+            elif now - record.heard >= _UNNAMED_LEASE_SECONDS:
                 self._lease_event(
                     lease_id, lease_lifecycle.Abandoned() if record.is_held else lease_lifecycle.Freed(), now
                 )
@@ -343,7 +343,7 @@ class CoordinatorState:
 
     def verifiers_know_end(self, now: float) -> bool:
         """Return whether all verifiers that have said something lately were told that the run is over."""
-        lately = [verifier for verifier in self.verifiers.values() if now - verifier.seen < _LATELY_SECONDS]
+        lately = [verifier for verifier in self.verifiers.values() if now - verifier.seen < _ACTIVE_WINDOW_SECONDS]
         return all(verifier.knows_end for verifier in lately)
 
     def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult, now: float) -> None:

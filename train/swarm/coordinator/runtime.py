@@ -38,13 +38,13 @@ from train.swarm.signatures import BadSignature, new_key, public_of, read_key
 
 log = logging.getLogger(__name__)
 
-_HEAD_SECONDS, _ANSWER_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 120.0, 60, 3
+_HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 120.0, 60, 3
 _CONTROLLER_SECONDS = 10.0  # for a reply of the trainer: nodes wait for it
 _FILES_PER_SECOND, _FILE_BYTES_PER_SECOND = 200.0, 1e9  # of one address
 _RELAYS_SECONDS = 15.0
 _NAME = socket.gethostname()
-_LOOK_SECONDS = 0.2
-_GOODBYE_SECONDS = 30.0  # for nodes to hear that the run is over
+_POLL_SECONDS = 0.2
+_SHUTDOWN_SECONDS = 30.0  # for nodes to hear that the run is over
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class _Opened:
             bounded_config(
                 app,
                 head_seconds=_HEAD_SECONDS,
-                answer_seconds=_ANSWER_SECONDS,
+                answer_seconds=_RESPONSE_TIMEOUT_SECONDS,
                 keep_alive_seconds=_KEEP_ALIVE_SECONDS,
                 stop_seconds=_STOP_SECONDS,
             )
@@ -167,16 +167,16 @@ class _Opened:
 
     def _until_told(self, stop: threading.Event) -> None:
         while not (stop.is_set() or self._failures or self._stop.is_set()):
-            stop.wait(_LOOK_SECONDS)
+            stop.wait(_POLL_SECONDS)
         self._server.should_exit = True
 
     def _until_over(self, stop: threading.Event) -> None:
         """End the server when the run is over, and all nodes know it or have had the time to ask."""
         over_at = None
-        while not stop.wait(_LOOK_SECONDS):
+        while not stop.wait(_POLL_SECONDS):
             if self._coordinator.is_over:
                 over_at = over_at or time.monotonic()
-                if self._coordinator.all_notified() or time.monotonic() > over_at + _GOODBYE_SECONDS:
+                if self._coordinator.all_notified() or time.monotonic() > over_at + _SHUTDOWN_SECONDS:
                     break
         self._server.should_exit = True
 

@@ -15,7 +15,7 @@ from train.asynchronous.messages import Lease
 from train.swarm.settings import Thresholds
 from train.swarm.verification.mismatch_tolerance import max_mismatches
 
-_KEPT = 32  # leases
+_POOL_SIZE = 32  # leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class SpotCheckPool:
     """The latest leases that were accepted."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
-        self._latest: deque[SpotCheck] = deque(maxlen=_KEPT)
+        self._latest: deque[SpotCheck] = deque(maxlen=_POOL_SIZE)
         self._rng = rng or random.SystemRandom()
 
     def add(self, known: SpotCheck) -> None:

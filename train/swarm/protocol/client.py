@@ -18,7 +18,7 @@ from train.swarm.protocol.requests import SIGNATURE, START_BYTES, UNKNOWN_START,
 from train.swarm.signatures import BadSignature, public_of
 
 _CONNECT_SECONDS = 10.0
-_REPLY_SECONDS = 60.0
+_RESPONSE_TIMEOUT_SECONDS = 60.0
 _MAX_BYTES = 64 * 2**20  # of a reply that is a message
 _CHUNK_BYTES = 2**18
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
@@ -47,7 +47,7 @@ class SignedClient:
 
     def __init__(
         self, invite: Invite, key: Ed25519PrivateKey, *, pool: urllib3.PoolManager | None = None,
-        reply_seconds: float = _REPLY_SECONDS,
+        reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS,
     ) -> None:  # fmt: skip
         self.invite, self.node = invite, public_of(key)
         self._key, self._url = key, invite.coordinator.rstrip("/")

@@ -19,9 +19,9 @@ from train.swarm.verification.recomputation import Recomputation
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PLACES_AT_ONCE = 16384  # of sequences, padding included
-_LOGITS_AT_ONCE = 2**25  # numbers; noise takes some times their memory
-_SAME = 1e-3  # logits in float32 differ by less, unless the head does more than multiply
+_TOKEN_BATCH = 16384  # of sequences, padding included
+_LOGITS_BATCH = 2**25  # numbers; noise takes some times their memory
+_TOLERANCE = 1e-3  # logits in float32 differ by less, unless the head does more than multiply
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class VerifierModel:
 
         tokens_T1 = torch.tensor(answer.token_ids, device=hidden_TH.device)[:, None]
         logprobs, margins = [], []
-        rows = max(1, _LOGITS_AT_ONCE // self.vocabulary)
+        rows = max(1, _LOGITS_BATCH // self.vocabulary)
         for start in range(0, len(hidden_TH), rows):
             logits_TV, tokens = self._logits(hidden_TH[start : start + rows]), tokens_T1[start : start + rows]
             positions = range(start, start + len(tokens))
@@ -158,7 +158,7 @@ class VerifierModel:
         with torch.inference_mode():
             hidden_LH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state[0]
             wanted_LV, found_LV = self._model(ids_BL).logits[0].float(), self._model.get_output_embeddings()(hidden_LH)
-        scale = _SAME if self._model.dtype == torch.float32 else 0.05
+        scale = _TOLERANCE if self._model.dtype == torch.float32 else 0.05
         if not torch.allclose(found_LV.float(), wanted_LV, atol=scale, rtol=scale):
             raise SamplerError(f"{model} changes its logits after the output layer, which verifiers do not repeat")
 
@@ -171,7 +171,7 @@ def _together(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Yield the numbers of sequences that are computed together: of similar lengths, and not too many places."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda number: lengths[number]):
-        if batch and (len(batch) + 1) * lengths[number] > _PLACES_AT_ONCE:
+        if batch and (len(batch) + 1) * lengths[number] > _TOKEN_BATCH:
             yield batch
             batch = []
         batch.append(number)

@@ -29,9 +29,9 @@ from train.swarm.verifier.version_prefetch import VersionPrefetcher
 log = logging.getLogger(__name__)
 
 DEFAULT_KEY = "~/.config/curate/verifier.key"
-_ASK_AGAIN_SECONDS = 1.0
-_LOOK_SECONDS = 0.2
-_GOODBYE_SECONDS = 15.0  # for the verdict on the file in hand
+_RETRY_SECONDS = 1.0
+_POLL_SECONDS = 0.2
+_SHUTDOWN_SECONDS = 15.0  # for the verdict on the file in hand
 
 Note = Callable[[str], None]
 Result = TypeVar("Result")
@@ -87,7 +87,7 @@ class VerifierProcess:
             prefill = self._prefill(settings)
             with closing(self._versions(settings)) as versions:
                 versions.start()
-                versions.wait_for_first(self._options.patience_seconds, lambda: self._leaves.wait(_LOOK_SECONDS))
+                versions.wait_for_first(self._options.patience_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
                 judge = FileVerifier(settings, prefill, versions.files)
                 while not self._leaves.is_set() and self._take_one(judge):
                     pass
@@ -105,7 +105,7 @@ class VerifierProcess:
         if jobs.job is not None:
             self._judge(judge, jobs.job)
         elif not jobs.over:
-            self._leaves.wait(_ASK_AGAIN_SECONDS)
+            self._leaves.wait(_RETRY_SECONDS)
         return jobs.job is not None or not jobs.over
 
     def _judge(self, judge: FileVerifier, job: VerificationJob) -> None:
@@ -117,7 +117,7 @@ class VerifierProcess:
                 return
             verified = judge.verify(job, content)
             self._patiently(
-                lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_GOODBYE_SECONDS
+                lambda: self._call(f"/verdict/{name}", verified, type(None)), goodbye_seconds=_SHUTDOWN_SECONDS
             )
         except RunError as error:
             # It was started again, or has given the file to another verifier. If it refuses this one, it does so again.

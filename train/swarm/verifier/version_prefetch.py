@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 2.0
 _NEWEST_SECONDS = 3600.0  # for a whole model over a slow line
-_NEEDED_SECONDS = 240.0  # for a version that a file needs: then the coordinator waits
+_WAIT_SECONDS = 240.0  # for a version that a file needs: then the coordinator waits
 
 
 class VersionPrefetcher:
@@ -53,7 +53,7 @@ class VersionPrefetcher:
         """
         with self._lock:
             files = self._here.get(version)
-        return files or self._fetch(version, _NEEDED_SECONDS)
+        return files or self._fetch(version, _WAIT_SECONDS)
 
     def wait_for_first(self, patience_seconds: float, wait: Callable[[], bool]) -> None:
         """Wait until a version is here, or `wait` returns that there is no point in it.
