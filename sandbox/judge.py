@@ -296,7 +296,11 @@ def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Ch
         same = checker.same_value(returned, expected)
     except (ValueError, TypeError, RecursionError) as error:  # sets are compared with less nesting than they may have
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
-    return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, _python_values.describe(returned)[:_MAX_DETAIL_CHARS])
+    return (
+        (Verdict.ACCEPTED, "")
+        if same
+        else (Verdict.WRONG_ANSWER, _python_values.describe(returned)[:_MAX_DETAIL_CHARS])
+    )
 
 
 def _far_more(encoded: bytes) -> str:

@@ -69,7 +69,9 @@ def main() -> None:
             stop.wait()
             return
         public = bytes.fromhex(options["public"])
-        download = RelayClient(RelaySelector([options["from"]], at_once=MAX_CONCURRENT_FOR_RELAYS), options["run"], public)
+        download = RelayClient(
+            RelaySelector([options["from"]], at_once=MAX_CONCURRENT_FOR_RELAYS), options["run"], public
+        )
         Mirror(folder, options["run"], public, download).follow(stop, every_seconds=_POLL_SECONDS)
 
     serve(shaped, listener, follow, lambda: print(url_of(listener), flush=True))

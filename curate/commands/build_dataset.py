@@ -261,7 +261,7 @@ def _measure(dataset: Path, section: "DifficultyConfig", sandbox: "SandboxOption
     settings = {name: value for name in names if (value := getattr(section, name)) is not None}
     if section.languages:
         settings["languages"] = section.languages
-    import_module("train.commands.difficulty").measure_models(
+    import_module("train.commands.difficulty").sample_models(
         dataset,
         section.models,
         settings,

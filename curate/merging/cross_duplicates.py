@@ -63,7 +63,9 @@ def _check_ids(inputs: Sequence[MergeInput], kept: Set[str]) -> None:
     repeated = sorted(id for id, n in Counter(map(id_of, kept)).items() if n > 1)
     if repeated:
         holding = [dataset.given for dataset in inputs if dataset.name(repeated[0]) in kept]
-        listed = ", ".join(repeated[:_MAX_SHOWN]) + (f" and {len(repeated) - _MAX_SHOWN} more" if repeated[_MAX_SHOWN:] else "")
+        listed = ", ".join(repeated[:_MAX_SHOWN]) + (
+            f" and {len(repeated) - _MAX_SHOWN} more" if repeated[_MAX_SHOWN:] else ""
+        )
         raise CurateError(
             f"{' and '.join(holding)} have different problems under the same id: {listed}. Build one of them again "
             "from a source of another name, or with ids of its own."

@@ -62,7 +62,11 @@ class CallRunner:
         if isinstance(compiled, RunResult):
             return CaseRun(compiled)
         lost_seconds = 0.0
-        if not self._found and self._n_futile < _FUTILE and languages.load("python").shares(compiled.artifact):
+        if (
+            not self._found
+            and self._n_futile < _FUTILE
+            and languages.load("python").may_share_process(compiled.artifact)
+        ):
             lost_seconds = self._run_together(compiled, left_seconds)
         self._next += 1
         if self._found:

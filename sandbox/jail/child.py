@@ -25,7 +25,10 @@ RESULT_FD = 3  # descriptor that a child has besides its streams: for its result
 COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler was ended by SIGKILL
 _DESCRIPTORS = 512  # the zygote may have this many open
-_STARVATION_FACTOR, _STARVATION_SECONDS = 5, 10  # times the wall limit, and seconds at least, before a run can be starved
+_STARVATION_FACTOR, _STARVATION_SECONDS = (
+    5,
+    10,
+)  # times the wall limit, and seconds at least, before a run can be starved
 _COARSE_SECONDS = 0.01
 _STARVED = 20  # a run that gets less than this part of a processor is starved
 

@@ -20,7 +20,9 @@ _NICE_THRESHOLD = 32  # processes and threads: a run in a cgroup that has more g
 _NICE_INCREMENT = 10  # added to its niceness: a ninth of our weight
 _SLACK_MB = 16  # allowance for what the processes share with the zygote
 _MAX_SCAN_SECONDS = 0.1  # the longest look at all processes of a run
-_REMEASURE_FACTOR = 10  # times the CPU time that it took to measure what the processes share, until it is measured again
+_REMEASURE_FACTOR = (
+    10  # times the CPU time that it took to measure what the processes share, until it is measured again
+)
 
 
 @dataclass(frozen=True, slots=True)

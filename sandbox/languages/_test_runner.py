@@ -55,7 +55,9 @@ class AssertionReportWriter:
 
     def write_verdict(self, verdict: str, detail: str = "") -> NoReturn:
         """Record the verdict and exit, without running any cleanup of this process."""
-        self._write({"verdict": verdict, "detail": detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()})
+        self._write(
+            {"verdict": verdict, "detail": detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()}
+        )
         os._exit(0)
 
     def _write(self, record: dict[str, str]) -> None:

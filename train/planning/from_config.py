@@ -12,7 +12,9 @@ from train.planning.rates import Gpu, ModelSize
 from train.planning.simulate import Workload
 from train.planning.split import GpuCluster
 
-_DEFAULT_MEAN_SHARE = 0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
+_DEFAULT_MEAN_SHARE = (
+    0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
+)
 _MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
 _PROMPT_TOKENS = 500
 _UNITS = 512  # tokens of the longest answer in a message, at most, unless answers are short on average

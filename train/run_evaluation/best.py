@@ -15,7 +15,12 @@ from typing import Any
 
 BEST, NOTE = "best", "best.json"
 _NEW, _OLD = ".best.new", ".best.old"
-_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # what must not differ between notes that are compared
+_COMPARABLE_KEYS = (
+    "suite",
+    "exercises_sha256",
+    "temperature",
+    "top_p",
+)  # what must not differ between notes that are compared
 
 
 def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:

@@ -30,7 +30,9 @@ except ImportError as error:
 MAX_CONCURRENT_REQUESTS = 64  # by default; a provider that allows fewer responds with status 429
 _RETRYABLE_STATUSES = {408, 409, 429, 500, 502, 503, 504}
 _CONNECT_SECONDS = 10
-_RESPONSE_TIMEOUT_SECONDS = 3600  # enough for a long answer in a long queue: no byte arrives before the answer is finished
+_RESPONSE_TIMEOUT_SECONDS = (
+    3600  # enough for a long answer in a long queue: no byte arrives before the answer is finished
+)
 _MAX_BACKOFF_SECONDS = 20  # between repeats, unless the server says otherwise
 # Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}

@@ -61,7 +61,9 @@ class Dispatcher:
         return {
             name: WorkerLoad(worker.n_leases, worker.free_groups, self.capacity(worker.loaded_version))
             for name, worker in self._leases.workers.items()
-            if worker.free_groups > 0 and now - worker.last_request <= _IDLE_WINDOW_SECONDS and worker.loaded_version >= 0
+            if worker.free_groups > 0
+            and now - worker.last_request <= _IDLE_WINDOW_SECONDS
+            and worker.loaded_version >= 0
         }
 
     def dispatch(self, worker: str, loaded: int, now: float) -> Lease:

@@ -198,7 +198,7 @@ def test_a_run_goes_on_wherever_its_journal_ends(tmp_path):
             if name <= last:
                 (folder / name).write_bytes(data[:size] if name == last else data)
         for _ in range(3):
-            step = groups_of(folder).cuts
+            step = groups_of(folder).batches_taken
             controller = begin(folder, step=step, settings=settings)
             trained = make_steps(controller, [step, step + 1])
             controller.prune_journal(step + 1)
