@@ -1,6 +1,6 @@
 """A dataset with a stage of one's own: problems whose statement is too long for a context window fall out.
 
-    python examples/own_stage.py --most-words 200 --out short        (examples/raw/taco is the source)
+    python examples/own_stage.py --max-words 200 --out short        (examples/raw/taco is the source)
 
 The stage is one more entry in the list of stages. Its options are part of the dataset's plan, its rejections are in
 the table `rejected`, and they are counted in the manifest, the report and the card like those of any other stage.
@@ -27,7 +27,7 @@ class ShortStatements(ProblemStage[int]):
 
     @property
     def options(self) -> Mapping[str, Any]:
-        return {"most_words": self._most}
+        return {"max_words": self._most}
 
     def fingerprint(self, id: str, build: BuildState) -> str:
         """Return a fingerprint of the statement, since the number of words depends on nothing else."""
@@ -46,7 +46,7 @@ class ShortStatements(ProblemStage[int]):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most-words", type=int, default=200)
+    parser.add_argument("--max-words", type=int, default=200)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     options = BuildOptions(mutants=0, cross_checks=0)

@@ -59,8 +59,8 @@ class Completion:
     truncated: bool = False
 
     def __post_init__(self) -> None:
-        check_str("Answer.text", self.text)
-        check_int("Answer.n_tokens", self.n_tokens, least=0)
+        check_str("Completion.text", self.text)
+        check_int("Completion.n_tokens", self.n_tokens, least=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,11 @@ _OURS = """
 import json, sys, time
 from pathlib import Path
 from train.errors import TransferError
-from train.swarm.broadcast.relay_client import Download
-from train.swarm.broadcast.relay_selector import Relays
-from train.swarm.broadcast.version_store import Versions
+from train.swarm.broadcast.relay_client import RelayClient
+from train.swarm.broadcast.relay_selector import RelaySelector
+from train.swarm.broadcast.version_store import VersionStore
 options = json.loads(sys.argv[1])
-download = Download(Relays(options["urls"]), options["run"], bytes.fromhex(options["public"]))
+download = RelayClient(RelaySelector(options["urls"]), options["run"], bytes.fromhex(options["public"]))
 began = time.monotonic()
 while True:
     try:
@@ -52,7 +52,7 @@ while True:
         break
     except TransferError:
         time.sleep(0.05)
-Versions(Path(options["folder"]), download).fetch(version, seconds=options["seconds"])
+VersionStore(Path(options["folder"]), download).fetch(version, seconds=options["seconds"])
 print(time.monotonic() - began)
 """
 _SHARDCAST = """

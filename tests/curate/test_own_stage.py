@@ -50,7 +50,7 @@ def test_its_rejections_are_in_the_table_the_counts_the_report_and_the_card(buil
 
 def test_its_options_are_part_of_the_plan(built, source):
     out, manifest = built
-    assert manifest.plan.configuration["stages"][-1] == {"name": "short statements", "most_words": 100}
+    assert manifest.plan.configuration["stages"][-1] == {"name": "short statements", "max_words": 100}
     assert build(source, out, OPTIONS, stages=stages()) == manifest
     with pytest.raises(CurateError, match="made from another plan"):
         build(source, out, OPTIONS, stages=stages(most=50))
@@ -95,7 +95,7 @@ def test_stages_that_cannot_be_combined_are_refused(source, tmp_path):
 
 
 def test_the_example_runs(tmp_path):
-    command = [sys.executable, str(EXAMPLE), "--most-words", "60", "--out", str(tmp_path / "out")]
+    command = [sys.executable, str(EXAMPLE), "--max-words", "60", "--out", str(tmp_path / "out")]
     done = forked.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "statements were too long" in done.stdout

@@ -102,7 +102,7 @@ def test_a_build_killed_again_and_again_ends_as_an_undisturbed_one(raw, undistur
 )
 def test_a_build_killed_while_it_writes_is_written_again(raw, undisturbed, tmp_path, stage):
     out = tmp_path / "out"
-    target = {"write": "writer.write_table", "card.write": "card.write", "publish": "workspace.write_whole"}[stage]
+    target = {"write": "writer.write_table", "card.write": "card.write", "publish": "output_folder.write_atomic"}[stage]
     module, _, function = target.partition(".")
     code = (
         "import os, sys; from cli import main\n"

@@ -21,8 +21,8 @@ JSON = {"content-type": "application/json"}
 PREPARED = """
 import sys
 from sandbox import ExecutionLost, Sandbox
-from sandbox.service import http_protocol, server
-from sandbox.service.settings import Settings
+from sandbox.service import bounded_http, server
+from sandbox.service.settings import ServiceSettings
 
 class Broken(Sandbox):
     def run(self, *request, **options): raise ExecutionLost("the worker died")
@@ -31,11 +31,12 @@ class Broken(Sandbox):
 class Bare(Sandbox):
     layers = {{"network": "none: not on this machine", "files": "read-only root", "numpy": "none: not installed"}}
 
-http_protocol._LINGER_SECONDS = {linger_seconds}
+bounded_http._LINGER_SECONDS = {linger_seconds}
 with {box} as box:
     listener = server.listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    done = server.serve(box, Settings({settings}), listener, lambda: print(f"at 127.0.0.1:{{port}} (", flush=True))
+    settings = ServiceSettings({settings})
+    done = server.serve(box, settings, listener, lambda: print(f"at 127.0.0.1:{{port}} (", flush=True))
 sys.exit(not done)
 """
 

@@ -86,8 +86,8 @@ _START = """
 from types import SimpleNamespace
 from curate.commands.main import main
 from train.asynchronous.workers import local_workers
-from train.run_evaluation import own
-local_workers.sys = own.sys = SimpleNamespace(executable={python!r})
+from train.run_evaluation import process_backend
+local_workers.sys = process_backend.sys = SimpleNamespace(executable={python!r})
 main()
 """
 

@@ -15,7 +15,7 @@ from sandbox.jail import cgroups, delegation, directories, stale_resources
 @pytest.fixture
 def dead() -> str:
     """Return the name of a leftover whose owner has ended."""
-    print_name = "from sandbox.jail.stale_resources import own_name; print(own_name())"
+    print_name = "from sandbox.jail.stale_resources import owner_tag; print(owner_tag())"
     done = subprocess.run(
         [sys.executable, "-c", print_name], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )

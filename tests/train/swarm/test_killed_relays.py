@@ -25,8 +25,8 @@ _CLIENT = """
 import sys
 from pathlib import Path
 from published_weights import download
-from train.swarm.broadcast.version_store import Versions
-Versions(Path(sys.argv[1]), download(*sys.argv[2:])).fetch(2, seconds=60)
+from train.swarm.broadcast.version_store import VersionStore
+VersionStore(Path(sys.argv[1]), download(*sys.argv[2:])).fetch(2, seconds=60)
 """
 
 

@@ -145,11 +145,11 @@ _WRITER = """
 import sys
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from train.swarm.ledger.ledger import Book
-from train.swarm.ledger.entries import Stake
-book = Book(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
+from train.swarm.ledger.ledger import Ledger
+from train.swarm.ledger.entries import StakeEntry
+book = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(10**6):
-    book.append(Stake(b"a" * 32, 1))
+    book.append(StakeEntry(b"a" * 32, 1))
     print(n + 1, flush=True)
 """
 
@@ -281,15 +281,15 @@ _TWICE = """
 import os, signal, sys
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from train.swarm.ledger.ledger import Book
-from train.swarm.ledger.entries import Paid, Judged
-book = Book(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
+from train.swarm.ledger.ledger import Ledger
+from train.swarm.ledger.entries import PayEntry, VerdictEntry
+book = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(int(sys.argv[2]) + 1):
-    with book.together():
-        book.append(Judged(b"a" * 32, b"l" * 16, "accepted"))
+    with book.transaction():
+        book.append(VerdictEntry(b"a" * 32, b"l" * 16, "accepted"))
         if n == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
-        book.append(Paid(b"a" * 32, b"l" * 16, 1))
+        book.append(PayEntry(b"a" * 32, b"l" * 16, 1))
 """
 
 

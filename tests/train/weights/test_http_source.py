@@ -223,8 +223,8 @@ FETCHER = """
 import sys, msgspec
 from pathlib import Path
 from train.weights.http_source import HttpSource
-from train.weights.manifest import Manifest
-manifest = msgspec.json.decode(sys.argv[1].encode(), type=Manifest)
+from train.weights.manifest import WeightManifest
+manifest = msgspec.json.decode(sys.argv[1].encode(), type=WeightManifest)
 HttpSource(sys.argv[2], {"authorization": "Bearer secret"}, Path(sys.argv[3]), connections=1).fetch(manifest)
 """
 
