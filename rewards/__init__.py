@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from rewards.weighted import WeightedReward
 
 __all__ = [
-    "Completion",
     "AsyncRewards",
     "CodeReward",
+    "Completion",
     "FormatReward",
     "LengthBudgetReward",
     "MathReward",
     "OverlongPenalty",
     "PartialReward",
     "Reward",
-    "RewardError",
     "RewardCallable",
+    "RewardError",
     "Task",
     "TooManyUnknownRewards",
     "UnknownReward",

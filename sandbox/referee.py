@@ -41,7 +41,7 @@ def read_result(result: RunResult, judge: Referee) -> RefereeResult:
     """Return the ruling of a referee that has run.
 
     Raises RefereeError if it crashed, was too slow or said nothing that can be understood. The output that it was
-    shown may have caused that, and it may have repeated some of the output on stderr: see jail/referee_trials.py.
+    shown may have caused that, and it may have repeated some of the output on stderr: see jail/referee_validation.py.
     """
     convention = judge.convention
     message = result.stderr.decode("utf-8", "replace").strip()

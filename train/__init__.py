@@ -40,9 +40,9 @@ __all__ = [
     "SamplerError",
     "TrainError",
     "evaluate",
-    "read_exercises",
     "open_run",
     "read_config",
+    "read_exercises",
     "train",
 ]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-# The strongest rule comes first; decontamination/decontaminate.py explains them.
+# The strongest rule comes first; decontamination/contamination_search.py explains them.
 RULES = ("same_key", "in_window", "same_text", "whole_item", "contained")
 
 HIT_COLUMNS = {

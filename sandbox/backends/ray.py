@@ -154,7 +154,7 @@ class _Ray:
     _sharing: list["_Ray"] = []  # those that share a connection of ours; the last one ends it
 
     def __init__(self, address: str, start: tuple[Any, ...]) -> None:
-        self._start = start  # the arguments of Supervisor.start, except the last
+        self._start = start  # the arguments of SupervisorHandle.start, except the last
         self.name = f"the Ray cluster at {address}"
         with self._lock:
             if self._sharing and self._sharing[0].name != self.name:
@@ -196,7 +196,7 @@ class _Ray:
 
 
 class _Actor:
-    """The actor of a supervisor on its node; see _cluster.Supervisor."""
+    """The actor of a supervisor on its node; see _cluster.SupervisorHandle."""
 
     def __init__(self, actor: Any, started: Any) -> None:
         self._actor = actor

@@ -170,7 +170,7 @@ class AssertionRunner:
 
 @dataclass(frozen=True, slots=True)
 class AssertionReport:
-    """What the process of the tests has written about them; see languages/_examining.py.
+    """What the process of the tests has written about them; see languages/_test_runner.py.
 
     stages   the stages that it has reached: given, met (the submission has told what it defines), ready (setup is
              done), called (the submission has been asked for something)
@@ -184,7 +184,7 @@ class AssertionReport:
 
     @classmethod
     def read(cls, written: bytes) -> "AssertionReport":
-        """Read the records of languages/_examining.py, up to the verdict. A last line without its end is ignored."""
+        """Read the records of languages/_test_runner.py, up to the verdict. A last line without its end is ignored."""
         stages: set[str] = set()
         for line in written.split(b"\n")[:-1]:
             match json.loads(line):

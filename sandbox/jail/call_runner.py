@@ -1,6 +1,6 @@
 """The cases of a suite that calls a function: run together where that changes nothing, and otherwise one by one.
 
-A program that evidently keeps nothing from call to call (languages/_state.py) gets several cases in one run. Each call
+A program that evidently keeps nothing from call to call (languages/_purity.py) gets several cases in one run. Each call
 finds the program freshly executed, or is a fork of a process that has only executed it. What such a run shows counts
 only in the program's favour, and only within the limits of a single case:
 

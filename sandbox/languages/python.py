@@ -67,7 +67,7 @@ def _builtins_of_calls() -> dict[str, Any]:
 
 
 _builtins: dict[str, Any] = {}  # of calls; made in the zygote
-_examining: list[types.ModuleType] = []  # the module that runs tests, in the zygotes of referees
+_test_runner: list[types.ModuleType] = []  # the module that runs tests, in the zygotes of referees
 _program = types.ModuleType("__main__")  # pristine in the zygote; each child has its own copy
 
 
@@ -133,10 +133,10 @@ def run(artifact: bytes, arguments: list[str]) -> int:
         exec(_code(artifact), vars(_program))
     except BaseException as error:
         status = _report(error)
-        if _examining and not isinstance(error, SystemExit):
+        if _test_runner and not isinstance(error, SystemExit):
             crashed = REFEREE_LEFT_ALONE if isinstance(error, EOFError) else REFEREE_CRASHED
     finished = _finish(status)
-    if _examining and finished != status:  # its output could not be written, and 120 would be a partial score
+    if _test_runner and finished != status:  # its output could not be written, and 120 would be a partial score
         crashed = crashed or REFEREE_CRASHED
     return crashed or finished
 
@@ -295,7 +295,7 @@ def serve(artifact: bytes, given: bytes, names: list[str]) -> int:
 def warm_for_tests() -> None:
     """Load what the processes of tests need, once, in the zygote of referees."""
     import_module("unittest")
-    _examining.append(import_module("sandbox.languages._test_runner"))
+    _test_runner.append(import_module("sandbox.languages._test_runner"))
 
 
 def examine(
@@ -310,11 +310,11 @@ def examine(
     names        the names that the tests use of the submission
     classes      those of the names that are classes
     """
-    (examining,) = _examining
+    (test_runner,) = _test_runner
     wire = _taken_streams()
     sys.set_int_max_str_digits(0)  # as for programs
-    return examining.run(  # type: ignore[no-any-return]
-        _code(artifact), _code(given), statements, names, classes, examining.Report(report), wire
+    return test_runner.run(  # type: ignore[no-any-return]
+        _code(artifact), _code(given), statements, names, classes, test_runner.AssertionReportWriter(report), wire
     )
 
 

@@ -59,7 +59,7 @@ def lines(path):
 
 def is_supervisor(process):
     try:
-        return "ray::Supervisor" in "".join(process.cmdline())
+        return "ray::NodeSupervisor" in "".join(process.cmdline())
     except psutil.Error:  # it has just ended
         return False
 

@@ -28,7 +28,7 @@ def children() -> set[int]:
         with contextlib.suppress(OSError):  # the process ended meanwhile
             if (
                 f"PPid:\t{os.getpid()}\n" in (process / "status").read_text()
-                and b"mathematics/child.py" in (process / "cmdline").read_bytes()
+                and b"mathematics/comparison_process.py" in (process / "cmdline").read_bytes()
             ):
                 pids.add(int(process.name))
     return pids

@@ -68,7 +68,7 @@ Make = Callable[[Any], object]
             "max_tokens must be at",
             id="no token",
         ),
-        pytest.param(lambda box: Completion(b"x", 1), TypeError, "Answer.text must be text, not bytes", id="bytes"),
+        pytest.param(lambda box: Completion(b"x", 1), TypeError, "Completion.text must be text, not bytes", id="bytes"),
         pytest.param(lambda box: Task(tests="{}"), TypeError, "Task.tests must be a Suite, not str; for", id="JSON"),
     ],
 )

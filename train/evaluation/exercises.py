@@ -42,7 +42,7 @@ def read_exercises(
                reads
     window     FROM..TO, the first and the last day of contests, both included; empty: all
     most       the maximum number of problems, which are chosen the same way each time; 0: all
-    suite      the name of the suite, see suites/named.py; empty: a dataset, or the only suite that can read the rows
+    suite      the name of the suite, see suites/by_name.py; empty: a dataset, or the only suite that can read the rows
     trust      the rows of a dataset to use; the others are left out, and a warning says how many
     prompt     the form in which the model is asked
     languages  the languages that answers may be written in

@@ -54,7 +54,7 @@ def result_json(
     """Return the content of the file, in which an unknown number is null. The default prompt is an empty table.
 
     suite     the name of the suite, \"\" if none was named
-    protocol  the protocol's table, and what was used in its place: see protocols/settle.py; empty: none
+    protocol  the protocol's table, and what was used in its place: see protocols/resolution.py; empty: none
     ratings   what train/evaluation/codeforces/rating.py makes of the outcomes; they are left out if there are none
     prices    of a million tokens; None: costs are not computed
 

@@ -59,7 +59,7 @@ def supervisors() -> set[int]:
     found = set()
     for pid, _ in below(os.getpid()):
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::Supervisor"):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::NodeSupervisor"):
                 found.add(pid)
     return found
 

@@ -58,7 +58,9 @@ def narrow() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Service]:
     """Yield a service that waits for nothing longer than a second or two."""
-    with prepared(patience_seconds=0.2, body_seconds=2, head_seconds=2, max_body_mb=1, linger_seconds=0.2) as impatient:
+    with prepared(
+        queue_timeout_seconds=0.2, body_seconds=2, head_seconds=2, max_body_mb=1, linger_seconds=0.2
+    ) as impatient:
         yield impatient
 
 
