@@ -53,7 +53,7 @@ def build(
     stages: Sequence[Stage] | None = None,
     sandbox: SandboxOptions = _THIS_MACHINE,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> Manifest:
     """Build the dataset of the named sources in the folder `out` and return its manifest.
 
@@ -64,7 +64,7 @@ def build(
     stages     the steps between reading and writing, in order; None: default_stages(options, against)
     sandbox    where and how programs are executed; by default on this machine. The result is the same everywhere
     overwrite  replace an existing dataset in the folder
-    report     called with the progress of the build
+    progress     called with the progress of the build
 
     A folder that is already finished is recognised by its inputs and options, and is left as it is. Raises CurateError
     if an input, the folder or the sandbox prevents the build from going on, and ValueError for stages that cannot be
@@ -91,7 +91,7 @@ def build(
         output_folder.open_work_folder(out, plan, overwrite=overwrite) as work,
         closing(Spill(work / "problems")) as spill,
         TextSpill(work / "statements") as statements,
-        closing(BuildState(work, spill, statements, names, machine=sandbox.open, progress=report)) as state,
+        closing(BuildState(work, spill, statements, names, machine=sandbox.open, progress=progress)) as state,
     ):
         with state.timed("read"):
             _read(items, stages, state)
@@ -121,7 +121,7 @@ def dry_run(
     locations: Sequence[tuple[str, Given]],
     options: BuildOptions,
     *,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
     against: Sequence[str] = (),
 ) -> tuple[dict[str, SourceCounts], list[Rejection]]:
     """Read and filter the rows; execute and write nothing. Return the counts and the rejections in the order of ids.
@@ -135,7 +135,7 @@ def dry_run(
     rejections: list[Rejection] = []
     for item in read_and_filter(tables, options):
         read[item.source] += 1
-        report("read", read.total(), None)
+        progress("read", read.total(), None)
         if isinstance(item, Rejection):
             rejections.append(item)
         else:

@@ -41,9 +41,9 @@ class FilterResult:
     uses_models: bool
 
 
-def count_filtered(dataset: Path, where: Sequence[str], *, report: Progress = no_progress) -> FilterResult:
+def count_filtered(dataset: Path, where: Sequence[str], *, progress: Progress = no_progress) -> FilterResult:
     """Return what a filter would remove, and write nothing. Raises CurateError as `write_filtered` does."""
-    return _outcome(built_dataset(dataset), where, report)
+    return _outcome(built_dataset(dataset), where, progress)
 
 
 def write_filtered(
@@ -52,7 +52,7 @@ def write_filtered(
     out: Path,
     *,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
     recipe: Mapping[str, Any] | None = None,
 ) -> tuple[Manifest, FilterResult]:
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
@@ -60,7 +60,7 @@ def write_filtered(
     dataset    a folder of a dataset that curate built
     where      conditions; curate/expressions explains them
     overwrite  replace an existing dataset in the folder
-    report     called with the progress
+    progress     called with the progress
     recipe     the recipe of the result, if the caller knows more of it than the dataset does
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
@@ -68,7 +68,7 @@ def write_filtered(
     """
     origin = built_dataset(dataset)
     origin.check_no_overlap(out)
-    outcome = _outcome(origin, where, report)
+    outcome = _outcome(origin, where, progress)
     plan = plan_of_step(origin, "filter", {"where": list(outcome.fulfilled)}, outcome.removed.values())
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
@@ -80,7 +80,7 @@ def write_filtered(
     return write_derived(origin, derivation, out, overwrite=overwrite), outcome
 
 
-def _outcome(origin: BaseDataset, where: Sequence[str], report: Progress) -> FilterResult:
+def _outcome(origin: BaseDataset, where: Sequence[str], progress: Progress) -> FilterResult:
     if not where:
         raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
     conditions = _conditions(origin.location, where)
@@ -88,7 +88,7 @@ def _outcome(origin: BaseDataset, where: Sequence[str], report: Progress) -> Fil
     removed: dict[int, Rejection] = {}
     n_rows = 0
     with readable(origin.location):  # the JSON text of tests may be damaged
-        for position, row in enumerate(_rows(origin, conditions, report)):
+        for position, row in enumerate(_rows(origin, conditions, progress)):
             n_rows += 1
             failed = None
             for condition in conditions:
@@ -108,14 +108,14 @@ def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
     return [parse(text.strip(), models, counts) for text in dict.fromkeys(where)]
 
 
-def _rows(origin: BaseDataset, conditions: Sequence[Condition], report: Progress) -> Iterator[dict[str, Any]]:
+def _rows(origin: BaseDataset, conditions: Sequence[Condition], progress: Progress) -> Iterator[dict[str, Any]]:
     """Return the rows with the columns that the conditions use."""
     assert origin.manifest is not None
     folder = DatasetFolder(origin.location, origin.manifest)
     columns = {"id", "source"}.union(*(condition.columns for condition in conditions))
     if missing := columns - folder.columns("data"):
         raise CurateError(f"{origin.location}: its rows have no {', '.join(sorted(missing))}. Build it again.")
-    return with_progress(folder.rows("data", sorted(columns)), "filter", report, total=origin.manifest.n_kept)
+    return with_progress(folder.rows("data", sorted(columns)), "filter", progress, total=origin.manifest.n_kept)
 
 
 def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:

@@ -119,9 +119,9 @@ class AsyncRewards:
             with self._changed:
                 if self._closed:
                     return
-                left_seconds = self._open[0][0] - time.monotonic() if self._open else None
-                if left_seconds is None or left_seconds > 0:
-                    self._changed.wait(left_seconds)
+                remaining_seconds = self._open[0][0] - time.monotonic() if self._open else None
+                if remaining_seconds is None or remaining_seconds > 0:
+                    self._changed.wait(remaining_seconds)
                     continue
                 _, future = self._open.popleft()
             _end(

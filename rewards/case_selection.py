@@ -32,8 +32,8 @@ def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[
     check_strategy(how, budget)
     if how == "all":
         return suite
-    places = order_by_length(suite) if how == "longest" else _strongest_first(suite, strongest or ())
-    return with_cases(suite, places[:budget])
+    indices = order_by_length(suite) if how == "longest" else _strongest_first(suite, strongest or ())
+    return with_cases(suite, indices[:budget])
 
 
 def check_strategy(how: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
@@ -43,14 +43,14 @@ def check_strategy(how: str, budget: int, *, names: tuple[str, str] = ("how", "b
     check_int(names[1], budget)
 
 
-def with_cases(suite: Suite, places: Iterable[int]) -> Suite:
+def with_cases(suite: Suite, indices: Iterable[int]) -> Suite:
     """Return the suite with only the cases at these places, in this order."""
-    return replace(suite, cases=tuple(suite.cases[place] for place in places))
+    return replace(suite, cases=tuple(suite.cases[index] for index in indices))
 
 
 def order_by_length(suite: Suite) -> list[int]:
     """Return the places of the cases, those with the longest inputs first."""
-    return sorted(range(len(suite.cases)), key=lambda place: -len(suite.cases[place].input))
+    return sorted(range(len(suite.cases)), key=lambda index: -len(suite.cases[index].input))
 
 
 def _strongest_first(suite: Suite, strongest: Sequence[int]) -> list[int]:

@@ -141,20 +141,20 @@ def judge(
     Raises ValueError for a suite that is itself wrong: that must not be held against a program.
     """
     checker = _check(suite)
-    left_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
+    remaining_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
     cases: list[CaseJudgement] = []
     outputs: list[str] = []
     left_bytes = _MAX_OUTPUTS_BYTES
     for case in suite.cases:
-        if left_seconds <= 0:
+        if remaining_seconds <= 0:
             cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
             break
-        ran = run(case, left_seconds)
-        left_seconds -= ran.seconds
+        ran = run(case, remaining_seconds)
+        remaining_seconds -= ran.seconds
         judged = _judge_case(case, ran, checker, suite)
         if ran.rerun_isolated is not None and judged.verdict is not Verdict.ACCEPTED:
-            ran = ran.rerun_isolated(left_seconds)
-            left_seconds -= ran.seconds
+            ran = ran.rerun_isolated(remaining_seconds)
+            remaining_seconds -= ran.seconds
             judged = _judge_case(case, ran, checker, suite)
             if judged.verdict is Verdict.ACCEPTED and alone is not None:
                 return judge(suite, alone, run_all=run_all, keep_outputs=keep_outputs)

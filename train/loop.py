@@ -192,7 +192,7 @@ class Trainer:
         self._report = report
         self._last_progress = done  # the progress after the last whole step
         self._saved_step = self._step_of_weights = done.step
-        self._course = ContextSchedule(
+        self._schedule = ContextSchedule(
             config.stages, done.stage, done.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
         self._saving: Future[Path] | None = None  # the checkpoint that is being written
@@ -216,7 +216,7 @@ class Trainer:
             self._publish(self._last_progress.step)
             self._evaluations.resume(self._last_progress.step)
             if self._last_progress.step == 0:
-                self._metrics.log(0, self._evaluations.after_step(0, self._course.max_tokens))
+                self._metrics.log(0, self._evaluations.after_step(0, self._schedule.max_tokens))
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._saving is not None and self._saving.done():
@@ -235,7 +235,7 @@ class Trainer:
             self._evaluations.close()
 
     def _make_step(self, step: int) -> None:
-        began = self._timeline.now()
+        start_time = self._timeline.now()
         groups, updates = self._learn_from_batch(step)
         counts = self._pipeline.signal_counts
         if all(math.isnan(rollout.reward) for group in groups for rollout in group):
@@ -249,15 +249,15 @@ class Trainer:
             **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step),
-            "stage": float(self._course.index),
-            **self._times(groups, self._timeline.now() - began),
+            "stage": float(self._schedule.index),
+            **self._times(groups, self._timeline.now() - start_time),
             **self._pipeline.metrics(),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
-        if self._course.advance(step, clipped_ratio):
-            self._pipeline.set_max_tokens(self._course.max_tokens)
-            log.info("answers may have %d tokens from now on", self._course.max_tokens)
-        metrics |= self._evaluations.after_step(step, self._course.max_tokens)
+        if self._schedule.advance(step, clipped_ratio):
+            self._pipeline.set_max_tokens(self._schedule.max_tokens)
+            log.info("answers may have %d tokens from now on", self._schedule.max_tokens)
+        metrics |= self._evaluations.after_step(step, self._schedule.max_tokens)
         with defer_interrupts():
             self._record_step(step, metrics, groups)
         hopeless = clipped_ratio >= self._config.run.most_truncated
@@ -272,9 +272,9 @@ class Trainer:
         self._train_seconds = 0.0
         for minibatches in self._pipeline.ready_minibatches(step):
             self._evaluations.engine_is_free()
-            began = self._timeline.now()
+            start_time = self._timeline.now()
             metrics = self._learn(step, minibatches)
-            self._train_seconds += self._timeline.now() - began
+            self._train_seconds += self._timeline.now() - start_time
             if not updates:
                 self._check_parity(step, minibatches[0], metrics[0])
             updates += metrics
@@ -315,17 +315,17 @@ class Trainer:
             ]
             self._learner.begin_batch([sequence for part in parts for sequence in part])
             return [
-                self._learner.update(part, max_tokens=self._course.max_tokens)
+                self._learner.update(part, max_tokens=self._schedule.max_tokens)
                 for _ in range(self._config.optimizer.epochs)
                 for part in parts
             ]
 
     def _publish(self, step: int) -> dict[str, float]:
         """Hand the weights after this step to the samplers, and return the metrics of that."""
-        began = self._timeline.now()
+        start_time = self._timeline.now()
         with self._timeline.part(step, "sync"):
             metrics = self._pipeline.publish(step)
-        return {**metrics, "weight_sync_s": self._timeline.now() - began}
+        return {**metrics, "weight_sync_s": self._timeline.now() - start_time}
 
     def _log_deferred_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         self._metrics.log(step, metrics)
@@ -339,9 +339,9 @@ class Trainer:
             position=self._pipeline.position if ahead is None else ahead[0],
             num_tokens=num_tokens,
             seconds=self._timeline.now(),
-            stage=self._course.index,
+            stage=self._schedule.index,
             evaluated_seconds=self._evaluations.schedule.seconds,
-            recent_clipped=tuple(self._course.recent_truncated),
+            recent_clipped=tuple(self._schedule.recent_truncated),
             prefetched_groups=None if ahead is None else tuple(ahead[1]),
         )
 

@@ -47,7 +47,7 @@ def audit_references(
     seed: int,
     sandbox: SandboxOptions,
     subject: str = "",
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> DatasetAudit:
     """Check a dataset against its manifest, and judge references against their tests.
 
@@ -61,7 +61,7 @@ def audit_references(
     Raises CurateError if rows cannot be read, or if the sandbox fails again and again.
     """
     dataset = DatasetFolder.open(folder)
-    integrity = check(dataset, read_rows=True, report=report)
+    integrity = check(dataset, read_rows=True, progress=progress)
     stored = DatasetReader(folder)
     counts: Counter[str] = Counter()
     verified: dict[int, str] = {}
@@ -73,7 +73,7 @@ def audit_references(
     chosen = list(verified) if sample is None else _sample(verified, sample, seed)
     out.mkdir(parents=True, exist_ok=True)
     with ResultJournal(out / JOURNAL) as journal:
-        failures = _judge_all(stored, chosen, journal, sandbox, seed, report)
+        failures = _judge_all(stored, chosen, journal, sandbox, seed, progress)
     not_judged = {"unverified": len(stored) - len(verified), "not in the sample": len(verified) - len(chosen)}
     return DatasetAudit(
         subject=subject or str(folder),
@@ -104,7 +104,7 @@ def _judge_all(
     journal: ResultJournal,
     options: SandboxOptions,
     seed: int,
-    report: Progress,
+    progress: Progress,
 ) -> list[AuditFailure]:
     """Return the failures of the references of these rows, in order. Only those without a judgement are executed."""
     keys: dict[str, str] = {}
@@ -123,7 +123,7 @@ def _judge_all(
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:
         judgements = with_retries(missing(), judge, box)
-        for problem, judgement in with_progress(judgements, "judge references", report, total=len(positions)):
+        for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
             journal.add(keys[problem.id], to_json(_judged(judgement)))
     entries = {id: from_json(_JournalEntry, journal[key]) for id, key in keys.items()}
     return [AuditFailure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]

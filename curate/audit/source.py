@@ -25,7 +25,7 @@ def audit_source(
     seed: int,
     sandbox: SandboxOptions,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> DatasetAudit:
     """Execute the solutions of a source's rows, and return for how many rows one passes all tests.
 
@@ -38,7 +38,7 @@ def audit_source(
     Raises CurateError as curate.build does.
     """
     options = BuildOptions(min_tests=1, no_reference="drop", mutants=0, sample=sample, seed=seed)
-    manifest = build([(name, location)], out, options, sandbox=sandbox, overwrite=overwrite, report=report)
+    manifest = build([(name, location)], out, options, sandbox=sandbox, overwrite=overwrite, progress=progress)
     count = manifest.counts[name]
     failures = tuple(
         AuditFailure(row["id"], row["cause"] or row["reason"], row["detail"])

@@ -201,7 +201,7 @@ def _survey(recipe: "Recipe", out: Path) -> None:
     locations = [(source.name, source.given) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
     with user_errors(CurateError, OSError), ProgressBar() as progress:
-        counts, rejections = dry_run(locations, recipe.build, against=against, report=progress)
+        counts, rejections = dry_run(locations, recipe.build, against=against, progress=progress)
     print_funnel(counts, map(rejected_row, rejections))
     if recipe.has_steps:
         click.echo()
@@ -219,7 +219,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
     # OSError: an input cannot be read, or the folder cannot be written. The others come from sampling models.
     kinds: list[type[Exception]] = [CurateError, OSError, *_errors_of_training(recipe)]
     with user_errors(*kinds, interrupted=interrupted), ProgressBar() as progress:
-        for step in run(recipe, out, sandbox=sandbox, measure=_measure, overwrite=overwrite, report=progress):
+        for step in run(recipe, out, sandbox=sandbox, measure=_measure, overwrite=overwrite, progress=progress):
             progress.close()
             if isinstance(step.result, Manifest):
                 _print_dataset(step.name, step.folder, step.result)

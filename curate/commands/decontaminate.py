@@ -29,7 +29,7 @@ def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None,
 
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
-        manifest = write_clean_copy(dataset, against, out, text=text, overwrite=overwrite, report=progress)
+        manifest = write_clean_copy(dataset, against, out, text=text, overwrite=overwrite, progress=progress)
     print_contamination(manifest.decontamination)
     click.echo(f"\n{manifest.n_kept} rows in {out}; every hit is in {out / 'contamination'}")
     print_hashes(manifest)

@@ -29,7 +29,7 @@ def command(old: Path, new: Path) -> None:
     # As for the Unix command diff, 1 means that the two differ, and 2 that they cannot be compared.
     with user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
         before, after = (DatasetFolder.open(dataset_folder(dataset)) for dataset in (old, new))
-        differences = diff_datasets(before, after, report=progress)
+        differences = diff_datasets(before, after, progress=progress)
     for message in differences.altered:
         warn(message)
     print_lines(lines(differences))

@@ -56,7 +56,7 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     with user_errors(CurateError, ValueError):
         options = ExportOptions(**chosen, prompt=read_prompt(prompt))
     with user_errors(CurateError, OSError), ProgressBar() as progress:
-        manifest = export(dataset_folder(dataset), to, out, options, overwrite=overwrite, report=progress)
+        manifest = export(dataset_folder(dataset), to, out, options, overwrite=overwrite, progress=progress)
     counts = manifest["counts"]
     click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")
     for reason, n in counts["left_out"].items():

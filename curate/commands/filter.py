@@ -46,9 +46,9 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
         folder = dataset_folder(dataset)
         if out is None:
-            outcome = count_filtered(folder, where, report=progress)
+            outcome = count_filtered(folder, where, progress=progress)
         else:
-            manifest, outcome = write_filtered(folder, where, out, overwrite=overwrite, report=progress)
+            manifest, outcome = write_filtered(folder, where, out, overwrite=overwrite, progress=progress)
     _print(outcome)
     if out is None:
         return

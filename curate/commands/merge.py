@@ -37,7 +37,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     interrupted = "the datasets are unchanged, the same command starts again"
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
         missing = missing_sets(open_inputs(datasets, out))
-        manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, report=progress)
+        manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, progress=progress)
     print_funnel(manifest.counts, rejected_rows(out))
     if manifest.decontamination:
         click.echo()

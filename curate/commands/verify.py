@@ -88,12 +88,12 @@ def command(
 
         if is_source:
             audit = audit_source(
-                name, location, out, sample=n_rows, seed=seed, sandbox=sandbox, overwrite=overwrite, report=progress
+                name, location, out, sample=n_rows, seed=seed, sandbox=sandbox, overwrite=overwrite, progress=progress
             )
         else:
             folder = dataset_folder(dataset)
             audit = audit_references(
-                folder, out, sample=n_rows, seed=seed, sandbox=sandbox, subject=dataset, report=progress
+                folder, out, sample=n_rows, seed=seed, sandbox=sandbox, subject=dataset, progress=progress
             )
         write(audit, out)
     print_lines(lines(audit))
@@ -113,7 +113,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
 
     with ProgressBar(" rows") as progress:
         folder = DatasetFolder.open(dataset_folder(dataset))
-        integrity = check(folder, read_rows=True, report=progress)
+        integrity = check(folder, read_rows=True, progress=progress)
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
     print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)

@@ -61,13 +61,13 @@ class DatasetDiff:
     reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
-def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, report: Progress = no_progress) -> DatasetDiff:
+def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress = no_progress) -> DatasetDiff:
     """Compare two datasets. Raises CurateError on damaged files.
 
     Rows are read only if the content hashes differ, or if the files are not those that were written.
     """
     before, after = old.manifest, new.manifest
-    checked = [check(dataset, report=report) for dataset in (old, new)]
+    checked = [check(dataset, progress=progress) for dataset in (old, new)]
     hashes = checked[0].content_hash or "unknown", checked[1].content_hash or "unknown"
     columns, others = old.columns("data"), new.columns("data")
     fates: dict[tuple[str, str], ChangedRows] = {}
@@ -76,9 +76,9 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, report: Progress = 
         compared = sorted(columns & others - MEASURED)
         if "id" not in compared:
             raise CurateError(f"{old.path} and {new.path}: their rows have no ids, so they cannot be told apart.")
-        fates, differing = _fates(_states(old, compared, report), _states(new, compared, report))
+        fates, differing = _fates(_states(old, compared, progress), _states(new, compared, progress))
         if differing:
-            changed = _columns(old, new, compared, differing, report)
+            changed = _columns(old, new, compared, differing, progress)
     return DatasetDiff(
         same=hashes[0] == hashes[1],
         hashes=hashes,
@@ -98,11 +98,11 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, report: Progress = 
     )
 
 
-def _states(dataset: DatasetFolder, columns: Sequence[str], report: Progress) -> dict[str, bytes | str]:
+def _states(dataset: DatasetFolder, columns: Sequence[str], progress: Progress) -> dict[str, bytes | str]:
     """Return the digest of each kept row and the reason of each rejected row, by id."""
     states: dict[str, bytes | str] = {}
     rows = dataset.rows("data", columns)
-    for row in with_progress(rows, f"read {dataset.path}", report, total=dataset.manifest.n_kept):
+    for row in with_progress(rows, f"read {dataset.path}", progress, total=dataset.manifest.n_kept):
         states[row["id"]] = _digest([row[name] for name in columns], 16)
     why = [name for name in ("stage", "reason", "cause") if name in dataset.columns("rejected")]
     for row in dataset.rows("rejected", ["id", *why]) if why else ():
@@ -138,13 +138,13 @@ def _fate(state: bytes | str | None) -> str:
 
 
 def _columns(
-    old: DatasetFolder, new: DatasetFolder, columns: Sequence[str], ids: set[str], report: Progress
+    old: DatasetFolder, new: DatasetFolder, columns: Sequence[str], ids: set[str], progress: Progress
 ) -> dict[str, ChangedRows]:
     """Return the columns in which the rows of these ids differ."""
     before = dict(_column_digests(old, columns, ids))
     examples: dict[str, list[str]] = defaultdict(list)
     numbers: Counter[str] = Counter()
-    for id, digests in with_progress(_column_digests(new, columns, ids), "compare columns", report, total=len(ids)):
+    for id, digests in with_progress(_column_digests(new, columns, ids), "compare columns", progress, total=len(ids)):
         for place, name in enumerate(columns):
             part = slice(place * _DIGEST_BYTES, (place + 1) * _DIGEST_BYTES)
             if digests[part] != before[id][part]:

@@ -78,12 +78,12 @@ class IntegrityResult:
     unchecked: str = ""
 
 
-def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress = no_progress) -> IntegrityResult:
+def check(dataset: DatasetFolder, *, read_rows: bool = False, progress: Progress = no_progress) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
     read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids
                and for tests that cannot be read
-    report     called with the progress of reading
+    progress     called with the progress of reading
     """
     manifest = dataset.manifest
     of_manifest = hash_of(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
@@ -91,7 +91,7 @@ def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress =
     missing, added, changed = _file_differences(dataset)
     row_faults = list(_count_faults(dataset))
     content_hash, reward_hash = manifest.content_hash or None, manifest.reward_hash or None
-    rows = _Rows(dataset, report)
+    rows = _Rows(dataset, progress)
     if missing or added or changed or read_rows or not manifest.files:
         if manifest.build is None:
             content_hash = _hash_of_foreign_files(dataset)
@@ -110,20 +110,20 @@ def check(dataset: DatasetFolder, *, read_rows: bool = False, report: Progress =
     )
 
 
-def require_intact(folder: Path, *, advice: str, read_rows: bool = True, report: Progress = no_progress) -> None:
+def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progress: Progress = no_progress) -> None:
     """Raise CurateError if the rows of a dataset are not those that its manifest describes.
 
     advice: the end of the message: what to type to use the dataset as it is
     read_rows: as for `check`; false where the hashes of the manifest are not repeated anywhere
     """
-    found = check(DatasetFolder.open(folder), read_rows=read_rows, report=report)
+    found = check(DatasetFolder.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
         raise CurateError(f"{altered_text(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
     if found.unchecked:
         log.warning("%s: %s", folder, found.unchecked)
 
 
-def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, report: Progress = no_progress) -> None:
+def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, progress: Progress = no_progress) -> None:
     """Raise CurateError if a dataset is not what its manifest describes, unless `trust` takes altered datasets.
 
     read_rows: as for `check`
@@ -133,7 +133,7 @@ def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, report
     take = "--include altered takes the dataset as it is."
     if not (folder / MANIFEST).exists() and (folder / "data").is_dir():
         raise CurateError(f"{folder}: there is no {MANIFEST} that says which rows it should have. {take}")
-    require_intact(folder, advice=take, read_rows=read_rows, report=report)
+    require_intact(folder, advice=take, read_rows=read_rows, progress=progress)
 
 
 def warnings(dataset: DatasetFolder) -> Iterator[str]:
@@ -262,9 +262,9 @@ def _hash_of_foreign_files(dataset: DatasetFolder) -> str | None:
 class _Rows:
     """The rows of a dataset that curate built, which are read once and compared with the manifest."""
 
-    def __init__(self, dataset: DatasetFolder, report: Progress) -> None:
+    def __init__(self, dataset: DatasetFolder, progress: Progress) -> None:
         self._dataset = dataset
-        self._report = report
+        self._progress = progress
         self._hasher = RowHasher()
         self._ids: dict[str, list[str]] = {}
         self._unreadable: list[str] = []
@@ -302,7 +302,7 @@ class _Rows:
         add, total = self._hasher.add, manifest.n_kept
         if table == "rejected":
             add, total = self._hasher.add_rejected, manifest.n_rejected
-        for row in with_progress(self._dataset.rows(table), f"read {table}", self._report, total=total):
+        for row in with_progress(self._dataset.rows(table), f"read {table}", self._progress, total=total):
             add(row)
             ids.append(row.get("id") or "")
             if tests and table == "data" and not _is_suite(row.get("tests")):

@@ -35,7 +35,7 @@ def write_clean_copy(
     *,
     text: str | None = None,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> Manifest:
     """Write the dataset without contaminated rows to the folder `out` and return its manifest.
 
@@ -43,7 +43,7 @@ def write_clean_copy(
     against    the evaluation sets, in the form that `evaluations_of` takes
     text       the name of the column with the problems, if it is an unusual one
     overwrite  replace an existing dataset in the folder
-    report     called with the progress of the comparison
+    progress     called with the progress of the comparison
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
     dataset or a set cannot be read, or the folder cannot be written.
@@ -59,7 +59,7 @@ def write_clean_copy(
     if finished is not None:
         return finished
     started = time.monotonic()
-    findings = decontaminate(reported(rows.rows, report), evaluations)
+    findings = decontaminate(reported(rows.rows, progress), evaluations)
 
     def describe(manifest: Manifest) -> Manifest:
         return replace(

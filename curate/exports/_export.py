@@ -46,13 +46,13 @@ def export(
     options: ExportOptions,
     *,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> Manifest:
     """Write the dataset in the format `to`, one of target_names(), into the folder `out` and return the manifest.
 
     dataset    the folder of a finished dataset
     overwrite  replace an earlier export in the folder
-    report     called with the progress
+    progress     called with the progress
 
     Rows that are not trusted (curate/trust.py) are left out unless the options include them, and so are rows that the
     target cannot express.
@@ -66,12 +66,12 @@ def export(
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
-    check_trusted(dataset, options.trust, read_rows=True, report=report)
+    check_trusted(dataset, options.trust, read_rows=True, progress=progress)
     stored = DatasetReader(dataset)
     left_out: Counter[str] = Counter()
     with _aside(out) as folder:
         with (folder / EXCLUDED).open("w", encoding="utf-8") as file:
-            target.write(_exportable(stored, target, options, left_out, file, report), folder, options)
+            target.write(_exportable(stored, target, options, left_out, file, progress), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:
             why = "; ".join(f"{reason}: {reasons(to)[reason]}" for reason in left_out) or "The dataset has no rows"
@@ -94,13 +94,13 @@ def _exportable(
     options: ExportOptions,
     left_out: "Counter[str]",
     file: TextIO,
-    report: Progress,
+    progress: Progress,
 ) -> Iterator[Problem]:
     """Yield the rows to export with the tests to export. Count the others by reason, and list them in the file."""
     for row in range(len(stored)):
         problem = stored.load(row)
         problem = replace(problem, tests=_tests(problem, options))
-        report("export", row + 1, len(stored))
+        progress("export", row + 1, len(stored))
         reason = _objection(problem, options) or target.unsupported_reason(problem, options)
         if reason is None:
             yield problem

@@ -35,20 +35,20 @@ class CrossDuplicates:
 
 
 def find_cross_duplicates(
-    inputs: Sequence[MergeInput], *, threshold: float, work: Path, report: Progress
+    inputs: Sequence[MergeInput], *, threshold: float, work: Path, progress: Progress
 ) -> CrossDuplicates:
     """Find the rows to remove. Raises CurateError if different problems have the same id.
 
     threshold: minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
     work: folder for temporary files
-    report: called with the progress
+    progress: called with the progress
     """
     rows = {dataset.name(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
 
     def load(name: str) -> Problem:
         return inputs[number_of(name)].stored.load(rows[name])
 
-    problems = with_progress(named_problems(inputs), "deduplicate", report, total=len(rows))
+    problems = with_progress(named_problems(inputs), "deduplicate", progress, total=len(rows))
     with Sketches(problems, [str(dataset.number) for dataset in inputs], folder=work) as sketches:
         rejections = list(duplicates(sketches, threshold=threshold, load=load))
     _check_ids(inputs, rows.keys() - {rejection.id for rejection in rejections})

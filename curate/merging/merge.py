@@ -36,14 +36,14 @@ def merge(
     *,
     dedup: float = 0.7,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> Manifest:
     """Write the rows of all datasets without duplicates to the folder `out` and return its manifest.
 
     datasets   folders or Hub ids of datasets that curate built; of equally good duplicates, the first one stays
     dedup      minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
     overwrite  replace an existing dataset in the folder
-    report     called with the progress
+    progress     called with the progress
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if a dataset
     cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
@@ -56,13 +56,13 @@ def merge(
         return finished
     started = time.monotonic()
     for dataset in inputs:
-        require_intact(dataset.location, advice="Build it again, or fetch it again.", report=report)
+        require_intact(dataset.location, advice="Build it again, or fetch it again.", progress=progress)
     with output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
         final = work / "final"
         shutil.rmtree(final, ignore_errors=True)  # an earlier run that was killed may have left an incomplete copy
-        across = find_cross_duplicates(inputs, threshold=dedup, work=work, report=report)
+        across = find_cross_duplicates(inputs, threshold=dedup, work=work, progress=progress)
         hasher, kept, verified = RowHasher(), Counter[str](), Counter[str]()
-        write_table(_rows(inputs, across, hasher, kept, verified, report), COLUMNS, final / "data")
+        write_table(_rows(inputs, across, hasher, kept, verified, progress), COLUMNS, final / "data")
         write_table(map(hasher.add_rejected, _rejected(inputs, across)), REJECTED_COLUMNS, final / "rejected")
         write_digests(hasher, final)
         hits = joined_hits(inputs)
@@ -98,7 +98,7 @@ def _rows(
     hasher: RowHasher,
     kept: "Counter[str]",
     verified: "Counter[str]",
-    report: Progress,
+    progress: Progress,
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows that stay, by id, add them to the hashes, and count them and the verified ones by source."""
 
@@ -107,7 +107,7 @@ def _rows(
         return (row for row in rows if dataset.name(row["id"]) not in across.removed)
 
     n_rows = sum(dataset.manifest.n_kept for dataset in inputs) - len(across.removed)
-    for row in with_progress(heapq.merge(*map(staying, inputs), key=itemgetter("id")), "write", report, total=n_rows):
+    for row in with_progress(heapq.merge(*map(staying, inputs), key=itemgetter("id")), "write", progress, total=n_rows):
         kept[row["source"]] += 1
         verified[row["source"]] += row["verified"]
         yield hasher.add({name: row[name] for name in COLUMNS})

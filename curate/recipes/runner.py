@@ -71,7 +71,7 @@ def run(
     sandbox: SandboxOptions,
     measure: DifficultySampler,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> Iterator[CompletedStep]:
     """Make everything that the recipe describes, and yield each step when it is done.
 
@@ -79,7 +79,7 @@ def run(
     sandbox    where programs are executed
     measure    samples models, if the recipe asks for solve rates
     overwrite  replace results of steps that were made otherwise; the others stay
-    report     called with the progress
+    progress     called with the progress
 
     Raises CurateError if a step cannot go on; what was made before stays.
     """
@@ -88,7 +88,7 @@ def run(
     dataset = steps["build"]
     if recipe.packages and not sandbox.packages:
         sandbox = replace(sandbox, packages=recipe.packages)
-    yield CompletedStep("build", dataset, _made(partial(_build, recipe, dataset, sandbox, report), overwrite))
+    yield CompletedStep("build", dataset, _made(partial(_build, recipe, dataset, sandbox, progress), overwrite))
     if recipe.difficulty is not None:
         measure(dataset, recipe.difficulty, sandbox)
         yield CompletedStep("difficulty", dataset, None)
@@ -97,14 +97,14 @@ def run(
             yield CompletedStep("band", dataset, _made(partial(_band, recipe, before, dataset), overwrite))
     if recipe.filter is not None:
         before, dataset = dataset, steps["filter"]
-        yield CompletedStep("filter", dataset, _made(partial(_filter, recipe, before, dataset, report), overwrite))
+        yield CompletedStep("filter", dataset, _made(partial(_filter, recipe, before, dataset, progress), overwrite))
     parts = {"": dataset}
     if recipe.split is not None:
-        manifests = _made(partial(_split, recipe, dataset, steps["split"], report), overwrite)
+        manifests = _made(partial(_split, recipe, dataset, steps["split"], progress), overwrite)
         parts = {name: steps["split"] / name for name in manifests}
         for name, manifest in manifests.items():
             yield CompletedStep(f"split, {name}", parts[name], manifest)
-    yield from _exports(recipe, parts, out, overwrite=overwrite, report=report)
+    yield from _exports(recipe, parts, out, overwrite=overwrite, progress=progress)
 
 
 def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
@@ -120,10 +120,10 @@ def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
         return make(True)
 
 
-def _build(recipe: Recipe, out: Path, sandbox: SandboxOptions, report: Progress, overwrite: bool) -> Manifest:
+def _build(recipe: Recipe, out: Path, sandbox: SandboxOptions, progress: Progress, overwrite: bool) -> Manifest:
     locations = [(source.name, source.given) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
-    return build(locations, out, recipe.build, against=against, sandbox=sandbox, overwrite=overwrite, report=report)
+    return build(locations, out, recipe.build, against=against, sandbox=sandbox, overwrite=overwrite, progress=progress)
 
 
 def _band(recipe: Recipe, dataset: Path, out: Path, overwrite: bool) -> Manifest:
@@ -132,17 +132,19 @@ def _band(recipe: Recipe, dataset: Path, out: Path, overwrite: bool) -> Manifest
     return filter_by_solve_rate(dataset, out, band, models, overwrite=overwrite, recipe=_up_to("difficulty", recipe))
 
 
-def _filter(recipe: Recipe, dataset: Path, out: Path, report: Progress, overwrite: bool) -> Manifest:
+def _filter(recipe: Recipe, dataset: Path, out: Path, progress: Progress, overwrite: bool) -> Manifest:
     assert recipe.filter is not None
     table = _up_to("filter", recipe)
-    manifest, _ = write_filtered(dataset, recipe.filter.where, out, overwrite=overwrite, report=report, recipe=table)
+    manifest, _ = write_filtered(
+        dataset, recipe.filter.where, out, overwrite=overwrite, progress=progress, recipe=table
+    )
     return manifest
 
 
-def _split(recipe: Recipe, dataset: Path, out: Path, report: Progress, overwrite: bool) -> dict[str, Manifest]:
+def _split(recipe: Recipe, dataset: Path, out: Path, progress: Progress, overwrite: bool) -> dict[str, Manifest]:
     assert recipe.split is not None
     options = SplitOptions(recipe.split.sizes, recipe.split.similarity, recipe.split.seed)
-    return split(dataset, out, options, overwrite=overwrite, report=report, recipe=_up_to("split", recipe))
+    return split(dataset, out, options, overwrite=overwrite, progress=progress, recipe=_up_to("split", recipe))
 
 
 def _up_to(section: str, recipe: Recipe) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def _up_to(section: str, recipe: Recipe) -> dict[str, Any]:
 
 
 def _exports(
-    recipe: Recipe, parts: dict[str, Path], out: Path, *, overwrite: bool, report: Progress
+    recipe: Recipe, parts: dict[str, Path], out: Path, *, overwrite: bool, progress: Progress
 ) -> Iterator[CompletedStep]:
     for section in recipe.exports:
         for name, dataset in parts.items():
@@ -163,7 +165,7 @@ def _exports(
                 options = replace(options, name="-".join(filter(None, (section.name, name))))
             manifest = finished_export(dataset, section.to, folder, options)
             if manifest is None:
-                manifest = export(dataset, section.to, folder, options, overwrite=overwrite, report=report)
+                manifest = export(dataset, section.to, folder, options, overwrite=overwrite, progress=progress)
             yield CompletedStep(f"export to {section.to}", folder, manifest)
 
 

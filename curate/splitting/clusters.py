@@ -45,7 +45,7 @@ class UnionFind:
         return row
 
 
-def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]:
+def clusters(dataset: Path, *, similarity: float, progress: Progress) -> list[int]:
     """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
 
     similarity: minimum Jaccard similarity, above 0, that links two statements
@@ -54,7 +54,7 @@ def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]
     links = UnionFind(len(stored))
 
     def problems() -> Iterator[Problem]:
-        for row, values in enumerate(with_progress(stored.columns(*_COLUMNS), "read", report, total=len(stored))):
+        for row, values in enumerate(with_progress(stored.columns(*_COLUMNS), "read", progress, total=len(stored))):
             names = (values["id"].rpartition("/")[2], values["title"])
             for key in keys(url=values["url"], platform=values["platform"], names=names):
                 links.link_by(key, row)
@@ -67,7 +67,7 @@ def clusters(dataset: Path, *, similarity: float, report: Progress) -> list[int]
         shape = lsh.choose_shape(similarity)
         blocks = range(0, len(sketches), _ROW_BATCH)
         bands = LshIndex(lsh.keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
-        for row in with_progress(range(len(sketches)), "compare", report, total=len(sketches)):
+        for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
             for _, other in similar(row, sketches, bands, similarity):
                 links.union(row, other)
             bands.add_kept(row)

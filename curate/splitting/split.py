@@ -62,7 +62,7 @@ def split(
     options: SplitOptions,
     *,
     overwrite: bool = False,
-    report: Progress = no_progress,
+    progress: Progress = no_progress,
     recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Manifest]:
     """Write the parts of a dataset into folders of their names in `out`, and return their manifests by these names.
@@ -71,7 +71,7 @@ def split(
     out        the folder for the folders of the parts
     options    the sizes of the parts, and how they are chosen
     overwrite  replace an existing split in the folder
-    report     called with the progress
+    progress     called with the progress
     recipe     the recipe of the result, if the caller knows more of it than the dataset does
 
     Parts that are already finished are recognised by their inputs, and are left as they are. Raises CurateError if the
@@ -82,7 +82,7 @@ def split(
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
     names = [TRAIN, *options.sizes]
-    rows = _rows(dataset, options, report)
+    rows = _rows(dataset, options, progress)
     removed = {name: dict(_removed(rows, name)) for name in names}
     plans = {name: _plan(origin, options, name, removed[name]) for name in names}
     finished = {name: output_folder.finished_manifest(out / name, plans[name], overwrite=overwrite) for name in names}
@@ -110,8 +110,8 @@ def _recipe(origin: BaseDataset, options: SplitOptions) -> Mapping[str, Any] | N
     return with_step(origin.manifest.recipe, STEP, section)
 
 
-def _rows(dataset: Path, options: SplitOptions, report: Progress) -> list[_Row]:
-    in_cluster = clusters(dataset, similarity=options.similarity, report=report)
+def _rows(dataset: Path, options: SplitOptions, progress: Progress) -> list[_Row]:
+    in_cluster = clusters(dataset, similarity=options.similarity, progress=progress)
     rows = list(DatasetReader(dataset).columns("id", "source"))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
     parts = assign_parts(ids, sources, in_cluster, options.sizes, options.seed)

@@ -3,15 +3,15 @@
 from collections.abc import Collection, Sequence
 
 
-def cover(killers: Collection[frozenset[int]], places: Sequence[int]) -> tuple[int, ...]:
+def cover(killers: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
     """Return a few places such that each mutant is killed at one of them, beginning with the one that kills most.
 
     killers  for each mutant, the places that kill it
-    places   all places; among equally good places, the first in this order is chosen
+    indices   all places; among equally good places, the first in this order is chosen
     """
     left = list(killers)
     chosen: list[int] = []
     while left:
-        chosen.append(max(places, key=lambda place: sum(place in row for row in left)))
+        chosen.append(max(indices, key=lambda index: sum(index in row for row in left)))
         left = [row for row in left if chosen[-1] not in row]
     return tuple(chosen)

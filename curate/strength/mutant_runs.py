@@ -38,8 +38,8 @@ def run_mutants(
 
     Once _SECONDS of CPU time are used, no more mutants are tried, and the remaining ones are in neither list.
     """
-    places = order_by_length(suite)  # the longest input kills most mutants
-    ordered = with_cases(suite, places)
+    indices = order_by_length(suite)  # the longest input kills most mutants
+    ordered = with_cases(suite, indices)
     kills: list[KilledMutant] = []
     alive: list[Mutant] = []
     for batch in _batches(mutants, sandbox):
@@ -49,7 +49,7 @@ def run_mutants(
                 alive.append(mutant)
             else:
                 end = len(judgement.cases) - 1
-                kills.append(KilledMutant(mutant, places[end], frozenset(places[:end]), judgement.verdict))
+                kills.append(KilledMutant(mutant, indices[end], frozenset(indices[:end]), judgement.verdict))
     return kills, alive
 
 
@@ -60,21 +60,21 @@ def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: Metere
     A matrix of all cases and all mutants would cost many times as much, and the result would hardly be better.
     """
     first_killers = {kill.killing_test for kill in kills}
-    places = [place for place in order_by_length(suite) if place in first_killers]
+    indices = [index for index in order_by_length(suite) if index in first_killers]
     killers = [{kill.killing_test} for kill in kills]
-    untried = [_untried(kill, places) for kill in kills]
+    untried = [_untried(kill, indices) for kill in kills]
     for batch in _batches([number for number, some in enumerate(untried) if some], sandbox):
         pairs = [(Program(kills[number].mutant.source), with_cases(suite, untried[number])) for number in batch]
         for number, judgement in zip(batch, sandbox.judge_many(pairs, run_all=True), strict=True):
             cases = zip(untried[number], judgement.cases, strict=False)
-            killers[number] |= {place for place, case in cases if case.verdict is not Verdict.ACCEPTED}
-    return cover([frozenset(row) for row in killers], places)
+            killers[number] |= {index for index, case in cases if case.verdict is not Verdict.ACCEPTED}
+    return cover([frozenset(row) for row in killers], indices)
 
 
-def _untried(kill: KilledMutant, places: Sequence[int]) -> list[int]:
+def _untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:
     if kill.verdict is Verdict.TIME_LIMIT:
         return []  # each further run would take just as long
-    return [place for place in places if place != kill.killing_test and place not in kill.survived_tests]
+    return [index for index in indices if index != kill.killing_test and index not in kill.survived_tests]
 
 
 def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:

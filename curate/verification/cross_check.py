@@ -98,8 +98,8 @@ def _count_agreeing(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredS
     judgements = _judge_all([solution for _, solution in solutions], suite, sandbox)
     n_cases = len(suite.cases)
     dissenting = [
-        wrong_answers(place, judgement)
-        for (place, _), judgement in zip(solutions, judgements, strict=True)
+        wrong_answers(index, judgement)
+        for (index, _), judgement in zip(solutions, judgements, strict=True)
         if _dissents([case.verdict for case in judgement.cases], n_cases)
     ]
     counts = Counter(test for wrong in dissenting for test in wrong)
@@ -123,8 +123,8 @@ def _count_wrong_tests(solutions: Sequence[Placed], suite: Suite, sandbox: Meter
         return CrossCheckRecord()
     programs = [solution for _, solution in solutions]
     failed = {
-        solution: wrong_answers(place, judgement)
-        for (place, solution), judgement in zip(solutions, _judge_all(programs, suite, sandbox), strict=True)
+        solution: wrong_answers(index, judgement)
+        for (index, solution), judgement in zip(solutions, _judge_all(programs, suite, sandbox), strict=True)
     }
     counts = Counter(test for failures in failed.values() for test in failures)
     disputed = sorted(test for test, n in counts.items() if n > len(programs) / 2)[:_MAX_COMPARED]

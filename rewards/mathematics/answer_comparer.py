@@ -169,8 +169,8 @@ class _Child:
         end = time.monotonic() + seconds
         line = b""
         while not line.endswith(b"\n"):
-            left_seconds = end - time.monotonic()
-            if left_seconds <= 0 or not arrival.poll(left_seconds * 1000):
+            remaining_seconds = end - time.monotonic()
+            if remaining_seconds <= 0 or not arrival.poll(remaining_seconds * 1000):
                 raise CheckerLost(f"timed out: the process that compares answers sent nothing for {seconds:g} s")
             byte = os.read(fd, 1)  # a single one, so that the next line stays in the pipe
             if not byte:

@@ -32,7 +32,7 @@ class RetryBudget:
         now = time.monotonic()
         with self._lock:
             is_first = self._began is None
-            began = self._began = now if self._began is None else self._began
+            start_time = self._began = now if self._began is None else self._began
         if is_first:
             log.warning(
                 "the service at %s does not answer: %s. Requests are repeated for %g s (%s changes that); after that, "
@@ -42,14 +42,14 @@ class RetryBudget:
                 self._seconds,
                 VARIABLE,
             )
-        return began + self._seconds - now
+        return start_time + self._seconds - now
 
     def record_success(self) -> None:
         """Note that the service has answered."""
         with self._lock:
-            began, self._began = self._began, None
-        if began is not None:
-            log.warning("the service at %s answers again, after %.0f s", self._url, time.monotonic() - began)
+            start_time, self._began = self._began, None
+        if start_time is not None:
+            log.warning("the service at %s answers again, after %.0f s", self._url, time.monotonic() - start_time)
 
 
 def seconds_from(text: str | None) -> float:

@@ -101,14 +101,14 @@ class AssertionRunner:
             ChildParams("", self._shared.names)
         )
 
-    def run(self, case: Case, left_seconds: float) -> CaseRun:
+    def run(self, case: Case, remaining_seconds: float) -> CaseRun:
         """Run the submission on one case. Raises ExecutionLost, and RefereeError if the suite's own code fails."""
         compiled = self._runner.compile(self._program)
         if isinstance(compiled, RunResult):
             return CaseRun(compiled)
         if not case.expected:
-            return self._run_statements(case, compiled, left_seconds)
-        order = self._evaluate.with_time_limits(min(self._limits.wall_seconds, left_seconds))
+            return self._run_statements(case, compiled, remaining_seconds)
+        order = self._evaluate.with_time_limits(min(self._limits.wall_seconds, remaining_seconds))
         with self._given_code.compiled(self._shared.given) as given:
             order = order.with_preamble(given, self._shared.given)
             result = self._runner.execute(order, compiled, case.input.encode("utf-8", "surrogatepass"))
@@ -116,11 +116,11 @@ class AssertionRunner:
             self._given_code.check(self._shared.given, self._limits)
         return CaseRun(result)
 
-    def _run_statements(self, case: Case, compiled: CompiledProgram, left_seconds: float) -> CaseRun:
+    def _run_statements(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> CaseRun:
         """Run statements in a process of their own, beside the submission."""
-        wall_seconds = min(WALL_FACTOR * self._limits.wall_seconds, left_seconds)
+        wall_seconds = min(WALL_FACTOR * self._limits.wall_seconds, remaining_seconds)
         patience_seconds = min(
-            REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, left_seconds + REFEREE_EXIT_SECONDS
+            REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, remaining_seconds + REFEREE_EXIT_SECONDS
         )
         ended, report = self._talk(case, compiled, wall_seconds, patience_seconds)
         if failed(ended.program.result) and not report.has("met"):

@@ -56,7 +56,7 @@ class CallRunner:
     def _max_slice_seconds(self) -> float:
         return min(_MAX_SECONDS, self._order.job.cpu_seconds / _SHARE, self._order.job.wall_seconds / _SHARE)
 
-    def run(self, case: Case, left_seconds: float) -> CaseRun:
+    def run(self, case: Case, remaining_seconds: float) -> CaseRun:
         """Run the submission on the next case. Raises ExecutionLost."""
         compiled = self._runner.compile(self._order.program)
         if isinstance(compiled, RunResult):
@@ -67,31 +67,31 @@ class CallRunner:
             and self._n_futile < _FUTILE
             and languages.load("python").may_share_process(compiled.artifact)
         ):
-            lost_seconds = self._run_together(compiled, left_seconds)
+            lost_seconds = self._run_together(compiled, remaining_seconds)
         self._next += 1
         if self._found:
             return CaseRun(
                 self._found.popleft(), rerun_isolated=lambda left: CaseRun(self._alone(case, compiled, left))
             )
-        return CaseRun(self._alone(case, compiled, left_seconds - lost_seconds), None, lost_seconds)
+        return CaseRun(self._alone(case, compiled, remaining_seconds - lost_seconds), None, lost_seconds)
 
-    def run_isolated(self, case: Case, left_seconds: float) -> CaseRun:
+    def run_isolated(self, case: Case, remaining_seconds: float) -> CaseRun:
         """Run the submission on any case, in a process of its own. Raises ExecutionLost."""
         compiled = self._runner.compile(self._order.program)
-        return CaseRun(compiled if isinstance(compiled, RunResult) else self._alone(case, compiled, left_seconds))
+        return CaseRun(compiled if isinstance(compiled, RunResult) else self._alone(case, compiled, remaining_seconds))
 
-    def _alone(self, case: Case, compiled: CompiledProgram, left_seconds: float) -> RunResult:
-        return self._runner.execute(self._within(left_seconds), compiled, _encoded(case))
+    def _alone(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> RunResult:
+        return self._runner.execute(self._within(remaining_seconds), compiled, _encoded(case))
 
-    def _within(self, left_seconds: float) -> RunSpec:
-        return self._order.with_time_limits(max(0.001, min(self._limits.wall_seconds, left_seconds)))
+    def _within(self, remaining_seconds: float) -> RunSpec:
+        return self._order.with_time_limits(max(0.001, min(self._limits.wall_seconds, remaining_seconds)))
 
-    def _run_together(self, compiled: CompiledProgram, left_seconds: float) -> float:
+    def _run_together(self, compiled: CompiledProgram, remaining_seconds: float) -> float:
         """Run the next cases together and keep what that shows. Returns the wall time of a run that shows nothing."""
         inputs = self._inputs()
         if len(inputs) < 2:
             return 0.0
-        order = self._within(left_seconds).with_child_params(
+        order = self._within(remaining_seconds).with_child_params(
             ChildParams(self._entry_point, cpu_seconds_budget=self._slice_seconds)
         )
         request = b"".join(len(one).to_bytes(_HEADER_BYTES, "little") + one for one in inputs)

@@ -81,24 +81,24 @@ def run_interactive(
     program: Participant,
     partner: Participant,
     judge: Referee,
-    left_seconds: float,
+    remaining_seconds: float,
     is_sound: Callable[[float | None], bool],
 ) -> CaseRun:
     """Run a program and its referee side by side, and say what became of the program.
 
-    left_seconds           what is left of the submission's budget
+    remaining_seconds           what is left of the submission's budget
     is_sound(cpu_seconds)  returns whether the referee works with a partner that we trust, within this CPU time if one
                            is given; called when it has failed with this program
 
     Raises ExecutionLost, and RefereeError if the referee crashed or kept the program waiting, and is not sound.
     """
     limit_seconds = program.order.job.wall_seconds
-    wall_seconds = min(WALL_FACTOR * limit_seconds, left_seconds)
+    wall_seconds = min(WALL_FACTOR * limit_seconds, remaining_seconds)
     patience_seconds = REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
-    hurried = left_seconds + REFEREE_EXIT_SECONDS < patience_seconds
+    hurried = remaining_seconds + REFEREE_EXIT_SECONDS < patience_seconds
     program = program.within(wall_seconds)
     partner = partner.within(
-        min(patience_seconds, left_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
+        min(patience_seconds, remaining_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
     ended = retry_lost(lambda: make_ready(program, partner) or run_connected(program, partner))
     result, answer = ended.program.result, ended.referee.result

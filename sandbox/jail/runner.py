@@ -44,12 +44,12 @@ class Runner:
         warden: WardenClient,
         cgroup: cgroups.Cgroup | str,
         place: int,
-        ends: dict[int, int],
+        shutdown_events: dict[int, int],
     ) -> None:
         self._seed = configuration.seed
         self._has_wall = configuration.level != NONE
         self._compiler = Compiler(self.execute, self._seed, warden if configuration.shared else None)
-        self._zygotes = ZygotePool(configuration, warden, cgroup, place, ends)
+        self._zygotes = ZygotePool(configuration, warden, cgroup, place, shutdown_events)
 
     @property
     def layers(self) -> dict[str, str]:

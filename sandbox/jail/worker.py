@@ -47,7 +47,7 @@ class JudgeWorker:
     """Carries out the requests of one caller.
 
     groups   a cgroup for each runner, or why there is none
-    ends     events that end everything: descriptor -> poll mask
+    shutdown_events     events that end everything: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
     """
@@ -57,14 +57,14 @@ class JudgeWorker:
         configuration: WorkerConfig,
         warden: WardenClient,
         groups: list[cgroups.Cgroup | str],
-        ends: dict[int, int],
+        shutdown_events: dict[int, int],
     ) -> None:
         self._configuration = configuration
         self._warden = warden
         self._groups = groups
-        self.ends = ends
+        self.ends = shutdown_events
         self.answering = False
-        self._runner = Runner(configuration, warden, groups[0], 0, ends)
+        self._runner = Runner(configuration, warden, groups[0], 0, shutdown_events)
         self._second: Runner | None = None  # of referees that talk to programs while these run
         self._trials = referee_validation.RefereeValidator()
         self._given_code = PreambleCache(self._runner)
@@ -92,40 +92,40 @@ class JudgeWorker:
             return judge(suite, calls.run, run_all=run_all, keep_outputs=keep_outputs, alone=calls.run_isolated)
         order = self._runner.order("run", program, suite.limits)
 
-        def run_case(case: Case, left_seconds: float) -> CaseRun:
-            within = order.with_time_limits(min(suite.limits.wall_seconds, left_seconds))
+        def run_case(case: Case, remaining_seconds: float) -> CaseRun:
+            within = order.with_time_limits(min(suite.limits.wall_seconds, remaining_seconds))
             if suite.checker == INTERACTIVE and suite.referee is not None:
-                return self._run_interactive(within, case, suite.referee, left_seconds, suite)
+                return self._run_interactive(within, case, suite.referee, remaining_seconds, suite)
             result = self._runner.run(within, _encoded(case.input))
             if suite.referee is None or result.outcome is not Outcome.EXITED or result.exit_code != 0:
                 return CaseRun(result)
-            return self._ruling(case, result, suite.referee, left_seconds - result.wall_seconds, suite)
+            return self._ruling(case, result, suite.referee, remaining_seconds - result.wall_seconds, suite)
 
         return judge(suite, run_case, run_all=run_all, keep_outputs=keep_outputs)
 
-    def _ruling(self, case: Case, result: RunResult, judge: Referee, left_seconds: float, suite: Suite) -> CaseRun:
+    def _ruling(self, case: Case, result: RunResult, judge: Referee, remaining_seconds: float, suite: Suite) -> CaseRun:
         """Have the referee rule on an output. Raises RefereeError if it fails for a reason other than the output."""
         compiled = _compiled_referee(judge, self._runner)
-        if left_seconds <= 0:
+        if remaining_seconds <= 0:
             return CaseRun(referee.as_timed_out(result))
 
         def ask(output: bytes, wall_seconds: float) -> RunResult:
             order = self._referee_order(judge, case, {referee.OUTPUT: output}).with_time_limits(wall_seconds)
             return self._runner.execute(order, compiled, b"")
 
-        answer = ask(result.stdout, min(referee.LIMITS.wall_seconds, left_seconds))
+        answer = ask(result.stdout, min(referee.LIMITS.wall_seconds, remaining_seconds))
         try:
             return CaseRun(result, referee.read_result(answer, judge), answer.wall_seconds)
         except RefereeError as failure:
             trial = referee_validation.validation_outputs(case, suite)
             if not self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits)):
                 raise
-            if answer.outcome is Outcome.TIMED_OUT and left_seconds < referee.LIMITS.wall_seconds:
+            if answer.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
                 return CaseRun(referee.as_timed_out(result), None, answer.wall_seconds)
             return CaseRun(result, referee.wrong_answer_result(failure), answer.wall_seconds)
 
     def _run_interactive(
-        self, order: RunSpec, case: Case, judge: Referee, left_seconds: float, suite: Suite
+        self, order: RunSpec, case: Case, judge: Referee, remaining_seconds: float, suite: Suite
     ) -> CaseRun:
         """Run a program and its interactive referee side by side. Raises as interactive.talk does."""
         compiled = self._runner.compile(order.program)
@@ -141,7 +141,7 @@ class JudgeWorker:
             trial = referee_validation.scripted_inputs(case, suite)
             return self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits), cpu_seconds)
 
-        return run_interactive(Participant(order, compiled, self._runner), partner, judge, left_seconds, is_sound)
+        return run_interactive(Participant(order, compiled, self._runner), partner, judge, remaining_seconds, is_sound)
 
     def _second_runner(self) -> Runner:
         if self._second is None:
@@ -183,8 +183,8 @@ def main(socket_fd: int, caller_pid: int) -> int:
         caller_gone = os.pidfd_open(caller_pid)
     except ProcessLookupError:
         return 0
-    ends = {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP}
-    status, remove_shared = serve(Channel(socket_fd, socket_fd), ends)
+    shutdown_events = {caller_gone: select.POLLIN, socket_fd: select.POLLRDHUP}
+    status, remove_shared = serve(Channel(socket_fd, socket_fd), shutdown_events)
     if select.select([caller_gone], [], [], 0)[0]:
         remove_shared()  # the caller cannot do it any more
     return status
@@ -193,14 +193,14 @@ def main(socket_fd: int, caller_pid: int) -> int:
 def main_in_container() -> int:
     """Serve the caller at the other end of our standard streams until it hangs up; send heartbeats on stderr."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as pid 1 we are immune to the signals that we have no handler for
-    return serve(Channel(0, 1), {0: 0}, heart=2)[0]
+    return serve(Channel(0, 1), {0: 0}, heartbeat_fd=2)[0]
 
 
-def serve(channel: Channel, ends: dict[int, int], heart: int = -1) -> tuple[int, Callable[[], None]]:
+def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int = -1) -> tuple[int, Callable[[], None]]:
     """Serve one caller until it goes away; return an exit status, and a function that removes the shared directory.
 
-    ends    events that tell that the caller is gone: descriptor -> poll mask
-    heart   descriptor that gets a BEAT each second while the caller waits for an answer; -1: none
+    shutdown_events    events that tell that the caller is gone: descriptor -> poll mask
+    heartbeat_fd   descriptor that gets a BEAT each second while the caller waits for an answer; -1: none
 
     We become the warden (warden.py), and the judge is our child; in a container it is the other way round.
     """
@@ -217,7 +217,7 @@ def serve(channel: Channel, ends: dict[int, int], heart: int = -1) -> tuple[int,
     def judge() -> None:
         wardens.close()
         _drop_privileges(uid, parent=not configuration.alone)
-        _judge(channel, configuration, WardenClient(judges), groups, ends, heart)
+        _judge(channel, configuration, WardenClient(judges), groups, shutdown_events, heartbeat_fd)
 
     def guard(judge_pid: int) -> int:
         judges.close()
@@ -296,18 +296,18 @@ def _judge(
     configuration: WorkerConfig,
     warden: WardenClient,
     groups: list[cgroups.Cgroup | str],
-    ends: dict[int, int],
-    heart: int,
+    shutdown_events: dict[int, int],
+    heartbeat_fd: int,
 ) -> None:
     """Answer one request after another until the caller goes away."""
     sys.set_int_max_str_digits(0)
     linux.enable_malloc_trim()  # of large outputs
     try:
-        worker = JudgeWorker(configuration, warden, groups, ends)
+        worker = JudgeWorker(configuration, warden, groups, shutdown_events)
     except BackendUnavailable as error:
         channel.send_response(error)
         return
-    _watch_caller(worker, heart)
+    _watch_caller(worker, heartbeat_fd)
     try:
         channel.send_layers(worker.layers)
         while True:
@@ -335,7 +335,7 @@ def _bound_memory(n_bytes: int, limits: Limits) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
 
 
-def _watch_caller(worker: JudgeWorker, heart: int) -> None:
+def _watch_caller(worker: JudgeWorker, heartbeat_fd: int) -> None:
     """Check every second, also while we compute, whether the caller is gone: end if so, else send a heartbeat."""
 
     def look(*_: object) -> None:
@@ -344,8 +344,8 @@ def _watch_caller(worker: JudgeWorker, heart: int) -> None:
             poll.register(descriptor, mask)
         if poll.poll(0):
             raise SystemExit
-        if heart >= 0 and worker.answering:
-            os.write(heart, HEARTBEAT)
+        if heartbeat_fd >= 0 and worker.answering:
+            os.write(heartbeat_fd, HEARTBEAT)
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, 1, 1)

@@ -249,21 +249,21 @@ class _RunLauncher:
         status, cpu_seconds, resident_mb = self._reap(pid, init)
         if not self._setup.by_cgroup and resident_mb > job.memory_mb + self._own_mb + _SLACK_MB:
             ended_by = ended_by or "memory"  # it held more between two checks
-        began = self._began()
+        start_time = self._began()
         answer = {
             "status": status,
             "ended_by": ended_by,
             "killed": killed,
             "killed_from_outside": from_outside,
             "cpu_seconds": max(cpu_seconds, self._tree.used_seconds()),
-            "wall_seconds": ended - began if began else 0.0,
+            "wall_seconds": ended - start_time if start_time else 0.0,
             "ended": ended,
             "max_resident_mb": resident_mb,
             "refused_memory": self._notifications.has_refused_memory,
         }
         if job.fetch and self._collect(job, fds) == -signal.SIGKILL:
             answer["ended_by"] = "memory"  # what it printed and what it left do not both fit
-        if not began:
+        if not start_time:
             message = self._ready[START_TIME.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
@@ -307,8 +307,8 @@ class _RunLauncher:
 
     def _began(self) -> float:
         """Return when the program began, in monotonic seconds; 0 if it has not begun."""
-        began: float = START_TIME.unpack_from(self._ready)[0]
-        return began
+        start_time: float = START_TIME.unpack_from(self._ready)[0]
+        return start_time
 
     def _wait(self, pid: int, job: RunParams) -> str:
         """Wait until the program ends or must be ended; return why it must: "" (it ended), time, memory or starved."""

@@ -29,7 +29,7 @@ class ZygoteClient:
         self._channel = channel
         self._stderr = stderr
         self._end = end
-        self._ends: dict[int, int] = {}
+        self._shutdown_events: dict[int, int] = {}
         self.layers: dict[str, str] = {}
         self.shares_uid = True  # whether programs own what the judge makes
 
@@ -56,13 +56,13 @@ class ZygoteClient:
         """Wait for the end of the job and return how it ended. Raises ZygoteLost."""
         return self._receive(patience_seconds)
 
-    def set_shutdown_events(self, ends: dict[int, int]) -> None:
+    def set_shutdown_events(self, shutdown_events: dict[int, int]) -> None:
         """Set the events that end waiting with SystemExit: descriptor -> poll mask."""
-        self._ends = ends
+        self._shutdown_events = shutdown_events
 
     def _receive(self, patience_seconds: float) -> dict[str, Any]:
         events = self._events(patience_seconds)
-        if any(descriptor in self._ends for descriptor, _ in events):
+        if any(descriptor in self._shutdown_events for descriptor, _ in events):
             raise SystemExit(0)
         data, end = b"", "it ended" if events else "it did not respond"
         try:
@@ -78,7 +78,7 @@ class ZygoteClient:
     def _events(self, seconds: float) -> list[tuple[int, int]]:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        for descriptor, mask in self._ends.items():
+        for descriptor, mask in self._shutdown_events.items():
             poll.register(descriptor, mask)
         return poll.poll(seconds * 1000)
 

@@ -54,7 +54,7 @@ class ZygotePool:
 
     cgroup   that of the zygotes and their runs, or why there is none
     place    the number by which the warden knows the runner
-    ends     events that end a run in progress: descriptor -> poll mask
+    shutdown_events     events that end a run in progress: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
     """
@@ -65,12 +65,12 @@ class ZygotePool:
         warden: WardenClient,
         cgroup: cgroups.Cgroup | str,
         place: int,
-        ends: dict[int, int],
+        shutdown_events: dict[int, int],
     ) -> None:
         self._configuration = configuration
         self._warden = warden
         self._place = place
-        self._ends = ends
+        self._shutdown_events = shutdown_events
         self._zygotes: dict[ZygoteKind, ZygoteClient] = {}
         self._cgroup = None if isinstance(cgroup, str) else cgroup
         self._no_cgroup = cgroup if isinstance(cgroup, str) else ""
@@ -205,7 +205,7 @@ class ZygotePool:
             if self._cgroup is not None:
                 self._cgroup.prepare_for_zygote()
             zygote = self._warden.start(kind, self._place)
-            zygote.set_shutdown_events(self._ends)
+            zygote.set_shutdown_events(self._shutdown_events)
             if self._cgroup is not None:
                 self._cgroup.measure_baseline()
             self._zygotes[kind] = zygote

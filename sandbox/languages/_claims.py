@@ -59,9 +59,9 @@ class Claims:
         """Yield the items. `pull` begins the iteration, which happens once."""
         if self._iterator is None:
             self._iterator = pull()
-        place = 0
+        index = 0
         while True:
-            if place == len(self._items):
+            if index == len(self._items):
                 if self._is_complete:
                     return
                 try:
@@ -71,9 +71,9 @@ class Claims:
                     self._check_length()
                     return
                 self._items.append(item)
-                self._check(item, self._keyed.get((int, place), item))
-            yield self._items[place]
-            place += 1
+                self._check(item, self._keyed.get((int, index), item))
+            yield self._items[index]
+            index += 1
 
     def item(self, key: Any, pull: Callable[[], Iterator[Any]] | None) -> Any:
         """Return the item at a key. pull: as for `items`; None if the object cannot be iterated."""

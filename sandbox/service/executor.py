@@ -154,7 +154,7 @@ class RequestExecutor:
     @contextmanager
     def _timed(self, kind: str) -> Iterator[None]:
         """Time a call of the Sandbox, and turn its exceptions into Refusals, or Gone."""
-        began = time.monotonic()
+        start_time = time.monotonic()
         try:
             with malformed():
                 yield
@@ -167,4 +167,4 @@ class RequestExecutor:
             self.metrics.failures.inc()
             log.warning("the sandbox failed: %s", error)
             raise SandboxFailed(str(error), error=error_code(type(error))) from error
-        self.metrics.work_seconds.labels(kind).observe(time.monotonic() - began)
+        self.metrics.work_seconds.labels(kind).observe(time.monotonic() - start_time)

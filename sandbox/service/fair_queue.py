@@ -147,14 +147,14 @@ class FairQueue:
         account = self._account(client)
         if self._free:
             self._free -= 1
-            began = self._begin(account)
+            start_time = self._begin(account)
         else:
-            began = await self._wait(account, _Turn(asyncio.Future(), admitted), departure(), patience_seconds)
+            start_time = await self._wait(account, _Turn(asyncio.Future(), admitted), departure(), patience_seconds)
         try:
-            yield began - arrived
+            yield start_time - arrived
         finally:
-            self._turn_seconds += _WEIGHT * (time.monotonic() - began - self._turn_seconds)
-            self._end(account, began)
+            self._turn_seconds += _WEIGHT * (time.monotonic() - start_time - self._turn_seconds)
+            self._end(account, start_time)
 
     def _account(self, client: str) -> _Client:
         account = self._clients.get(client)
@@ -180,10 +180,10 @@ class FairQueue:
         account.began += now
         return now
 
-    def _end(self, account: _Client, began: float) -> None:
+    def _end(self, account: _Client, start_time: float) -> None:
         account.running -= 1
-        account.began = account.began - began if account.running else 0.0
-        account.used += time.monotonic() - began
+        account.began = account.began - start_time if account.running else 0.0
+        account.used += time.monotonic() - start_time
         self._next()
 
     async def _wait(

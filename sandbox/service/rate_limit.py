@@ -33,10 +33,10 @@ class RateLimiter:
         """Wait until this client may continue; return the seconds that the wait took."""
         if self._owed(client) <= _BURST_SECONDS:
             return 0.0
-        began = time.monotonic()
+        start_time = time.monotonic()
         while self._owed(client) > _BURST_SECONDS and self._is_crowded(client):
             await asyncio.sleep(_POLL_SECONDS)
-        return time.monotonic() - began
+        return time.monotonic() - start_time
 
     def _owed(self, client: str) -> float:
         """Seconds that the client has used above its share."""

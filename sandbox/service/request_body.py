@@ -44,7 +44,7 @@ class IncomingRequest:
             raise RequestTimeout(f"the body did not arrive within {body_seconds:g} s") from None
         except ClientDisconnect:
             raise ClientDisconnected from None
-        began = time.monotonic()
+        start_time = time.monotonic()
         try:
             if len(body) <= SMALL_BYTES:
                 return request_codec.parse(self.path, body, self._executor.bounds)
@@ -53,7 +53,7 @@ class IncomingRequest:
             self._executor.pace.charge(self.client, rate_limit.REFUSAL_SECONDS)
             raise
         finally:
-            self._executor.pace.charge(self.client, time.monotonic() - began)
+            self._executor.pace.charge(self.client, time.monotonic() - start_time)
 
     async def _body(self, timeout: asyncio.Timeout) -> bytes:
         most = self._executor.settings.max_body

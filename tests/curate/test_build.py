@@ -191,7 +191,7 @@ def test_the_same_inputs_and_seed_give_the_same_hash_whatever_the_workers_and_th
 def test_a_finished_build_is_recognised_and_not_repeated(built, raw):
     out, manifest = built
     stages = []
-    assert build(raw, out, BuildOptions(), report=lambda stage, done, total: stages.append(stage)) == manifest
+    assert build(raw, out, BuildOptions(), progress=lambda stage, done, total: stages.append(stage)) == manifest
     assert stages == []
 
 
@@ -210,14 +210,14 @@ def test_overwriting_replaces_the_dataset(raw, tmp_path):
 
 def test_a_survey_counts_and_writes_nothing(raw, built):
     _, manifest = built
-    counts, _ = dry_run(raw, BuildOptions(), report=lambda stage, done, total: None)
+    counts, _ = dry_run(raw, BuildOptions(), progress=lambda stage, done, total: None)
     for name, count in counts.items():
         expected = manifest.counts[name].rejected
         assert count.rejected == {stage: expected[stage] for stage in ("parse", "filter") if stage in expected}
 
 
 def test_a_limit_holds_for_each_source_separately(raw, tmp_path):
-    counts, _ = dry_run(raw, BuildOptions(limit=2), report=lambda stage, done, total: None)
+    counts, _ = dry_run(raw, BuildOptions(limit=2), progress=lambda stage, done, total: None)
     assert [count.read for count in counts.values()] == [2, 2, 2]
 
 

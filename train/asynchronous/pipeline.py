@@ -35,7 +35,7 @@ class AsynchronousPipeline:
         self._controller = controller
         self._learner = learner
         self._publisher = publisher
-        self._questions = questions
+        self._prompts = questions
         self._proofs = _Latest()
 
     @property
@@ -47,7 +47,7 @@ class AsynchronousPipeline:
         return nan  # workers tell their share of idle time themselves
 
     def publish(self, step: int) -> dict[str, float]:
-        prompts = [self._questions.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
+        prompts = [self._prompts.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
         probe = make_probe(self._learner, prompts)
         manifest = self._publisher.publish(self._learner.wait_for_weights(), step, probe, self._config.engine.parity)
         self._controller.publish_weights(manifest)
@@ -58,9 +58,9 @@ class AsynchronousPipeline:
         self._proofs.put(metrics)
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
-        began = time.monotonic()
+        start_time = time.monotonic()
         groups = self._controller.wait_for_batch(step - 1, self._config.rollout.max_seconds)
-        self.waited_seconds = time.monotonic() - began
+        self.waited_seconds = time.monotonic() - start_time
         self.signal_counts = _with_rounds(self._controller.signal_counts(), self._config.rollout.prompts)
         if groups:
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
@@ -82,7 +82,7 @@ class AsynchronousPipeline:
             self._controller.prune_journal(oldest_step)
 
     def metrics(self) -> dict[str, float]:
-        return {**self._controller.metrics(), "epoch": self.position / len(self._questions)}
+        return {**self._controller.metrics(), "epoch": self.position / len(self._prompts)}
 
 
 def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
@@ -91,10 +91,10 @@ def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]
     return [list(groups[first : first + size]) for first in range(0, len(groups), size)]
 
 
-def _with_rounds(lessons: dict[str, int], prompts: int) -> dict[str, int]:
+def _with_rounds(signals: dict[str, int], prompts: int) -> dict[str, int]:
     """Add how many rounds of prompts the groups would have been."""
-    return {**dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0), **lessons,
-            "rounds": -(-sum(lessons.values()) // prompts)}  # fmt: skip
+    return {**dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0), **signals,
+            "rounds": -(-sum(signals.values()) // prompts)}  # fmt: skip
 
 
 class _Latest:

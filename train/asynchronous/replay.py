@@ -37,14 +37,14 @@ class ReplayPipeline:
         self.waited_seconds = self.sampled_seconds = 0.0
         self._recorded = recorded
         self._minibatches = minibatches
-        self._cuts = journal.recorded_batches(folder, step)
+        self._batches = journal.recorded_batches(folder, step)
 
     def publish(self, step: int) -> dict[str, float]:
         """Do nothing: there is no one to hand weights to."""
         return {}
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
-        version, groups = next(self._cuts, (-1, []))
+        version, groups = next(self._batches, (-1, []))
         if version < 0:
             raise RolloutError(
                 f"the journal of {self._recorded} ends before step {step}. Finish that run with --resume, or "

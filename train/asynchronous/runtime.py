@@ -103,7 +103,7 @@ def _server(config: Config, run: Path, controller: Controller, token: str | None
         listens or _LOOPBACK,
         token=token,
         run=run.name,
-        terms=engine_spec(config, run.name),
+        spec=engine_spec(config, run.name),
         fail=controller.fail,
     )
     if listens:

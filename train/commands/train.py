@@ -229,15 +229,15 @@ def _silently_interruptible() -> Iterator[None]:
 
 def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
     """Return a function that prints a line for each step, with the time left."""
-    began: list[float] = []
+    start_time: list[float] = []
 
     def report(step: int, metrics: Mapping[str, float]) -> None:
         values = "  ".join(f"{label} {metrics[name]:.3g}" for name, label in _shown(metrics))
         if "step_time" not in metrics:  # of an evaluation beside the run
             click.echo(f"step {step}/{steps}  {values}")
             return
-        began.append(time.monotonic() - metrics["step_time"])
-        left = (time.monotonic() - began[0]) / len(began) * (steps - step)
+        start_time.append(time.monotonic() - metrics["step_time"])
+        left = (time.monotonic() - start_time[0]) / len(start_time) * (steps - step)
         click.echo(f"step {step}/{steps}  {values}  left {timedelta(seconds=round(left))}")
 
     return report

@@ -103,7 +103,7 @@ def measure_difficulty(
     were drawn before an error are kept.
     """
     stored = DatasetReader(dataset)
-    check_trusted(dataset, trust, report=progress)
+    check_trusted(dataset, trust, progress=progress)
     left_out = _left_out(dataset, stored, trust)
     with solve_rates.lock_samples(dataset, model) as work:
         verdicts_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
@@ -259,8 +259,8 @@ class _Samples:
         """Record the verdicts in the journal as they arrive, and report the progress."""
         stage = f"sample {self._settings.model}"
         self._progress(stage, n_known, n_total)
-        for done, (wanted, answer, ruling) in enumerate(judged, start=n_known + 1):
-            self._verdicts.add(wanted.key, to_json(ScoredSample(ruling.verdict, answer.n_tokens, answer.truncated)))
+        for done, (wanted, answer, result) in enumerate(judged, start=n_known + 1):
+            self._verdicts.add(wanted.key, to_json(ScoredSample(result.verdict, answer.n_tokens, answer.truncated)))
             self.n_scored += 1
             self._progress(stage, done, n_total)
 

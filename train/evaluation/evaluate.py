@@ -208,8 +208,8 @@ def evaluate_cached(
 
     progress(_STAGE, len(known), len(places))
     with closing(_rulings(_kept(unjudged, samples), missing, sample, sandbox, keep)) as rulings:
-        for sampled, answer, ruling in rulings:
-            record = record_of(sampled, answer).judged(ruling, places[sampled.key][0].judge)
+        for sampled, answer, result in rulings:
+            record = record_of(sampled, answer).judged(result, places[sampled.key][0].judge)
             known[sampled.key] = _Counted.of(record)
             if samples is not None:
                 samples.add(sampled.key, record)

@@ -49,6 +49,6 @@ class SampleRecord:
         end = "length" if self.truncated else "stop"
         return ModelOutput(self.text, end, self.n_tokens, self.reasoning, self.n_prompt_tokens)
 
-    def judged(self, ruling: JudgeResult, judge: str) -> "SampleRecord":
+    def judged(self, result: JudgeResult, judge: str) -> "SampleRecord":
         """Return this record with the verdict that this judge gave."""
-        return replace(self, verdict=ruling.verdict, parts=ruling.parts, judge=judge)
+        return replace(self, verdict=result.verdict, parts=result.parts, judge=judge)

@@ -92,8 +92,8 @@ def signal_from_rewards(
     """
     places = [
         place
-        for place, (reward, cut_off) in enumerate(rewards)
-        if not math.isnan(reward) and (cut_off_known or not cut_off)
+        for place, (reward, truncated) in enumerate(rewards)
+        if not math.isnan(reward) and (cut_off_known or not truncated)
     ]
     if not places:
         return "unknown" if all(math.isnan(reward) for reward, _ in rewards) else "cut_off"
@@ -134,7 +134,7 @@ class BatchCollector:
         self.sampled_seconds = 0.0
         self._now = now
         self._note = note
-        self._questions = questions
+        self._prompts = questions
         self._settings = settings
         self._sampling = sampling
         self._sampler = sampler
@@ -157,7 +157,7 @@ class BatchCollector:
                     yield group
 
     def _round(self, positions: range) -> Iterator[Group]:
-        questions = [self._questions.at(position) for position in positions]
+        questions = [self._prompts.at(position) for position in positions]
         size = self._settings.completions
         answers: list[list[tuple[SampledCompletion, Future[Reward]] | None]] = [[None] * size for _ in questions]
         refused: set[int] = set()
@@ -168,7 +168,7 @@ class BatchCollector:
                 for number in range(size):
                     yield question.prompt_ids, sample_seed(self._seed, position, number)
 
-        began = self._now()
+        start_time = self._now()
         for index, completion in self._sampler.sample(prompts(), self._sampling):
             place, number = divmod(index, size)
             if isinstance(completion, ValueError):
@@ -179,8 +179,8 @@ class BatchCollector:
                 yield from self._group(questions[ready], answers[ready], refused=ready in refused)
                 ready += 1
         sampled = self._now()
-        self.sampled_seconds += sampled - began
-        self._note("sample", began, sampled)
+        self.sampled_seconds += sampled - start_time
+        self._note("sample", start_time, sampled)
         for place in range(ready, len(questions)):
             yield from self._group(questions[place], answers[place], refused=place in refused)
         self._note("reward", sampled, self._now())  # counts only the time after the last answer
@@ -207,7 +207,7 @@ class BatchCollector:
             if answer is None:
                 raise RolloutError(f"{question.id}: the sampler has lost an answer")
             completion, future = answer
-            rollouts.append(to_rollout(question, completion, future.result(_REWARD_SECONDS), self._questions))
+            rollouts.append(to_rollout(question, completion, future.result(_REWARD_SECONDS), self._prompts))
         yield tuple(rollouts)
 
 

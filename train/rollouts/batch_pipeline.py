@@ -42,7 +42,7 @@ class BatchPipeline:
         self.sampler = sampler
         self._config = config
         self._learner = learner
-        self._questions = questions
+        self._prompts = questions
         self._submit = submit
         self._timeline = timeline
         self._max_tokens = max_tokens
@@ -76,7 +76,7 @@ class BatchPipeline:
             self._learner,
             self.sampler,
             step,
-            [self._questions.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)],
+            [self._prompts.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)],
             temperature=config.rollout.temperature,
             max_error=config.engine.parity,
             # an engine that has died is started again meanwhile
@@ -107,14 +107,14 @@ class BatchPipeline:
         """Do nothing: checkpoints hold all that there is."""
 
     def metrics(self) -> dict[str, float]:
-        return {"epoch": self._overlap.batch.position / len(self._questions)}
+        return {"epoch": self._overlap.batch.position / len(self._prompts)}
 
     def _begin(self, position: int) -> BatchCollector:
         """Return the batch that begins at this position in the data. Sampling it may start immediately."""
         self._batch += 1
         step, number, timeline = self._step, self._batch, self._timeline
         return BatchCollector(
-            self._questions,
+            self._prompts,
             position,
             self._config.rollout,
             SamplingParams(self._config.rollout.temperature, top_p=1.0, max_tokens=self._max_tokens, logprobs=True),
@@ -123,6 +123,6 @@ class BatchPipeline:
             seed=self._config.run.seed,
             cut_off_known=self._config.objective.overlong != "unknown",
             process=self._config.objective.supervision == "process",
-            note=lambda part, began, ended: timeline.record(step, part, began, ended, batch=number),
+            note=lambda part, start_time, ended: timeline.record(step, part, start_time, ended, batch=number),
             now=timeline.now,
         )

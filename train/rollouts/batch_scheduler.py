@@ -151,8 +151,8 @@ class BatchScheduler:
         return BackgroundBatch(self._begin(self.position), self._settings.max_seconds)
 
     def _waiting(self, wait: Callable[[], list[Group]]) -> list[Group]:
-        began = time.monotonic()
+        start_time = time.monotonic()
         try:
             return wait()
         finally:
-            self.waited_seconds += time.monotonic() - began
+            self.waited_seconds += time.monotonic() - start_time

@@ -32,7 +32,7 @@ class CustomReward:
         self._module, self._function = _resolved(name)
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         try:
             made = self._function(answer, task)
         except (Exception, SystemExit) as error:  # a function that ends the program would end a thread only
@@ -41,7 +41,7 @@ class CustomReward:
                 "Correct the function, then --resume. For an answer that it cannot score, it returns None."
             ) from error
         reward = self._reward(made, task)
-        return reward if reward.seconds else replace(reward, seconds=time.perf_counter() - began)
+        return reward if reward.seconds else replace(reward, seconds=time.perf_counter() - start_time)
 
     def _reward(self, made: Any, task: Task) -> Reward:
         if isinstance(made, Reward):

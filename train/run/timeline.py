@@ -29,13 +29,13 @@ class Timeline:
         """Return the seconds since the run's start."""
         return time.monotonic() - self._start
 
-    def record(self, step: int, part: str, began: float, ended: float, *, batch: int | None = None) -> None:
+    def record(self, step: int, part: str, start_time: float, ended: float, *, batch: int | None = None) -> None:
         """Append a stretch of work.
 
         began, ended  seconds since the run's start
         batch         number of the batch that was worked on, if it may differ from the step
         """
-        line = {"step": step, "part": part, "began": round(began, 4), "ended": round(ended, 4)}
+        line = {"step": step, "part": part, "began": round(start_time, 4), "ended": round(ended, 4)}
         if batch is not None:
             line["batch"] = batch
         with self._lock, self._path.open("a", encoding="utf-8") as file:
@@ -44,8 +44,8 @@ class Timeline:
     @contextmanager
     def part(self, step: int, part: str) -> Iterator[None]:
         """Record the time spent in a `with` block as a stretch of work."""
-        began = self.now()
+        start_time = self.now()
         try:
             yield
         finally:
-            self.record(step, part, began, self.now())
+            self.record(step, part, start_time, self.now())

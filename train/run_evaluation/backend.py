@@ -9,7 +9,7 @@ class EvaluationBackend(Protocol):
     """Where evaluations are made. The loop calls all of these methods from one thread."""
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the evaluation that was begun is over."""
 
     def can_still_run(self, pending: PendingEvaluation, step: int) -> bool:

@@ -59,7 +59,7 @@ class EvaluationScheduler:
         self._pending: PendingEvaluation | None = None
         self._began = 0.0
         self._left_out_during: int | None = None  # step whose evaluation another one would have had to wait for
-        self._place = _place(config, run, pipeline, suites)
+        self._backend = _backend(config, run, pipeline, suites)
 
     def resume(self, step: int) -> None:
         """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
@@ -72,7 +72,7 @@ class EvaluationScheduler:
                 continue
             self.finish()
             is_complete = self._is_complete(pending.suite_metrics())
-            if not is_complete and not self._place.can_still_run(pending, step):
+            if not is_complete and not self._backend.can_still_run(pending, step):
                 log.warning("step %d is not evaluated: the run ended before it was", pending.step)
                 pending.remove()
             elif is_complete or self._prepare(pending):
@@ -105,7 +105,7 @@ class EvaluationScheduler:
         if not self._prepare(pending):
             return {}
         self._begin(pending)
-        if not isinstance(self._place, InlineBackend):
+        if not isinstance(self._backend, InlineBackend):
             return {}
         metrics = self._take()
         pending.remove()
@@ -113,16 +113,16 @@ class EvaluationScheduler:
 
     def engine_is_free(self) -> None:
         """Note that the engine has a batch to draw, and nothing to do after it until it gets new weights."""
-        self._place.on_engine_idle()
+        self._backend.on_engine_idle()
 
     def engine_is_needed(self) -> None:
         """Wait until the engine may get new weights."""
-        self._place.wait_for_engine()
+        self._backend.wait_for_engine()
         self.collect()
 
     def collect(self) -> None:
         """Log the metrics of the evaluation if it is over."""
-        if self._pending is not None and self._place.is_over:
+        if self._pending is not None and self._backend.has_ended:
             pending = self._pending
             if metrics := self._take():
                 self._log_late(pending.step, metrics)
@@ -131,12 +131,12 @@ class EvaluationScheduler:
     def finish(self) -> None:
         """Wait for the evaluation that was begun last, and log its metrics."""
         if self._pending is not None:
-            self._place.finish()
+            self._backend.finish()
             self.collect()
 
     def close(self) -> None:
         """Give up an evaluation that is not over. A run that is resumed goes on with it."""
-        self._place.close()
+        self._backend.close()
 
     @property
     def _needs_weights(self) -> bool:
@@ -158,7 +158,7 @@ class EvaluationScheduler:
     def _begin(self, pending: PendingEvaluation) -> None:
         self._pending, self._began = pending, self._timeline.now()
         if not self._is_complete(pending.suite_metrics()):
-            self._place.begin(pending)
+            self._backend.begin(pending)
 
     def _take(self) -> dict[str, float]:
         """Return the metrics of the evaluation that is over, and keep its weights if they are the best."""
@@ -168,7 +168,7 @@ class EvaluationScheduler:
         if not self._is_complete(found):
             missing = [name for name in self._names if name not in found]
             log.warning(
-                "step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._place.failure_reason()
+                "step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._backend.failure_reason()
             )
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.now())
         if self._config.evaluation.keep_best in found:
@@ -202,7 +202,7 @@ class EvaluationScheduler:
             log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)
 
 
-def _place(config: Config, run: Path, pipeline: Pipeline, suites: Sequence[RunSuite]) -> EvaluationBackend:
+def _backend(config: Config, run: Path, pipeline: Pipeline, suites: Sequence[RunSuite]) -> EvaluationBackend:
     if config.evaluation.where == "own":
         return ProcessBackend(run)
     if config.evaluation.where == "idle":

@@ -17,7 +17,7 @@ class InlineBackend:
     Errors of the sampler and the sandbox end the run.
     """
 
-    is_over = True
+    has_ended = True
 
     def __init__(self, config: Config, suites: Sequence[RunSuite], sampler: Callable[[], Sampler]) -> None:
         self._config = config

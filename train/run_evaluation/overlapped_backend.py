@@ -26,7 +26,7 @@ class OverlappedBackend:
         self._error: BaseException | None = None
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         return self._pending is None
 
     def can_still_run(self, pending: PendingEvaluation, step: int) -> bool:

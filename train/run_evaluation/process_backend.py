@@ -30,7 +30,7 @@ class ProcessBackend:
         self._refusal = ""  # why there is no process
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         if self._is_running and self._has_ended(os.WNOHANG):
             self._end()
         return not self._is_running

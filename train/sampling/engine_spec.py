@@ -27,7 +27,7 @@ class EngineSpec(Struct, frozen=True):
 
 
 def start_engine(
-    terms: EngineSpec,
+    spec: EngineSpec,
     model: str | None = None,
     engine: Mapping[str, Any] | None = None,
     *,
@@ -41,12 +41,12 @@ def start_engine(
 
     Raises SamplerError if it cannot be started, and ConfigError for unknown options.
     """
-    path = str(Path(model or terms.model).expanduser())
-    options = {**terms.vllm, **EngineOptions.from_table(engine or {}).for_vllm()}
-    if terms.kind == "transformers":
+    path = str(Path(model or spec.model).expanduser())
+    options = {**spec.vllm, **EngineOptions.from_table(engine or {}).for_vllm()}
+    if spec.kind == "transformers":
         from train.sampling.transformers import TransformersSampler
 
-        return TransformersSampler(path, context_tokens=terms.context_tokens)
+        return TransformersSampler(path, context_tokens=spec.context_tokens)
     from train.sampling.vllm import VllmSampler
 
     return VllmSampler(path, verifiable=verifiable, **options)

@@ -38,7 +38,7 @@ class _Answer:
     sampling: SamplingParams
     drawn: list[tuple[int, float, int]] = field(default_factory=list)
     record: CommitmentRecorder = field(default_factory=CommitmentRecorder)
-    is_over: bool = False
+    has_ended: bool = False
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class TransformersSampler:
                     self._batches.append(self._batch(chunk))
             self._waiting = []
             finished = [answer for batch in self._batches for answer in self._draw(batch)]
-            self._batches = [batch for batch in self._batches if not all(answer.is_over for answer in batch.answers)]
+            self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
         return [(answer.key, self._completion(answer)) for answer in finished]
 
     def drop(self, keys: Iterable[str]) -> None:
@@ -123,8 +123,8 @@ class TransformersSampler:
         with self._turn:
             self._waiting = [answer for answer in self._waiting if answer.key not in dropped]
             for answer in (answer for batch in self._batches for answer in batch.answers):
-                answer.is_over = answer.is_over or answer.key in dropped
-            self._batches = [batch for batch in self._batches if not all(answer.is_over for answer in batch.answers)]
+                answer.has_ended = answer.has_ended or answer.key in dropped
+            self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
 
     @torch.no_grad()
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
@@ -205,14 +205,14 @@ class TransformersSampler:
         ids_B1 = torch.zeros(len(batch.answers), 1, dtype=torch.long)
         over = []
         for row, (answer, (token, logprob)) in enumerate(zip(batch.answers, drawn, strict=True)):
-            if answer.is_over:
+            if answer.has_ended:
                 continue
             sampling = answer.sampling
             ids_B1[row, 0] = token
             answer.drawn.append((token, logprob, self._version))
             is_full = len(answer.drawn) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
             if is_full or token in self._ends or self._is_stopped(answer):
-                answer.is_over = True
+                answer.has_ended = True
                 over.append(answer)
         batch.ids_BT = torch.cat([batch.ids_BT, ids_B1], 1)
         batch.mask_BT = torch.cat([batch.mask_BT, torch.ones_like(ids_B1)], 1)
@@ -225,13 +225,13 @@ class TransformersSampler:
             seeds, positions = [answer.seed for answer in answers], [len(answer.drawn) for answer in answers]
             tokens_B, logp_B, _ = sample_tokens(logits_BV, sampling.temperature, seeds, positions)
             for answer, hidden_H, logp in zip(answers, self._hidden_BH, logp_B, strict=True):
-                if not answer.is_over:
+                if not answer.has_ended:
                     answer.record.note(len(answer.drawn), hidden_H, logp)
             return list(zip(tokens_B.tolist(), logp_B.tolist(), strict=True))
         logp_BV = _log_probabilities(logits_BV, sampling)
         found = []
         for answer, logp_V in zip(answers, logp_BV, strict=True):
-            token = 0 if answer.is_over else int(_choice(logp_V, answer.generator, sampling.temperature))
+            token = 0 if answer.has_ended else int(_choice(logp_V, answer.generator, sampling.temperature))
             found.append((token, float(logp_V[token])))
         return found
 

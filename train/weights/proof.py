@@ -60,7 +60,7 @@ def prove(engine: InspectableEngine, manifest: WeightManifest) -> dict[str, floa
 
     Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
     """
-    began = time.monotonic()
+    start_time = time.monotonic()
     if (told := engine.version()) != manifest.version:
         raise ParityError(
             f"weight update {manifest.version} did not arrive: the engine says that it holds {told}. {_REMEDY}"
@@ -76,7 +76,7 @@ def prove(engine: InspectableEngine, manifest: WeightManifest) -> dict[str, floa
     figures = {CHECKED: _checked(manifest.tensors, found)}
     if manifest.probe is not None:
         figures |= _agreement(engine, manifest, manifest.probe)
-    return {**figures, "parity/proof_s": time.monotonic() - began}
+    return {**figures, "parity/proof_s": time.monotonic() - start_time}
 
 
 def _checked(tensors: Sequence[SentTensor], found: Mapping[str, str]) -> float:

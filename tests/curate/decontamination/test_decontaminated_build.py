@@ -127,7 +127,7 @@ def test_a_set_that_cannot_be_read_is_an_error_before_anything_is_executed(sourc
         build(sources, tmp_path / "out", CHEAP, against=against)
     assert not (tmp_path / "out").exists()
     with pytest.raises(CurateError, match="eval.jsonl"):
-        dry_run(sources, CHEAP, against=against, report=lambda *progress: None)
+        dry_run(sources, CHEAP, against=against, progress=lambda *progress: None)
 
 
 def test_problems_of_another_dataset_can_be_left_out(sources, tmp_path):

@@ -50,7 +50,7 @@ def test_an_evaluation_that_is_half_removed_is_not_continued(pending, monkeypatc
 def test_a_process_that_cannot_be_started_does_not_end_the_run(pending):
     own = ProcessBackend(pending.run.parent / "another run")  # which has no folder for the log
     own.begin(pending)
-    assert own.is_over
+    assert own.has_ended
     assert own.failure_reason().startswith("its process cannot be started: ")
     own.finish()
     own.close()

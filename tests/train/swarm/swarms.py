@@ -120,7 +120,7 @@ class World:
         self.folder, self.place = folder, folder / "swarm"
         self.controller = fleet.controller(rules, now=time.monotonic)
         publish(self.controller, folder, 0)
-        self.server = ControllerServer(self.controller, "127.0.0.1:0", token=None, run=RUN, terms=TERMS)
+        self.server = ControllerServer(self.controller, "127.0.0.1:0", token=None, run=RUN, spec=TERMS)
         self.url = ""
 
     def member(self, role: Role = "node", **changes: Any) -> Member:

@@ -128,7 +128,7 @@ def test_a_trainer_that_is_gone_gets_its_answers_when_it_is_back(world: World) -
         node.upload(lease)
         verifier.judge(verifier.job())
         assert node.client.call("/lease", NodeLeaseRequest(0, 1), NodeLeaseResponse).leases == ()
-        world.server = ControllerServer(world.controller, address, token=None, run=RUN, terms=TERMS)
+        world.server = ControllerServer(world.controller, address, token=None, run=RUN, spec=TERMS)
         wait_for(world, "groups/ready", 1)
         assert node.ask(slots=1)
 
@@ -259,7 +259,7 @@ def test_a_folder_belongs_to_one_run(world: World, tmp_path: Path) -> None:
         pass
     world.server.close(over=False)
     other = msgspec.structs.replace(TERMS, run="another")
-    world.server = ControllerServer(world.controller, "127.0.0.1:0", token=None, run="another", terms=other)
+    world.server = ControllerServer(world.controller, "127.0.0.1:0", token=None, run="another", spec=other)
     with pytest.raises(AssertionError, match="another swarm"), world.coordinator():
         pass
 

@@ -104,8 +104,8 @@ class Controller:
         self._leases = LeaseTable(
             now(), silent_seconds=settings.worker_timeout_seconds, min_seconds=settings.min_lease_seconds
         )
-        self._desk = EvaluationQueue(settings.vocabulary)
-        self._tally = ControllerMetrics()
+        self._state = EvaluationQueue(settings.vocabulary)
+        self._metrics = ControllerMetrics()
         self._manifest: WeightManifest | None = None
         self._published = -inf  # when that was
         self._error: BaseException | None = None
@@ -170,7 +170,7 @@ class Controller:
 
         patience_seconds: if no sample is finished for so long, it raises SamplerError.
         """
-        return ControllerSampler(self._desk, self._changed, self._check_error, self._encode, patience_seconds)
+        return ControllerSampler(self._state, self._changed, self._check_error, self._encode, patience_seconds)
 
     def expire_leases(self, now: float | None = None) -> None:
         """End the leases that are over, and name the workers that are dead. Call this about once a second."""
@@ -191,12 +191,12 @@ class Controller:
         with self._changed:
             workers = self._leases.workers.values()
             return {
-                **self._tally.last_batch,
+                **self._metrics.last_batch,
                 "workers/alive": len(workers),
-                "workers/dead": self._tally.n_dead,
+                "workers/dead": self._metrics.n_dead,
                 "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
                 "idle/sampler": 1 - fmean(worker.busy for worker in workers) if workers else nan,
-                "controller/lag_s": self._tally.slowest_call(),
+                "controller/lag_s": self._metrics.slowest_call(),
                 "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
                 "groups/running": len(self._groups.in_state(GroupState.LEASED)),
                 "groups/ready": len(self._groups.in_state(GroupState.READY)),
@@ -207,7 +207,7 @@ class Controller:
         """Return how many groups of the last cut, or given up before it, taught what
         (train.rollouts.batch_collector.group_signal)."""
         with self._changed:
-            return dict(self._tally.lessons)
+            return dict(self._metrics.lessons)
 
     @property
     def batches_taken(self) -> int:
@@ -301,8 +301,8 @@ class Controller:
     def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
         if request.loaded != self._newest():
             return []
-        n = min(request.slots, len(self._desk.waiting))
-        leases = [self._desk.lease(request.worker, request.loaded, self._leases, now) for _ in range(n)]
+        n = min(request.slots, len(self._state.waiting))
+        leases = [self._state.lease(request.worker, request.loaded, self._leases, now) for _ in range(n)]
         if leases:
             self._changed.notify_all()  # the sampler may have further prompts
         return leases
@@ -331,7 +331,7 @@ class Controller:
         return receipt
 
     def _judge_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
-        receipt, reason = self._desk.accept(answer, self._newest(), self._decode)
+        receipt, reason = self._state.accept(answer, self._newest(), self._decode)
         if receipt == "taken":
             self._leases.end((answer.group, answer.attempt))
             self._changed.notify_all()
@@ -356,7 +356,7 @@ class Controller:
 
     def _refuse(self, worker: str, answer: SampleResult, reason: str) -> None:
         """An answer makes no sense: its group is asked again, and a worker that goes on like this gets no more."""
-        self._tally.n_invalid += 1
+        self._metrics.n_invalid += 1
         culprit = self._leases.touch(worker, self._now())
         culprit.n_invalid += 1
         log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
@@ -373,7 +373,7 @@ class Controller:
         key = answer.group, answer.attempt
         self._leases.renew(key, self._now())
         n_tokens = len(answer.tokens) // 4
-        self._tally.record_result(group.dispatched.start_version, n_tokens, len(answer.spans))
+        self._metrics.record_result(group.dispatched.start_version, n_tokens, len(answer.spans))
         self._score(group, answer, text)
         if group.state is not GroupState.LEASED:
             self._leases.end(key)
@@ -431,7 +431,7 @@ class Controller:
         ended, dead = self._leases.expire(now)
         for name in dead:
             lost = [each for each in ended if each.worker == name]
-            self._tally.n_dead += bool(lost)
+            self._metrics.n_dead += bool(lost)
             if lost:
                 log.warning("%s is dead: it said nothing for %g s; %d groups are asked again", name,
                             self._settings.worker_timeout_seconds, len(lost))  # fmt: skip
@@ -444,12 +444,12 @@ class Controller:
 
     def _lose(self, key: LeaseKey, reason: str) -> None:
         if key[0] < 0:
-            self._desk.requeue(key)
+            self._state.requeue(key)
             return
         lost = self._groups.loss_event(*key, reason)
         if lost is None:
             return
-        self._tally.n_lost += 1
+        self._metrics.n_lost += 1
         group = self._append_event(lost)
         self._asking.discard(key[0])
         if group is not None and group.state is GroupState.SCORED:
@@ -462,10 +462,10 @@ class Controller:
         version, batch = self._groups.batches_taken, next_batch(self._groups, self._settings)
         if batch is None:
             return None
-        self._tally.lessons = dict(self._groups.signal_counts)
+        self._metrics.lessons = dict(self._groups.signal_counts)
         if batch:
             self._record.take_batch(batch)
-            self._tally.record_batch(version, batch, staleness=self._settings.staleness)
+            self._metrics.record_batch(version, batch, staleness=self._settings.staleness)
         return batch
 
     # --- events, errors, the past ---
@@ -489,11 +489,11 @@ class Controller:
     @contextmanager
     def _worker_call(self) -> Iterator[None]:
         """The same for a call of a worker, which can only come back later."""
-        began = time.monotonic()
+        start_time = time.monotonic()
         try:
             with self._locked():
                 yield
-            self._tally.record_call_seconds(time.monotonic() - began)
+            self._metrics.record_call_seconds(time.monotonic() - start_time)
         except Exception as error:
             raise ControllerUnreachable(f"the run has stopped: {error}") from error
 
@@ -515,7 +515,7 @@ class Controller:
             if has_no_known_reward(group):  # what computes rewards may work again, so others are asked
                 self._reject(group, "unknown")
         self._append_event(self._groups.resumption_event(step))
-        self._tally.ignored_until = max(
+        self._metrics.ignored_until = max(
             (group.dispatched.start_version for group in self._groups.open.values()), default=-1
         )
         for group in self._groups.in_state(GroupState.FINISHED):
@@ -530,7 +530,7 @@ class Controller:
             ready = len(self._groups.in_state(GroupState.READY))
             running = len(self._groups.in_state(GroupState.LEASED))
             workers = sorted(self._leases.workers)
-            n_dead = self._tally.n_dead
+            n_dead = self._metrics.n_dead
         message = (
             f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of {self._settings.prompts} "
             f"groups are ready, {running} are being sampled, {n_dead} workers died. "

@@ -48,8 +48,8 @@ class ControllerMetrics:
         slowest, self._slowest_call = self._slowest_call, 0.0
         return slowest
 
-    def record_result(self, birth: int, n_tokens: int, n_spans: int) -> None:
-        lengths = self._lengths[birth]
+    def record_result(self, start_version: int, n_tokens: int, n_spans: int) -> None:
+        lengths = self._lengths[start_version]
         lengths.came += n_tokens
         lengths.n_came += 1
         self._n_spans.append(n_spans)
@@ -61,8 +61,12 @@ class ControllerMetrics:
                 lengths.used += len(answered.answer.tokens) // 4
                 lengths.n_used += 1
         ages = [version - group.dispatched.start_version for group in groups]
-        over = [(birth, self._lengths.pop(birth)) for birth in sorted(self._lengths) if birth <= version - staleness]
-        known = [lengths for birth, lengths in over if birth > self.ignored_until]
+        over = [
+            (start_version, self._lengths.pop(start_version))
+            for start_version in sorted(self._lengths)
+            if start_version <= version - staleness
+        ]
+        known = [lengths for start_version, lengths in over if start_version > self.ignored_until]
         self.last_batch = {
             "groups/age_mean": fmean(ages),
             "groups/age_max": max(ages),

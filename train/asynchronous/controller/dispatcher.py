@@ -41,7 +41,7 @@ class Dispatcher:
         seed: int,
     ) -> None:
         self.max_tokens = settings.max_tokens
-        self._questions = questions
+        self._prompts = questions
         self._settings = settings
         self._record = record
         self._leases = leases
@@ -69,7 +69,7 @@ class Dispatcher:
     def dispatch(self, worker: str, loaded: int, now: float) -> Lease:
         """Ask a worker with these weights for the next group. Raises RolloutError if that cannot be recorded."""
         waiting, settings = self._record.groups.next_to_dispatch(), self._settings
-        question = self._questions.at(waiting.position)
+        question = self._prompts.at(waiting.position)
         self._record.append(
             events.Dispatched(
                 waiting.group,
@@ -93,7 +93,7 @@ class Dispatcher:
 
     def task(self, group: OpenGroup) -> reward.Task:
         """Return what the answers of a group are judged by."""
-        question = self._open.get(group.dispatched.group) or self._questions.at(group.dispatched.position)
+        question = self._open.get(group.dispatched.group) or self._prompts.at(group.dispatched.position)
         return replace(question.task, max_tokens=group.dispatched.max_tokens)
 
     def discard(self, group: int) -> None:

@@ -114,7 +114,7 @@ class ControllerSampler:
         encode: Callable[[Prompt], Sequence[int]],
         patience_seconds: float,
     ) -> None:
-        self._desk = desk
+        self._state = desk
         self._changed = changed
         self._check = check
         self._encode = encode
@@ -145,7 +145,7 @@ class ControllerSampler:
                     yield done.popleft()
         finally:
             with self._changed:
-                self._desk.forget(numbers)
+                self._state.forget(numbers)
 
     def close(self) -> None:
         """End calls of `sample` that are in progress. The workers go on."""
@@ -154,7 +154,7 @@ class ControllerSampler:
             self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        return len(self._desk.waiting) < _MAX_WAITING
+        return len(self._state.waiting) < _MAX_WAITING
 
     def _add(self, index: int, prompt: SeededPrompt, draw: SamplingParams, done: _Done) -> list[int]:
         """Let a sample wait for a worker, and return its number. A prompt that is refused is done at once."""
@@ -166,25 +166,25 @@ class ControllerSampler:
             return []
         with self._changed:
             self._changed.notify_all()
-            return [self._desk.add(_Sample(index, asked, ids, seed, draw, done))]
+            return [self._state.add(_Sample(index, asked, ids, seed, draw, done))]
 
     def _wait(self, enough: Callable[[], bool]) -> None:
         """Wait, but not for ever: workers may be gone."""
-        began = warned = time.monotonic()
+        start_time = warned = time.monotonic()
         with self._changed:
             while not enough():
                 if self._closed:
                     raise SamplerError("the sampler was closed")
                 self._check()
                 now = time.monotonic()
-                if now - began > self._patience_seconds:
+                if now - start_time > self._patience_seconds:
                     raise SamplerError(
-                        f"timed out: no sample within {now - began:.0f} s. Start workers that can load the newest "
+                        f"timed out: no sample within {now - start_time:.0f} s. Start workers that can load the newest "
                         "weights: curate rollout --controller URL"
                     )
                 if now - warned > _WARNED_SECONDS:
                     warned = now
-                    log.warning("%d samples wait for workers with the newest weights", len(self._desk.waiting))
+                    log.warning("%d samples wait for workers with the newest weights", len(self._state.waiting))
                 self._changed.wait(min(1.0, self._patience_seconds))
 
 

@@ -29,16 +29,16 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 
-def dispatch_capacity(loaded: int, cuts: int, outstanding: int, *, prompts: int, staleness: int, steps: int) -> int:
+def dispatch_capacity(loaded: int, batches: int, outstanding: int, *, prompts: int, staleness: int, steps: int) -> int:
     """Return how many further groups a worker with these weights may be given.
 
     loaded       version of the worker's weights
-    cuts         batches taken so far, the one in training included
+    batches         batches taken so far, the one in training included
     outstanding  groups that were asked and neither used nor given up
     prompts      groups in a batch
     steps        batches that the run takes in all: nothing is asked that could not be used
     """
-    return max(0, min(loaded + staleness + 1, steps) * prompts - cuts * prompts - outstanding)
+    return max(0, min(loaded + staleness + 1, steps) * prompts - batches * prompts - outstanding)
 
 
 def select_batch(
@@ -59,9 +59,9 @@ def select_batch(
     oldest = sorted(ready)[:prompts]
     if not oldest or (len(oldest) < prompts and not short):
         return None
-    births, chosen = sorted(outstanding), [birth for birth, _ in oldest]
+    start_versions, chosen = sorted(outstanding), [start_version for start_version, _ in oldest]
     for k in range(version, version + staleness + 1):
-        left = bisect_right(births, k - staleness) - bisect_right(chosen, k - staleness)
+        left = bisect_right(start_versions, k - staleness) - bisect_right(chosen, k - staleness)
         if left > (k - version) * prompts:
             return None
     return [number for _, number in oldest]

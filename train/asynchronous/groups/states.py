@@ -31,10 +31,10 @@ class Groups:
     n_rejected     groups that were rejected since the last cut, or since the run was resumed
     """
 
-    def __init__(self, *, cuts: int = 0, next_group: int = 0, next_position: int = 0) -> None:
+    def __init__(self, *, batches: int = 0, next_group: int = 0, next_position: int = 0) -> None:
         self.open: dict[int, OpenGroup] = {}
         self.waiting: dict[int, PendingGroup] = {}
-        self.batches_taken = cuts
+        self.batches_taken = batches
         self.next_group = next_group
         self.next_position = next_position
         self.signal_counts: Counter[str] = Counter()
@@ -121,12 +121,12 @@ class Groups:
                 self.take(event)
         return None
 
-    def take(self, cut: events.BatchTaken) -> list[OpenGroup]:
+    def take(self, batch: events.BatchTaken) -> list[OpenGroup]:
         """Take the groups of a cut, and return them in its order."""
-        self.batches_taken = cut.version + 1
+        self.batches_taken = batch.version + 1
         self.signal_counts.clear()
         self.n_rejected = 0
-        return [self.open.pop(number) for number, _, _ in cut.groups if number in self.open]
+        return [self.open.pop(number) for number, _, _ in batch.groups if number in self.open]
 
     def _current(self, number: int, attempt: int) -> OpenGroup | None:
         group = self.open.get(number)
@@ -169,16 +169,16 @@ class Groups:
                 _advance(group)
         return group
 
-    def _accept(self, group: OpenGroup | None, lesson: str) -> OpenGroup | None:
+    def _accept(self, group: OpenGroup | None, signal: str) -> OpenGroup | None:
         if group is not None:
             group.state = GroupState.READY
-            self.signal_counts[lesson] += 1
+            self.signal_counts[signal] += 1
         return group
 
-    def _reject(self, group: OpenGroup | None, lesson: str) -> OpenGroup | None:
+    def _reject(self, group: OpenGroup | None, signal: str) -> OpenGroup | None:
         if group is not None:
             del self.open[group.dispatched.group]
-            self.signal_counts[lesson] += 1
+            self.signal_counts[signal] += 1
             self.n_rejected += 1
         return group
 

@@ -59,10 +59,10 @@ class HttpController:
 
     def terms(self) -> EngineSpec:
         """Return what the engine has to be like. From now on, calls are meant for this run only."""
-        terms = self._reply("GET", "/run", EngineSpec)
+        spec = self._reply("GET", "/run", EngineSpec)
         with self._lock:
-            self._headers[RUN_HEADER] = terms.run
-        return terms
+            self._headers[RUN_HEADER] = spec.run
+        return spec
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         return self._reply("POST", "/work", LeaseResponse, request)

@@ -79,12 +79,12 @@ class ControllerApp:
     run    name of the run, the same when it is continued
     host   the name or address that the service is bound to
     token  what workers must send as `Authorization: Bearer TOKEN`; None serves everyone
-    terms  what GET /run answers
+    spec  what GET /run answers
     """
 
-    def __init__(self, controller: ControllerAPI, terms: EngineSpec, *, run: str, host: str, token: str | None) -> None:
+    def __init__(self, controller: ControllerAPI, spec: EngineSpec, *, run: str, host: str, token: str | None) -> None:
         self._controller = controller
-        self._terms = terms
+        self._spec = spec
         self._run = run
         self._token = None if token is None else token.encode()
         self._hosts = AllowedHosts(host, token=token is not None)
@@ -140,7 +140,7 @@ class ControllerApp:
         return JSONResponse({"service": "curate", "status": "controller"})
 
     async def _about(self, request: Request) -> Response:
-        return _packed(self._terms)
+        return _packed(self._spec)
 
     async def _work(self, request: Request) -> Response:
         message = await _message(request, LeaseRequest)

@@ -35,14 +35,14 @@ class ControllerServer:
     listen_to   HOST:PORT; port 0 takes a free one
     token       what workers must send; None only if no other machine can reach the address
     run         name of the run, the same when it is continued
-    terms       what a worker needs in order to start its engine
+    spec       what a worker needs in order to start its engine
     fail        called with the error if the server fails, since no worker can call any more
 
     Raises ConfigError if the address cannot be used, or is open to others without a token.
     """
 
     def __init__(
-        self, controller: ControllerAPI, listen_to: str, *, token: str | None, run: str, terms: EngineSpec,
+        self, controller: ControllerAPI, listen_to: str, *, token: str | None, run: str, spec: EngineSpec,
         fail: Callable[[RunError], None] = lambda error: None,
     ) -> None:  # fmt: skip
         self._fail = fail
@@ -57,7 +57,7 @@ class ControllerServer:
         except OSError as error:
             raise ConfigError(f"workers.listen: cannot listen on {listen_to}: {error}") from error
         max_connections = min(MAX_CONNECTIONS, raise_descriptor_limit() // _FILES_PER_CONNECTION)
-        self._app = ControllerApp(controller, terms, run=run, host=host, token=token)
+        self._app = ControllerApp(controller, spec, run=run, host=host, token=token)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
         self._server = uvicorn.Server(
             bounded_config(

@@ -62,7 +62,7 @@ class _Auditor:
         self._ends: dict[int, str] = {}
         self._positions: dict[int, int] = {}  # the group that was asked with each position
         self._first_kept = -1  # groups below this number were asked before the first segment that is kept
-        self._cuts = 0
+        self._batches = 0
 
     def findings(self, recorded: Iterable[Event]) -> Iterator[str]:
         for event in recorded:
@@ -98,13 +98,13 @@ class _Auditor:
 
     def _begin(self, begun: events.SegmentStarted) -> None:
         if self._first_kept < 0:
-            self._first_kept, self._cuts = begun.next_group, begun.cuts
-        if begun.cuts > self._cuts:
+            self._first_kept, self._batches = begun.next_group, begun.cuts
+        if begun.cuts > self._batches:
             self._result.n_abandoned += len(self._open)
             skipped = range(max(self._ends | self._open, default=-1) + 1, begun.next_group)
             self._ends |= dict.fromkeys([*self._open, *skipped], "abandoned")
             self._open.clear()
-            self._cuts = begun.cuts
+            self._batches = begun.cuts
 
     def _ask(self, event: events.Dispatched) -> Iterator[str]:
         before = self._open.get(event.group)
@@ -126,28 +126,28 @@ class _Auditor:
         self._ends[event.group] = "rejected"
         self._result.rejected[event.signal] = self._result.rejected.get(event.signal, 0) + 1
 
-    def _cut(self, cut: events.BatchTaken) -> Iterator[str]:
-        if cut.version != self._cuts:
-            yield f"after {self._cuts} batches, one of version {cut.version} was cut"
-        self._cuts = cut.version + 1
+    def _cut(self, batch: events.BatchTaken) -> Iterator[str]:
+        if batch.version != self._batches:
+            yield f"after {self._batches} batches, one of version {batch.version} was cut"
+        self._batches = batch.version + 1
         self._result.n_cuts += 1
-        for number, attempt, birth in cut.groups:
+        for number, attempt, start_version in batch.groups:
             name = f"group {number}"
             if number in self._ends:
-                yield f"{name} was used at version {cut.version} after it was {self._ends[number]}"
-            self._ends[number] = f"used at version {cut.version}"
+                yield f"{name} was used at version {batch.version} after it was {self._ends[number]}"
+            self._ends[number] = f"used at version {batch.version}"
             self._result.n_used += 1
-            yield from self._age(name, birth, cut.version)
+            yield from self._age(name, start_version, batch.version)
             asked = self._open.pop(number, None)
             if asked is None:
                 if number >= self._first_kept:
                     yield f"{name} was used, and it was never asked"
                 self._result.n_unknown += 1
             else:
-                yield from self._used(name, asked, attempt, birth, cut.version)
+                yield from self._used(name, asked, attempt, start_version, batch.version)
 
-    def _used(self, name: str, asked: _Asked, attempt: int, birth: int, version: int) -> Iterator[str]:
-        if (asked.event.attempt, asked.event.start_version) != (attempt, birth):
+    def _used(self, name: str, asked: _Asked, attempt: int, start_version: int, version: int) -> Iterator[str]:
+        if (asked.event.attempt, asked.event.start_version) != (attempt, start_version):
             yield f"{name} was used as another attempt or birth than it was asked with"
         if not asked.accepted or asked.scored != set(asked.spans):
             yield f"{name} was used before all its answers were scored"

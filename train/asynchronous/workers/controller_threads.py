@@ -32,7 +32,7 @@ class ControllerThreads:
         name: str,
         controller: ControllerAPI,
         source: WeightSource,
-        holdings: WorkerState,
+        state: WorkerState,
         *,
         patience_seconds: float,
         beat_seconds: float,
@@ -41,10 +41,10 @@ class ControllerThreads:
         self._name = name
         self._controller = controller
         self._source = source
-        self._holdings = holdings
+        self._state = state
         self._beat_seconds = beat_seconds
         self._cache_use = cache_use
-        self._patience = RetryPolicy(patience_seconds, holdings.pause)
+        self._retry = RetryPolicy(patience_seconds, state.pause)
         self._known_failures = 0  # calls that had failed when the weights were last known to be those of the run
         self._threads = [
             threading.Thread(target=self._guarded, args=(errand,), name=f"worker-{errand.__name__}", daemon=True)
@@ -62,10 +62,10 @@ class ControllerThreads:
         """
         until = time.monotonic() + seconds
         self._threads[0].join(seconds / 2)
-        if self._holdings.is_over:
+        if self._state.is_over:
             return
         try:
-            while self._holdings.unsent and time.monotonic() < until:
+            while self._state.unsent and time.monotonic() < until:
                 self._send()
             self._controller.release(ReleaseRequest(self._name))
         except ControllerUnreachable as error:
@@ -73,54 +73,54 @@ class ControllerThreads:
 
     def _guarded(self, errand: Callable[[], None]) -> None:
         try:
-            while not self._holdings.has_ended:
+            while not self._state.has_ended:
                 errand()
         except BaseException as error:  # the engine's thread raises it
-            self._holdings.end(error=error)
+            self._state.end(error=error)
 
     def _exchange(self) -> None:
         """Hand over answers, then ask for groups if the engine has room."""
-        holdings = self._holdings
-        holdings.wait(lambda: bool(holdings.unsent or holdings.free_slots))
-        if holdings.unsent:
-            self._patience.call_with_retries(self._send)
-        if holdings.free_slots and not holdings.has_ended:
-            self._patience.call_with_retries(self._ask)
+        state = self._state
+        state.wait(lambda: bool(state.unsent or state.free_slots))
+        if state.unsent:
+            self._retry.call_with_retries(self._send)
+        if state.free_slots and not state.has_ended:
+            self._retry.call_with_retries(self._ask)
 
     def _send(self) -> None:
-        with self._holdings.changed:
-            answers = tuple(islice(self._holdings.unsent, _MAX_RESULTS_PER_MESSAGE))
+        with self._state.changed:
+            answers = tuple(islice(self._state.unsent, _MAX_RESULTS_PER_MESSAGE))
         receipts = self._controller.submit_results(SubmitResults(self._name, answers))
         for answer, receipt in zip(answers, receipts, strict=True):
-            self._holdings.acknowledge(answer, receipt)
+            self._state.acknowledge(answer, receipt)
 
     def _ask(self) -> None:
-        holdings = self._holdings
-        with holdings.changed:
+        state = self._state
+        with state.changed:
             # Answers that cannot be sent take up room, too, so that memory is bounded while the controller is gone.
-            slots, loaded = holdings.free_slots - len(holdings.unsent), holdings.loaded
+            slots, loaded = state.free_slots - len(state.unsent), state.loaded
         if slots <= 0:
             return
         if not self._has_the_weights_of_the_run():
-            holdings.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
+            state.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
             return
         work = self._controller.request_leases(LeaseRequest(self._name, loaded, slots))
         if work.over:
-            holdings.end(over=True)
-        holdings.accept_leases(work.leases, work.wait_seconds)
+            state.end(over=True)
+        state.accept_leases(work.leases, work.wait_seconds)
 
     def _fetch(self) -> None:
         """Fetch the newest weights while the engine goes on, and wait until it has loaded them."""
-        holdings = self._holdings
-        before = holdings.manifest
-        manifest = self._patience.call_with_retries(self._newest)
+        state = self._state
+        before = state.manifest
+        manifest = self._retry.call_with_retries(self._newest)
         if manifest is None:  # nothing is new; a controller whose run is over says so without waiting
-            holdings.pause(_RETRY_SECONDS)
+            state.pause(_RETRY_SECONDS)
             return
         if manifest == before:
             return
         failures = 0
-        while manifest is not None and not holdings.has_ended:
+        while manifest is not None and not state.has_ended:
             try:
                 weights = self._source.fetch(manifest)
                 break
@@ -129,18 +129,18 @@ class ControllerThreads:
                 if failures > _MAX_FAILURES:
                     raise
                 log.info("%s; asking for newer ones", error)
-            holdings.pause(_RETRY_SECONDS)
-            manifest = self._patience.call_with_retries(self._newest)
-        if manifest is not None and not holdings.has_ended:
-            with holdings.changed:
-                holdings.fetched = manifest, weights
-                holdings.changed.notify_all()
-            holdings.wait(lambda: holdings.manifest is not before)
+            state.pause(_RETRY_SECONDS)
+            manifest = self._retry.call_with_retries(self._newest)
+        if manifest is not None and not state.has_ended:
+            with state.changed:
+                state.fetched = manifest, weights
+                state.changed.notify_all()
+            state.wait(lambda: state.manifest is not before)
 
     def _newest(self) -> WeightManifest | None:
         """Return the newest manifest if it is not that of the weights in the engine, waiting for some time."""
         if self._has_the_weights_of_the_run():
-            return self._controller.wait_for_weights(self._holdings.loaded, _POLL_SECONDS)
+            return self._controller.wait_for_weights(self._state.loaded, _POLL_SECONDS)
         return self._controller.wait_for_weights(-1, _POLL_SECONDS)
 
     def _has_the_weights_of_the_run(self) -> bool:
@@ -148,32 +148,30 @@ class ControllerThreads:
 
         The run may have been continued from an earlier step, so that the engine's version has other weights now.
         """
-        failures = self._patience.n_failures
+        failures = self._retry.n_failures
         if failures == self._known_failures:
             return True
-        if self._controller.wait_for_weights(-1, 0.0) != self._holdings.manifest:
+        if self._controller.wait_for_weights(-1, 0.0) != self._state.manifest:
             return False
         self._known_failures = failures
         return True
 
     def _beat(self) -> None:
-        holdings = self._holdings
-        began, drawn, busy = time.monotonic(), holdings.tokens_sampled, holdings.busy_seconds
-        if not holdings.pause(self._beat_seconds):
+        state = self._state
+        start_time, drawn, busy = time.monotonic(), state.tokens_sampled, state.busy_seconds
+        if not state.pause(self._beat_seconds):
             return
-        with holdings.changed:
-            seconds = time.monotonic() - began
+        with state.changed:
+            seconds = time.monotonic() - start_time
             speed, busy_share = (
-                (holdings.tokens_sampled - drawn) / seconds,
-                min(1.0, (holdings.busy_seconds - busy) / seconds),
+                (state.tokens_sampled - drawn) / seconds,
+                min(1.0, (state.busy_seconds - busy) / seconds),
             )
-            beat = Heartbeat(
-                self._name, holdings.loaded, tuple(holdings.open_leases), speed, self._cache_use(), busy_share
-            )
+            beat = Heartbeat(self._name, state.loaded, tuple(state.open_leases), speed, self._cache_use(), busy_share)
         try:
             orders = self._controller.heartbeat(beat)
         except ControllerUnreachable:
             return  # the other threads are patient
         if orders.over:
-            holdings.end(over=True)
-        holdings.drop_leases(orders.drop)
+            state.end(over=True)
+        state.drop_leases(orders.drop)

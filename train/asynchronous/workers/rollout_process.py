@@ -64,16 +64,16 @@ class RolloutProcess:
         Raises the errors of Worker.run, and ConfigError for options that the engine does not have.
         """
         with closing(self._controller):
-            terms = RetryPolicy(self._options.patience_seconds, self._pause).call_with_retries(self._controller.terms)
-            if terms is None:
+            spec = RetryPolicy(self._options.patience_seconds, self._pause).call_with_retries(self._controller.terms)
+            if spec is None:
                 return
-            model = self._options.model or terms.model
+            model = self._options.model or spec.model
             check_model(model)
             self._note(f"worker {self._name}: starts an engine with {model}")
             prepare_for_engine()
             with (
-                closing(start_engine(terms, model, self._options.engine)) as opened,
-                closing(self._source(terms)) as source,
+                closing(start_engine(spec, model, self._options.engine)) as opened,
+                closing(self._source(spec)) as source,
             ):
                 self._worker = RolloutWorker(
                     self._controller,
@@ -93,9 +93,9 @@ class RolloutProcess:
         if self._worker is not None:
             self._worker.leave()
 
-    def _source(self, terms: EngineSpec) -> WeightSource:
+    def _source(self, spec: EngineSpec) -> WeightSource:
         if self._options.source_for is not None:
-            return self._options.source_for(terms)
+            return self._options.source_for(spec)
         return LocalFirstSource(self._options.url, self._controller.headers)
 
     def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:

@@ -57,12 +57,12 @@ class RolloutWorker:
         self._engine = engine
         self._whole_leases = whole_leases
         self._note_loaded = loaded
-        self._holdings = WorkerState()
+        self._state = WorkerState()
         self._errands = ControllerThreads(
             name,
             controller,
             source,
-            self._holdings,
+            self._state,
             patience_seconds=patience_seconds,
             beat_seconds=beat_seconds,
             cache_use=engine.cache_use,
@@ -79,7 +79,7 @@ class RolloutWorker:
         """
         self._errands.start()
         try:
-            while not self._holdings.has_ended:
+            while not self._state.has_ended:
                 self._load()
                 self._drop()
                 self._fill()
@@ -89,51 +89,49 @@ class RolloutWorker:
                     self._rest()
             self._engine.drop(list(self._running))
         finally:
-            self._holdings.end()
+            self._state.end()
             self._errands.finish(_SHUTDOWN_SECONDS)
-        if self._holdings.error is not None:
-            raise self._holdings.error
+        if self._state.error is not None:
+            raise self._state.error
 
     def leave(self) -> None:
         """End politely, from any thread: what is finished is handed over, and the other groups are given back."""
-        self._holdings.end()
+        self._state.end()
 
     def _load(self) -> None:
-        with self._holdings.changed:
-            if self._holdings.fetched is None or not self._may_load():
+        with self._state.changed:
+            if self._state.fetched is None or not self._may_load():
                 return
-            (manifest, weights), self._holdings.fetched = self._holdings.fetched, None
-            if manifest.version <= self._holdings.loaded:  # the run continues from an earlier step
-                self._holdings.drop_leases(list(self._holdings.open_leases))
+            (manifest, weights), self._state.fetched = self._state.fetched, None
+            if manifest.version <= self._state.loaded:  # the run continues from an earlier step
+                self._state.drop_leases(list(self._state.open_leases))
         self._drop()
         metrics = self._load_and_prove(manifest, weights)
-        with self._holdings.changed:
-            self._holdings.loaded, self._holdings.manifest = manifest.version, manifest
-            self._holdings.ask_at = 0.0
-            self._holdings.changed.notify_all()
+        with self._state.changed:
+            self._state.loaded, self._state.manifest = manifest.version, manifest
+            self._state.ask_at = 0.0
+            self._state.changed.notify_all()
         self._note_loaded(manifest, metrics)
 
     def _may_load(self) -> bool:
         """Return whether there are new weights, and no lease has to be drawn to its end before they are loaded."""
-        holdings = self._holdings
-        if holdings.fetched is None:
+        state = self._state
+        if state.fetched is None:
             return False
-        has_work = bool(
-            self._running or holdings.arrived or holdings.free_slots
-        )  # or asked for some, which are on the way
-        return not (self._whole_leases and has_work and holdings.fetched[0].version > holdings.loaded)
+        has_work = bool(self._running or state.arrived or state.free_slots)  # or asked for some, which are on the way
+        return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded)
 
     def _load_and_prove(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
-        began = time.monotonic()
+        start_time = time.monotonic()
         self._engine.load(weights, manifest.version)
         # Answers that finish in this comparison are returned by the next step, so they are not sent if it fails.
         metrics = prove(self._engine, manifest)
-        return {**metrics, "weight_load_s": time.monotonic() - began}
+        return {**metrics, "weight_load_s": time.monotonic() - start_time}
 
     def _drop(self) -> None:
         """Drop answers of leases that are lost."""
-        with self._holdings.changed:
-            lost, self._holdings.lost = self._holdings.lost, set()
+        with self._state.changed:
+            lost, self._state.lost = self._state.lost, set()
         gone = [key for key, (lease, _) in self._running.items() if _key(lease) in lost]
         for key in gone:
             del self._running[key]
@@ -151,24 +149,24 @@ class RolloutWorker:
 
     def _ask(self) -> bool:
         """Return whether groups have come."""
-        holdings = self._holdings
-        with holdings.changed:
-            if holdings.loaded < 0 or holdings.has_ended or time.monotonic() < holdings.ask_at:
+        state = self._state
+        with state.changed:
+            if state.loaded < 0 or state.has_ended or time.monotonic() < state.ask_at:
                 return False
-            if self._whole_leases and holdings.fetched is not None:
-                return bool(holdings.arrived)
-            holdings.free_slots = self._engine.max_concurrency - len(self._running)
-            holdings.changed.notify_all()
+            if self._whole_leases and state.fetched is not None:
+                return bool(state.arrived)
+            state.free_slots = self._engine.max_concurrency - len(self._running)
+            state.changed.notify_all()
             # Answers that others check are the same whatever is drawn beside them, so nothing is gained by waiting.
             if not self._running or (self._waits_for_reply and not self._whole_leases):
-                holdings.wait(lambda: not holdings.free_slots or holdings.fetched is not None, _LEASE_WAIT_SECONDS)
-            self._waits_for_reply = not holdings.free_slots
-            return bool(holdings.arrived)
+                state.wait(lambda: not state.free_slots or state.fetched is not None, _LEASE_WAIT_SECONDS)
+            self._waits_for_reply = not state.free_slots
+            return bool(state.arrived)
 
     def _begin(self) -> None:
-        with self._holdings.changed:
-            leases = list(self._holdings.arrived)
-            self._holdings.arrived.clear()
+        with self._state.changed:
+            leases = list(self._state.arrived)
+            self._state.arrived.clear()
         for lease in leases:
             for number, seed in enumerate(lease.seeds):
                 key = f"{lease.group}.{lease.attempt}.{number}"
@@ -176,29 +174,29 @@ class RolloutWorker:
                     self._engine.add(key, lease.prompt, seed, lease.draw)
                 except ValueError as error:
                     log.info("the prompt of group %d is refused: %s", lease.group, error)
-                    self._holdings.queue_result(encode_refusal(lease, number))
+                    self._state.queue_result(encode_refusal(lease, number))
                     break
                 self._running[key] = lease, number
 
     def _step(self) -> None:
         drawn = min(len(self._running), self._engine.max_concurrency)
-        began = time.monotonic()
+        start_time = time.monotonic()
         for key, completion in self._engine.step():
             lease, number = self._running.pop(key)
-            self._holdings.queue_result(encode_result(lease, number, completion))
-        with self._holdings.changed:
-            self._holdings.tokens_sampled += drawn
-            self._holdings.busy_seconds += time.monotonic() - began
+            self._state.queue_result(encode_result(lease, number, completion))
+        with self._state.changed:
+            self._state.tokens_sampled += drawn
+            self._state.busy_seconds += time.monotonic() - start_time
 
     def _rest(self) -> None:
         """Wait until there is something to do."""
-        holdings = self._holdings
-        if holdings.loaded < 0:
-            holdings.wait(lambda: holdings.fetched is not None)
-        elif holdings.free_slots:
-            holdings.wait(lambda: self._may_load() or not holdings.free_slots)
+        state = self._state
+        if state.loaded < 0:
+            state.wait(lambda: state.fetched is not None)
+        elif state.free_slots:
+            state.wait(lambda: self._may_load() or not state.free_slots)
         else:
-            holdings.wait(self._may_load, max(0.0, holdings.ask_at - time.monotonic()))
+            state.wait(self._may_load, max(0.0, state.ask_at - time.monotonic()))
 
 
 def _key(lease: Lease) -> LeaseKey:

@@ -40,16 +40,16 @@ def command(config: ConfigSource, out: Path, groups: int) -> None:
         settings = config.read()
         others = read_thresholds(out) if out.exists() else {}
         with ProgressBar(" answers") as progress:
-            pair, bars, found = calibrate(settings, n_leases=groups, report=progress)
-        write_thresholds(out, {**others, pair: bars})
+            pair, thresholds, found = calibrate(settings, n_leases=groups, report=progress)
+        write_thresholds(out, {**others, pair: thresholds})
     click.echo(f"{pair}: {found.n_tokens:,} tokens of {groups * settings.rollout.completions} answers")
     for name, measured, bar in (
-        ("exponents that differ in a chunk, at most", found.exponent_mismatches, bars.mismatches),
-        ("exponents that differ, on average", found.mismatches_mean, bars.mismatches_mean),
-        ("difference of mantissas, on average", found.mantissa_mean, bars.mantissa_mean),
-        ("tokens that the seeds give, share", 1 - found.token_mismatches / found.n_tokens, bars.replayed_share),
-        ("nats that a token was below the best, at most", found.margin, bars.margin),
-        ("difference of log-probabilities, on average", found.logprob_error, bars.logprob_error),
+        ("exponents that differ in a chunk, at most", found.exponent_mismatches, thresholds.mismatches),
+        ("exponents that differ, on average", found.mismatches_mean, thresholds.mismatches_mean),
+        ("difference of mantissas, on average", found.mantissa_mean, thresholds.mantissa_mean),
+        ("tokens that the seeds give, share", 1 - found.token_mismatches / found.n_tokens, thresholds.replayed_share),
+        ("nats that a token was below the best, at most", found.margin, thresholds.margin),
+        ("difference of log-probabilities, on average", found.logprob_error, thresholds.logprob_error),
     ):
         click.echo(f"  {name:<47}{measured:>12.4g}   bar {bar:.4g}")
     click.echo(f"the bars are in {out}")

@@ -37,8 +37,8 @@ class SuiteRequest:
         for kind, name, names in (("protocol", self.protocol, PROTOCOLS), ("form", self.form, [*FORMS, OWN])):
             if name and name not in names:
                 raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
-        wishes = ProtocolOverrides(window=self.window or None, form=self.form or None)
-        return resolve_settings(self.protocol or None, parse_suite(self.suite)[0], wishes, PromptFormat())
+        overrides = ProtocolOverrides(window=self.window or None, form=self.form or None)
+        return resolve_settings(self.protocol or None, parse_suite(self.suite)[0], overrides, PromptFormat())
 
 
 @lru_cache(_MAX_SUITES)
@@ -49,8 +49,8 @@ def exercise_set(wanted: SuiteRequest) -> Mapping[str, Exercise]:
     CurateError, too: most services would answer such a chat instead of continuing it.
     """
     name, location = parse_suite(wanted.suite)
-    settled = wanted.settled()
-    found = read_exercises(location, settled.setting.window, suite=name, style=settled.style)
+    settings = wanted.settled()
+    found = read_exercises(location, settings.setting.window, suite=name, style=settings.style)
     for exercise in found:
         if isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user":
             raise CurateError(

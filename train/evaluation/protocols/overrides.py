@@ -29,14 +29,14 @@ class ProtocolOverrides:
     prefill: str | None = None
 
 
-def check_overrides(wishes: ProtocolOverrides, prompt: PromptFormat) -> None:
+def check_overrides(overrides: ProtocolOverrides, prompt: PromptFormat) -> None:
     """Raise CurateError for what contradicts itself."""
-    if wishes.mode == COMPLETE:
+    if overrides.mode == COMPLETE:
         given = {
             "--system": prompt.system,
-            "--prefill": wishes.prefill,
+            "--prefill": overrides.prefill,
             "--template-arg": prompt.template_arguments,
-            "--form": wishes.form,
+            "--form": overrides.form,
         }
         for option, value in given.items():
             if value:
@@ -44,7 +44,7 @@ def check_overrides(wishes: ProtocolOverrides, prompt: PromptFormat) -> None:
                     f"{option} is for chats, and with --mode complete the model continues plain text. "
                     f"Leave {option} out, or give --mode chat."
                 )
-    if wishes.form and prompt.template:
+    if overrides.form and prompt.template:
         raise CurateError("--form and --template both say how the model is asked. Give one of them.")
-    if wishes.prefill == "":
+    if overrides.prefill == "":
         raise CurateError("--prefill is empty. For models that think first, give --form evalplus-thinking.")

@@ -62,11 +62,11 @@ def _setting(protocol: Protocol, suite: str) -> SuiteSettings:
     )
 
 
-def _form(official: SuiteSettings, suite: str, wishes: ProtocolOverrides, prompt: PromptFormat) -> PromptForm | None:
+def _form(official: SuiteSettings, suite: str, overrides: ProtocolOverrides, prompt: PromptFormat) -> PromptForm | None:
     """Return the form of the prompt; None: our own, with the template if there is one."""
     if prompt.template:
         return None
-    if wishes.mode == COMPLETE:
+    if overrides.mode == COMPLETE:
         for form in COMPLETIONS:
             if suite in form.suites:
                 return form
@@ -75,11 +75,11 @@ def _form(official: SuiteSettings, suite: str, wishes: ProtocolOverrides, prompt
             f"--mode complete knows how to begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
             "text that the model continues: --template FILE."
         )
-    if wishes.form is None:
+    if overrides.form is None:
         return official.form
-    if wishes.form == OWN:
+    if overrides.form == OWN:
         return None
-    form = FORMS[wishes.form]
+    form = FORMS[overrides.form]
     if suite not in form.suites:
         able = [name for name, other in FORMS.items() if suite in other.suites]
         raise CurateError(
@@ -89,16 +89,18 @@ def _form(official: SuiteSettings, suite: str, wishes: ProtocolOverrides, prompt
     return form
 
 
-def _complete(setting: SuiteSettings, wishes: ProtocolOverrides) -> tuple[SuiteSettings, PromptStyle]:
+def _complete(setting: SuiteSettings, overrides: ProtocolOverrides) -> tuple[SuiteSettings, PromptStyle]:
     """Return the setting with its stops and extraction, in which form and user have their say, and its style."""
     form = setting.form
-    stop = (*setting.stop, *(form.stop if form else ())) if wishes.stop is None else tuple(filter(None, wishes.stop))
-    extraction = wishes.extraction or (form.extraction if form else "") or setting.extraction or USUAL_EXTRACTION
-    prefill = wishes.prefill or ""
+    stop = (
+        (*setting.stop, *(form.stop if form else ())) if overrides.stop is None else tuple(filter(None, overrides.stop))
+    )
+    extraction = overrides.extraction or (form.extraction if form else "") or setting.extraction or USUAL_EXTRACTION
+    prefill = overrides.prefill or ""
     closes = _FENCE in prefill and any(_FENCE in text for text in stop)
     style = PromptStyle(
         form,
-        plain=wishes.mode == COMPLETE,
+        plain=overrides.mode == COMPLETE,
         prefill=prefill,
         after=_CLOSED if closes else "",
         extraction=extraction,
@@ -117,10 +119,10 @@ def restore_style(recorded: Mapping[str, Any], suite: str) -> PromptStyle:
     plain = used.get("mode") == COMPLETE
     known = COMPLETIONS if plain else FORMS.values()
     form = next((form for form in known if form.name == used.get("form") and suite in form.suites), None)
-    wishes = ProtocolOverrides(
+    overrides = ProtocolOverrides(
         stop=tuple(used.get("stop") or ()),
         extraction=used.get("extraction"),
         mode=used.get("mode"),
         prefill=used.get("prefill"),
     )
-    return _complete(SuiteSettings(form=form, test_seconds=used.get("test_seconds")), wishes)[1]
+    return _complete(SuiteSettings(form=form, test_seconds=used.get("test_seconds")), overrides)[1]

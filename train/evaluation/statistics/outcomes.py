@@ -111,8 +111,8 @@ class ProblemOutcomes:
         """
         id = _field(entry, "id", str, "a problem")
         bits = _bits(_field(entry, "bits", str, id), "bits", id)
-        cut_off = _bits(_field(entry, "cut_off", str, id), "cut_off", id)
-        if None in cut_off:
+        truncated = _bits(_field(entry, "cut_off", str, id), "cut_off", id)
+        if None in truncated:
             raise ValueError(f"{id}: cut_off may contain only 0 and 1")
         tokens = _field(entry, "tokens", list, id)
         if not all(type(n) is int and n >= 0 for n in tokens):
@@ -122,7 +122,7 @@ class ProblemOutcomes:
         verdicts = _field({"verdicts": {}} | entry, "verdicts", dict, id)
         if not all(type(n) is int and n >= 0 for n in verdicts.values()):
             raise ValueError(f"{id}: verdicts must be integers >= 0")
-        return cls(id, facts, bits, tuple(tokens), tuple(bool(bit) for bit in cut_off), tests, samples, verdicts)
+        return cls(id, facts, bits, tuple(tokens), tuple(bool(bit) for bit in truncated), tests, samples, verdicts)
 
 
 def counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:

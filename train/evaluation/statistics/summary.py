@@ -50,9 +50,9 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
     shares = [n_correct / n for n, n_correct in known]
     low, high = interval(known)
     scored = [
-        (tokens, cut_off)
+        (tokens, truncated)
         for problem in problems
-        for bit, tokens, cut_off in zip(problem.correct, problem.tokens, problem.truncated, strict=True)
+        for bit, tokens, truncated in zip(problem.correct, problem.tokens, problem.truncated, strict=True)
         if bit is not None
     ]
     lengths = sorted(tokens for tokens, _ in scored)
@@ -67,7 +67,7 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
         high=high,
         pass_at=pass_at_all(known),
         always_solved=always_solved(known),
-        cut_off=fmean(cut_off for _, cut_off in scored) if scored else nan,
+        cut_off=fmean(truncated for _, truncated in scored) if scored else nan,
         tokens_p50=_quantile(lengths, 0.5),
         tokens_p95=_quantile(lengths, 0.95),
     )

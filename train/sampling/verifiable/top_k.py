@@ -23,12 +23,12 @@ def top_k(bits: Bits, k: int) -> Numbers:
     return np.concatenate([above, equal]).astype(np.int64)
 
 
-def injective_modulus(places: Numbers) -> int:
+def injective_modulus(indices: Numbers) -> int:
     """Return the largest modulus up to PRIME under which no two places are equal.
 
     There is one above any number of places, because they are far fewer than PRIME.
     """
     modulus = PRIME
-    while len(np.unique(places % modulus)) < len(places):
+    while len(np.unique(indices % modulus)) < len(indices):
         modulus -= 1
     return modulus

@@ -104,12 +104,12 @@ class Broadcaster:
         manifest = self._controller.wait_for_weights(-1 if before is None else before.version, wait_seconds)
         published = None
         if manifest is not None and manifest != before:
-            began = time.monotonic()
+            start_time = time.monotonic()
             weights = self._copied(manifest)
             broadcast = self._origin.publish(weights, self._folder / str(weights.version))
             if broadcast is not None:
                 kind = "whole" if broadcast.base is None else f"the difference from version {broadcast.base}"
-                seconds = time.monotonic() - began
+                seconds = time.monotonic() - start_time
                 self._note(
                     f"version {weights.version} is published: {broadcast.body_bytes / 1e6:.1f} MB, {kind}, "
                     f"in {seconds:.1f} s"

@@ -123,14 +123,14 @@ class Mirror:
         paths = [shard_path(self._run, version, shard) for shard in range(len(manifest.shards))]
         missing = [shard for shard, path in enumerate(paths) if not (self.folder / path).exists()]
         if missing:
-            began = time.monotonic()
+            start_time = time.monotonic()
             self._download.shards(
                 manifest, missing, lambda shard, content: self._write(paths[shard], content), seconds=_ATTEMPT_SECONDS
             )
             n_bytes = sum(manifest.size_of(shard) for shard in missing)
             kind = "whole" if manifest.base is None else f"the difference from version {manifest.base}"
             self._note(
-                f"version {version} is here: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - began:.1f} s"
+                f"version {version} is here: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - start_time:.1f} s"
             )
         self._whole.add(version)
 

@@ -232,12 +232,12 @@ def _cut(parts: Iterator[bytes], size: int) -> Iterator[bytes]:
     """Yield the parts, one after another, as pieces of equal length; the last may be shorter."""
     rest = bytearray()
     for part in parts:
-        view, start = memoryview(part), 0
-        while len(rest) + len(view) - start >= size:
+        recomputation, start = memoryview(part), 0
+        while len(rest) + len(recomputation) - start >= size:
             taken = size - len(rest)
-            yield bytes(rest) + bytes(view[start : start + taken])
+            yield bytes(rest) + bytes(recomputation[start : start + taken])
             rest.clear()
             start += taken
-        rest += view[start:]
+        rest += recomputation[start:]
     if rest:
         yield bytes(rest)

@@ -97,8 +97,10 @@ class RelayClient:
         """Return what each relay names as the newest version, and why others name none. All are asked at once."""
         answers: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
         waited_for = {url: RequestCancelToken() for url in self._relays.available()}
-        for url, cut in waited_for.items():
-            threading.Thread(target=self._ask_latest, args=(url, cut, answers), name="latest", daemon=True).start()
+        for url, token in waited_for.items():
+            threading.Thread(
+                target=self._ask_latest, args=(url, token, answers), name="latest", daemon=True
+            ).start()
         found: dict[str, LatestVersion] = {}
         reasons: dict[str, str] = {}
         until = time.monotonic() + _SMALL_SECONDS
@@ -114,18 +116,21 @@ class RelayClient:
             else:
                 reasons[url] = str(answer)
                 self._blame(url, answer)
-        for url, cut in waited_for.items():
-            cut.now()
+        for url, token in waited_for.items():
+            token.now()
             reasons[url] = "it is too slow"
             self._relays.record_small_failure(url)
         return found, reasons
 
     def _ask_latest(
-        self, url: str, cut: RequestCancelToken, answers: "queue.SimpleQueue[tuple[str, LatestVersion | Exception]]"
+        self,
+        url: str,
+        token: RequestCancelToken,
+        answers: "queue.SimpleQueue[tuple[str, LatestVersion | Exception]]",
     ) -> None:
         path = f"{url}/{latest_path(self._run)}"
         try:
-            sealed = get(self._pool, path, MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, cut=cut)
+            sealed = get(self._pool, path, MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, token=token)
             latest = read_latest(sealed, self._run, self._public)
         except (NotAvailable, RelayError, BadSignature) as error:
             answers.put((url, error))
@@ -217,7 +222,7 @@ class RelayClient:
             path,
             transfer.n_bytes,
             seconds=transfer.deadline_seconds,
-            cut=transfer.cut,
+            token=transfer.cut,
             arrived=transfer.arrived,
         )
 

@@ -119,8 +119,8 @@ class RelaySelector:
             relay = self._relays[url]
             now, expected = self._clock(), self._seconds_for(url, n_bytes)
             self._count(relay, n_bytes, 1)
-            patience = _DEADLINE_FACTOR * relay.sending / (self._median() or _UNKNOWN_BANDWIDTH)
-            deadline = max(self._min_seconds, patience) * 2 ** min(relay.late, _MAX_DOUBLINGS)
+            retry = _DEADLINE_FACTOR * relay.sending / (self._median() or _UNKNOWN_BANDWIDTH)
+            deadline = max(self._min_seconds, retry) * 2 ** min(relay.late, _MAX_DOUBLINGS)
             return Transfer(url, n_bytes, now, expected, deadline, relay.load)
 
     def record_success(self, transfer: Transfer) -> None:

@@ -91,9 +91,9 @@ class RelaySourceFactory:
     relays: tuple[str, ...]
     public: bytes
 
-    def __call__(self, terms: EngineSpec) -> RelaySource:
+    def __call__(self, spec: EngineSpec) -> RelaySource:
         """Return the source for a run."""
-        run = run_name(terms.run)
+        run = run_name(spec.run)
         return RelaySource(self.relays, run, self.public, default_folder(run, self.public))
 
 

@@ -131,30 +131,30 @@ def new_pool(at_once: int) -> urllib3.PoolManager:
 
 
 def get(
-    pool: urllib3.PoolManager, url: str, max_bytes: int, *, seconds: float, cut: RequestCancelToken | None = None,
+    pool: urllib3.PoolManager, url: str, max_bytes: int, *, seconds: float, token: RequestCancelToken | None = None,
     arrived: Callable[[int], object] = lambda n_bytes: None,
 ) -> bytes:  # fmt: skip
     """Return the content at a URL. Redirects are not followed.
 
     pool      from `new_pool`
     seconds   time for all of it
-    cut       ends the request earlier
+    token       ends the request earlier
     arrived   called with the number of bytes that are here, from time to time
 
     Raises NotAvailable, Busy, Broken and ResponseTooLarge.
     """
-    cut = cut or RequestCancelToken()
-    timer = threading.Timer(seconds, cut.now)
+    token = token or RequestCancelToken()
+    timer = threading.Timer(seconds, token.now)
     timer.daemon = True
     timer.start()
-    _current.cut = cut
+    _current.cut = token
     try:
-        return _get(pool, url, max_bytes, time.monotonic() + seconds, cut, arrived)
+        return _get(pool, url, max_bytes, time.monotonic() + seconds, token, arrived)
     except (HTTPError, HTTPException, OSError) as error:
-        raise RelayError(f"{url} is too slow" if cut.is_cut else _reason(error)) from error
+        raise RelayError(f"{url} is too slow" if token.is_cut else _reason(error)) from error
     finally:
         timer.cancel()
-        cut.lets_go()
+        token.lets_go()
 
 
 def _get(
@@ -162,7 +162,7 @@ def _get(
     url: str,
     max_bytes: int,
     until: float,
-    cut: RequestCancelToken,
+    token: RequestCancelToken,
     arrived: Callable[[int], object],
 ) -> bytes:
     left = max(until - time.monotonic(), 0.001)
@@ -190,7 +190,7 @@ def _get(
             arrived(len(content))
             if len(content) > max_bytes:
                 raise ResponseTooLarge(f"{url} has more than {max_bytes} bytes")
-            if cut.is_cut:
+            if token.is_cut:
                 raise RelayError(f"{url} is too slow")
         is_whole = True
         return bytes(content)

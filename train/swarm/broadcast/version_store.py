@@ -134,12 +134,12 @@ class _Body:
 
     def _keep(self, shard: int, content: bytes) -> None:
         """Write a shard where it belongs, in one or several files, then note that it is there."""
-        start, view = shard * self._manifest.shard_bytes, memoryview(content)
+        start, recomputation = shard * self._manifest.shard_bytes, memoryview(content)
         for path, size in self._files:
-            if start < size and view:
-                written = view[: size - start]
+            if start < size and recomputation:
+                written = recomputation[: size - start]
                 _write_at(path, start, written)
-                view = view[len(written) :]
+                recomputation = recomputation[len(written) :]
             start = max(start - size, 0)
         _write_at(self._have, shard, b"\1")
 

@@ -39,7 +39,7 @@ class ControllerLink:
         self, controller: ControllerAPI, *, running: Callable[[], tuple[LeaseKey, ...]],
         unwanted: Callable[[Collection[LeaseKey]], None], version: Callable[[], int],
     ) -> None:  # fmt: skip
-        self.is_over = False
+        self.has_ended = False
         self._controller = controller
         self._running, self._unwanted, self._version = running, unwanted, version
         self._lock = threading.Lock()
@@ -53,14 +53,14 @@ class ControllerLink:
 
     def request_leases(self, loaded: int, slots: int) -> tuple[Lease, ...]:
         """Return groups for a node that has this version; none if there are none, or the trainer is away."""
-        if self.is_over or self._is_gone or time.monotonic() < self._nothing_until:
+        if self.has_ended or self._is_gone or time.monotonic() < self._nothing_until:
             return ()
         try:
             work = self._controller.request_leases(LeaseRequest(WORKER, loaded, slots))
         except ControllerUnreachable as error:
             self._gone(error)
             return ()
-        self.is_over = self.is_over or work.over
+        self.has_ended = self.has_ended or work.over
         if not work.leases:
             self._nothing_until = time.monotonic() + _NOTHING_SECONDS
         return work.leases
@@ -122,7 +122,7 @@ class ControllerLink:
         beat = Heartbeat(WORKER, self._version(), (*running, *waiting), speed, busy=float(bool(running)))
         orders = self._controller.heartbeat(beat)
         self._beat_at, self._n_tokens = now, 0
-        self.is_over = self.is_over or orders.over
+        self.has_ended = self.has_ended or orders.over
         self._unwanted(set(orders.drop) - waiting)
 
     def _gone(self, error: ControllerUnreachable) -> None:

@@ -68,9 +68,9 @@ class Coordinator:
         self._ledger, self._uploads, self._latest, self._relays, self._fail = ledger, uploads, latest, relays, fail
         self._lock = threading.RLock()
         with ledger.transaction():
-            self._desk = CoordinatorState(settings, ledger, time.monotonic())
+            self._state = CoordinatorState(settings, ledger, time.monotonic())
         self._trainer = ControllerLink(
-            controller, running=self._running, unwanted=self._unwanted, version=lambda: self._desk.version
+            controller, running=self._running, unwanted=self._unwanted, version=lambda: self._state.version
         )
         self._asking: set[bytes] = set()  # nodes for which the trainer is being asked
         self._completions = 1  # answers in a group, as far as is known
@@ -94,9 +94,9 @@ class Coordinator:
             self._ledger.close()
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the run has ended."""
-        return self._desk.is_over
+        return self._state.has_ended
 
     @property
     def head(self) -> bytes:
@@ -106,14 +106,14 @@ class Coordinator:
     def all_notified(self) -> bool:
         """Return whether every node that lives, and every verifier, knows that the run is over."""
         with self._lock:
-            nodes = [member.notified_of_end for member in self._desk.members.values() if member.life.is_alive]
-            return all(nodes) and self._desk.verifiers_know_end(time.monotonic())
+            nodes = [member.notified_of_end for member in self._state.members.values() if member.life.is_alive]
+            return all(nodes) and self._state.verifiers_know_end(time.monotonic())
 
     # --- who calls ---
 
     def knows(self, key: bytes) -> bool:
         """Return whether this key may ask for anything but to join."""
-        return key == self._public or self._desk.has_member(key)
+        return key == self._public or self._state.has_member(key)
 
     def is_operator(self, key: bytes) -> bool:
         """Return whether this is the key of the run."""
@@ -137,67 +137,67 @@ class Coordinator:
         if not join.engine:
             return JoinResponse(self._sealed_settings)
         is_valid = time.time() < invite.expires_at
-        with self._turn() as (desk, now):
+        with self._turn() as (state, now):
             digest = blake3(invite.id).digest()  # the same bytes can be written down in several ways
-            desk.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
+            state.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
         return JoinResponse(self._sealed_settings)
 
     def lease(self, key: bytes, request: NodeLeaseRequest) -> NodeLeaseResponse:
         """Raises NotJoined and Excluded."""
-        with self._turn() as (desk, now):
-            room = desk.free_capacity(key)
-            if desk.is_over:
-                desk.members[key].notified_of_end = True
+        with self._turn() as (state, now):
+            budget = state.free_capacity(key)
+            if state.has_ended:
+                state.members[key].notified_of_end = True
                 return NodeLeaseResponse(over=True)
-            if room <= 0 or request.slots <= 0 or desk.is_too_old(request.loaded) or key in self._asking:
+            if budget <= 0 or request.slots <= 0 or state.is_too_old(request.loaded) or key in self._asking:
                 return NodeLeaseResponse(wait_seconds=self._wait_seconds())
-            if (probe := desk.grant_spot_check(key, request.loaded, now)) is not None:
+            if (probe := state.grant_spot_check(key, request.loaded, now)) is not None:
                 return NodeLeaseResponse((probe,))
             self._asking.add(key)
         # The trainer is asked while others may call, but not the same node: it would get its room again each time.
         try:
-            return self._asked(key, request.loaded, min(request.slots, room * self._completions))
+            return self._asked(key, request.loaded, min(request.slots, budget * self._completions))
         finally:
             self._asking.discard(key)
 
     def _asked(self, key: bytes, loaded: int, slots: int) -> NodeLeaseResponse:
         asked = self._trainer.request_leases(loaded, slots)
-        with self._turn() as (desk, now):
+        with self._turn() as (state, now):
             self._completions = max((len(lease.seeds) for lease in asked), default=self._completions)
-            granted = [desk.grant(key, lease, now) for lease in asked]
-            desk.is_over = desk.is_over or self._trainer.is_over
+            granted = [state.grant(key, lease, now) for lease in asked]
+            state.has_ended = state.has_ended or self._trainer.has_ended
             leases = tuple(lease for lease in granted if lease is not None)
-            return NodeLeaseResponse(leases, 0.0 if leases else self._wait_seconds(), desk.is_over)
+            return NodeLeaseResponse(leases, 0.0 if leases else self._wait_seconds(), state.has_ended)
 
     def beat(self, key: bytes, beat: NodeHeartbeat) -> NodeHeartbeatResponse:
         """Raises NotJoined and Excluded."""
-        with self._turn() as (desk, now):
-            return desk.beat(key, beat, now)
+        with self._turn() as (state, now):
+            return state.beat(key, beat, now)
 
     def leave(self, key: bytes) -> None:
         """Let a node or a verifier go."""
-        with self._turn() as (desk, now):
-            desk.leave(key, now)
+        with self._turn() as (state, now):
+            state.leave(key, now)
 
     def begin_upload(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long the file of a lease may be; None if the lease is not this node's, or not any more."""
-        with self._turn() as (desk, now):
-            return desk.begin_upload(key, lease_id, now + MAX_UPLOAD_SECONDS)
+        with self._turn() as (state, now):
+            return state.begin_upload(key, lease_id, now + MAX_UPLOAD_SECONDS)
 
     def submit(self, key: bytes, lease_id: bytes, content: bytes, digest: bytes) -> UploadStatus:
         """Take the file of a lease. Raises RunError if the disk is full: the node may send it again."""
         self._uploads.write(lease_id, digest, content)  # not in a turn, whose errors end the coordinator
-        with self._turn() as (desk, now):
-            receipt = desk.submit(key, lease_id, len(content), digest, now)
-            if not desk.is_open(lease_id):  # there was a verdict while the file arrived
+        with self._turn() as (state, now):
+            receipt = state.submit(key, lease_id, len(content), digest, now)
+            if not state.is_open(lease_id):  # there was a verdict while the file arrived
                 self._uploads.remove(lease_id)
             return receipt
 
     def late(self, key: bytes, lease_id: bytes, digest: bytes) -> UploadStatus:
         """Return the receipt for a file that nobody needs."""
-        with self._turn() as (desk, now):
-            return desk.submit(key, lease_id, 0, digest, now)
+        with self._turn() as (state, now):
+            return state.submit(key, lease_id, 0, digest, now)
 
     def current_version(self) -> CurrentVersion:
         """Raises Later if no version is published yet."""
@@ -210,13 +210,13 @@ class Coordinator:
 
     def job(self, key: bytes) -> VerificationJobResponse:
         """Raises NotJoined and Excluded."""
-        with self._turn() as (desk, now):
-            return desk.assign_job(key, now)
+        with self._turn() as (state, now):
+            return state.assign_job(key, now)
 
     def file(self, key: bytes, lease_id: bytes) -> bytes:
         """Return the file of a lease. Raises NotJoined, Excluded, and NotAvailable."""
-        with self._turn() as (desk, now):
-            digest = desk.digest_for(key, lease_id, now)
+        with self._turn() as (state, now):
+            digest = state.digest_for(key, lease_id, now)
             content = None if digest is None else self._uploads.read(lease_id, digest)
         if content is None:
             raise NotFound("this verifier does not have that lease any more")
@@ -224,13 +224,13 @@ class Coordinator:
 
     def max_verdict_bytes(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long a verdict may be; None if this verifier does not have the lease any more."""
-        with self._turn() as (desk, now):
-            return None if desk.digest_for(key, lease_id, now) is None else desk.max_bytes_of(lease_id)
+        with self._turn() as (state, now):
+            return None if state.digest_for(key, lease_id, now) is None else state.max_bytes_of(lease_id)
 
     def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult) -> None:
         """Raises NotJoined and Excluded."""
-        with self._turn() as (desk, now):
-            desk.verdict(key, lease_id, verified, now)
+        with self._turn() as (state, now):
+            state.verdict(key, lease_id, verified, now)
         verdict = verified.verdict
         log.info("lease %s: %s %s %s", lease_id.hex()[:8], verdict.outcome, verdict.reason, verified.figures)
 
@@ -238,14 +238,14 @@ class Coordinator:
 
     def ban(self, ban: Ban) -> None:
         """Raises NotAvailable."""
-        with self._turn() as (desk, now):
-            desk.ban(ban.node, now)
+        with self._turn() as (state, now):
+            state.ban(ban.node, now)
 
     def status(self) -> Status:
         """Return what the operator sees."""
         relays = self._relays()
-        with self._turn() as (desk, now):
-            return status_of(desk, self._ledger, self.settings.run, relays, now)
+        with self._turn() as (state, now):
+            return status_of(state, self._ledger, self.settings.run, relays, now)
 
     # --- inside ---
 
@@ -255,40 +255,40 @@ class Coordinator:
         with self._lock:
             try:
                 with self._ledger.transaction():
-                    yield self._desk, time.monotonic()
+                    yield self._state, time.monotonic()
             except RunError as error:
                 self._fail(error)
                 raise
-            desk = self._desk
-            self._trainer.hand_over(desk.accepted)
-            self._trainer.give_back(desk.given_back)
-            for lease_id in desk.discarded:
+            state = self._state
+            self._trainer.hand_over(state.accepted)
+            self._trainer.give_back(state.given_back)
+            for lease_id in state.discarded:
                 self._uploads.remove(lease_id)
-            desk.accepted.clear()
-            desk.given_back.clear()
-            desk.discarded.clear()
+            state.accepted.clear()
+            state.given_back.clear()
+            state.discarded.clear()
 
     def _running(self) -> tuple[tuple[int, int], ...]:
         with self._lock:
-            return self._desk.running()
+            return self._state.running()
 
     def _unwanted(self, keys: object) -> None:
-        with self._turn() as (desk, now):
-            desk.cancel(keys, now)  # type: ignore[arg-type]
-            desk.is_over = desk.is_over or self._trainer.is_over
+        with self._turn() as (state, now):
+            state.cancel(keys, now)  # type: ignore[arg-type]
+            state.has_ended = state.has_ended or self._trainer.has_ended
 
     def _follow_clock(self, stop: threading.Event) -> None:
         before = time.monotonic()
         while not stop.wait(_CLOCK_SECONDS):
             latest = self._latest()
-            with self._turn() as (desk, now):
+            with self._turn() as (state, now):
                 if now - before > _STALL_SECONDS:
                     log.warning("nothing was done for %.0f s; nodes are not blamed for it", now - before)
-                    desk.discount_pause(now - before)
+                    state.discount_pause(now - before)
                 before = now
-                desk.tick(now)
+                state.tick(now)
                 if latest is not None:
-                    desk.record_version(latest.version, latest.manifest)
+                    state.record_version(latest.version, latest.manifest)
 
     def _guarded(self, what: Callable[[threading.Event], None]) -> None:
         try:
@@ -297,5 +297,5 @@ class Coordinator:
             self._fail(error)
 
     def _wait_seconds(self) -> float:
-        crowd = max(1.0, len(self._desk.members) / _NODES_PER_SECOND / _RETRY_SECONDS)
+        crowd = max(1.0, len(self._state.members) / _NODES_PER_SECOND / _RETRY_SECONDS)
         return _RETRY_SECONDS * crowd * random.uniform(0.7, 1.3)

@@ -127,7 +127,7 @@ class CoordinatorState:
     def __init__(
         self, settings: SwarmSettings, ledger: Ledger, now: float, *, known: SpotCheckPool | None = None
     ) -> None:
-        self.is_over = False
+        self.has_ended = False
         self.version = -1  # the newest that is published
         self.members: dict[bytes, NodeMember] = {}
         self.verifiers: dict[bytes, VerifierMember] = {}
@@ -199,9 +199,9 @@ class CoordinatorState:
                 )
         notes = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
-        member.notified_of_end = self.is_over
-        drop = running if self.is_over else {each for each in running if each not in member.leases}
-        return NodeHeartbeatResponse(tuple(sorted(drop)), notes, self.is_over)
+        member.notified_of_end = self.has_ended
+        drop = running if self.has_ended else {each for each in running if each not in member.leases}
+        return NodeHeartbeatResponse(tuple(sorted(drop)), notes, self.has_ended)
 
     def leave(self, key: bytes, now: float) -> None:
         """Let a node go; a verifier, too."""
@@ -248,7 +248,7 @@ class CoordinatorState:
     def grant(self, key: bytes, lease: Lease, now: float) -> SwarmLease | None:
         """Lease a group of the trainer to a node. None, and the group is given back, if that cannot be."""
         member = self.members.get(key)
-        if member is None or not member.is_here or self.is_over or not _can_be_verified(lease):
+        if member is None or not member.is_here or self.has_ended or not _can_be_verified(lease):
             self.given_back.append((lease.group, lease.attempt))
             return None
         if member.life.state not in (node_lifecycle.NodeState.PROBATION, node_lifecycle.NodeState.HEALTHY):
@@ -312,7 +312,7 @@ class CoordinatorState:
         """
         verifier = self._verifier(key)
         self._requeue(key, now)
-        verifier.seen, verifier.knows_end = now, self.is_over
+        verifier.seen, verifier.knows_end = now, self.has_ended
         while self._waiting:
             lease_id = self._waiting.popleft()
             record = self._records.get(lease_id)
@@ -321,9 +321,9 @@ class CoordinatorState:
                 state = record.state
                 engine = self.members[record.node].engine
                 return VerificationJobResponse(
-                    VerificationJob(record.swarm_lease, engine, state.n_bytes, state.blake3), self.is_over
+                    VerificationJob(record.swarm_lease, engine, state.n_bytes, state.blake3), self.has_ended
                 )
-        return VerificationJobResponse(over=self.is_over)
+        return VerificationJobResponse(over=self.has_ended)
 
     def digest_for(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
         """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Excluded."""
@@ -366,8 +366,8 @@ class CoordinatorState:
                 "soft", "length"
             )  # otherwise nodes could choose what is trained on, without any work
         if verdict.outcome == "accepted" and record.known is not None:
-            bars = self._bars(record.node, key)
-            if not matches_spot_check(record.known.tokens, [answer.tokens for answer in answers], bars):
+            thresholds = self._thresholds(record.node, key)
+            if not matches_spot_check(record.known.tokens, [answer.tokens for answer in answers], thresholds):
                 verdict = LeaseVerdict("soft", "known answer")
         self._lease_event(lease_id, lease_lifecycle.VerdictReceived(key, verdict), now, answers=answers)
 
@@ -482,7 +482,7 @@ class CoordinatorState:
             return
         was = record.state.state
         record.state = lease_lifecycle.next_state(record.state, event, now)
-        if record.state.is_over:
+        if record.state.has_ended:
             self._finish(
                 lease_id, record, now, answers, is_wanted=not isinstance(event, lease_lifecycle.LeaseCancelled)
             )
@@ -573,9 +573,9 @@ class CoordinatorState:
 
     def _knows_bars_for(self, engine: str) -> bool:
         """Return whether bars were measured for an engine: a node must not get those that are for nobody."""
-        name, bars = engine.split()[0], self._settings.thresholds
-        is_measured = any(pair.partition("/")[0] == name for pair in bars)
-        return not bars or name in self._kinds_with_bars() or ("" in bars and not is_measured)
+        name, thresholds = engine.split()[0], self._settings.thresholds
+        is_measured = any(pair.partition("/")[0] == name for pair in thresholds)
+        return not thresholds or name in self._kinds_with_bars() or ("" in thresholds and not is_measured)
 
     def _kinds_with_bars(self) -> set[str]:
         """Return the kinds of engines that nodes may name in order to get the bars of that kind.
@@ -589,7 +589,7 @@ class CoordinatorState:
         """Return whether engines with the run's context cannot take the prompt."""
         return len(lease.prompt) >= self._settings.engine.context_tokens
 
-    def _bars(self, node: bytes, verifier: bytes) -> Thresholds:
+    def _thresholds(self, node: bytes, verifier: bytes) -> Thresholds:
         return thresholds_for(self._settings, self.members[node].engine, self.verifiers[verifier].engine)
 
 

@@ -113,14 +113,14 @@ class TrackedLease:
     verdict: LeaseVerdict | None = None
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it has a verdict, which never changes."""
         return self.verdict is not None
 
 
 def next_state(lease: TrackedLease, event: Event, now: float) -> TrackedLease:
     """Return the lease after an event. What makes no sense in a state changes nothing."""
-    if lease.is_over:
+    if lease.has_ended:
         return lease
     match event:
         case Submitted():

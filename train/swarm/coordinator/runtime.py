@@ -174,7 +174,7 @@ class _Opened:
         """End the server when the run is over, and all nodes know it or have had the time to ask."""
         over_at = None
         while not stop.wait(_POLL_SECONDS):
-            if self._coordinator.is_over:
+            if self._coordinator.has_ended:
                 over_at = over_at or time.monotonic()
                 if self._coordinator.all_notified() or time.monotonic() > over_at + _SHUTDOWN_SECONDS:
                     break

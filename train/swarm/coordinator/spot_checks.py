@@ -44,7 +44,7 @@ class SpotCheckPool:
         return self._rng.choice(able) if able else None
 
 
-def matches_spot_check(known: Sequence[bytes], given: Sequence[bytes], bars: Thresholds) -> bool:
+def matches_spot_check(known: Sequence[bytes], given: Sequence[bytes], thresholds: Thresholds) -> bool:
     """Return whether answers are the known ones, as far as engines that differ in the last bits can tell."""
     same = differing = 0
     for before, now in zip(known, given, strict=True):
@@ -53,8 +53,8 @@ def matches_spot_check(known: Sequence[bytes], given: Sequence[bytes], bars: Thr
     n_compared = same + differing
     if n_compared == 0:
         return True
-    share = bars.replayed_share**2  # both differ from what a verifier draws
-    return differing <= max(1, max_mismatches(n_compared, share, bars.replayed_sigmas))
+    share = thresholds.replayed_share**2  # both differ from what a verifier draws
+    return differing <= max(1, max_mismatches(n_compared, share, thresholds.replayed_sigmas))
 
 
 def _common(before: Sequence[int], now: Sequence[int]) -> tuple[int, bool]:

@@ -5,23 +5,23 @@ from train.swarm.ledger.ledger import Ledger
 from train.swarm.messages import NodeStatus, Status
 
 
-def status_of(desk: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> Status:
+def status_of(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> Status:
     """Return the state of a swarm at a time of the desk's clock. Relays are given by URL."""
     return Status(
         run=run,
-        version=desk.version,
+        version=state.version,
         ledger=ledger.head,
         n_entries=ledger.n_entries,
-        nodes=tuple(_node(desk, ledger, key, now) for key in desk.members),
-        leases=desk.lease_counts(),
-        verdicts=dict(desk.verdicts),  # type: ignore[arg-type]
+        nodes=tuple(_node(state, ledger, key, now) for key in state.members),
+        leases=state.lease_counts(),
+        verdicts=dict(state.verdicts),  # type: ignore[arg-type]
         relays=relays,
-        verifiers=desk.n_verifiers(now),
+        verifiers=state.n_verifiers(now),
     )
 
 
-def _node(desk: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> NodeStatus:
-    member, account = desk.members[key], ledger.account(key)
+def _node(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> NodeStatus:
+    member, account = state.members[key], ledger.account(key)
     return NodeStatus(
         node=key,
         state=member.life.state.value,

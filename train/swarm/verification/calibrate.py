@@ -31,17 +31,17 @@ def calibrate(config: "Config", *, n_leases: int, report: Report) -> tuple[str, 
     from train.sampling.open_engine import engine_spec
 
     prepare_for_engine()
-    terms = engine_spec(config, "calibration")
+    spec = engine_spec(config, "calibration")
     leases = _leases(config, n_leases)
     n_answers = sum(len(lease.seeds) for lease in leases)
-    with closing(start_engine(terms, verifiable=True)) as engine:
+    with closing(start_engine(spec, verifiable=True)) as engine:
         completions = sample_completions(engine, leases, lambda done: report("drawing", done, n_answers))
-    prefill = VerifierModel.of(terms)  # only now, because both may not have room on one GPU
+    verifier_model = VerifierModel.of(spec)  # only now, because both may not have room on one GPU
     honest = []
     for lease, answers in zip(leases, completions, strict=True):
-        honest.append(measure_completions(prefill, lease, answers))
+        honest.append(measure_completions(verifier_model, lease, answers))
         report("verifying", sum(map(len, honest)), n_answers)
-    return _pair(terms), fit_thresholds(honest), pool([answer for answers in honest for answer in answers])
+    return _pair(spec), fit_thresholds(honest), pool([answer for answers in honest for answer in answers])
 
 
 def _leases(config: "Config", n_leases: int) -> list[Lease]:
@@ -73,5 +73,5 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
         ]
 
 
-def _pair(terms: EngineSpec) -> str:
-    return f"{terms.kind}/transformers"
+def _pair(spec: EngineSpec) -> str:
+    return f"{spec.kind}/transformers"

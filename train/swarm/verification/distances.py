@@ -43,18 +43,18 @@ class Distances:
     unlikely_share: float
 
 
-def measure(commitments: tuple[Commitment, ...], logprobs: Sequence[float], view: Recomputation) -> Distances:
+def measure(commitments: tuple[Commitment, ...], logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
     """Compare what a node sent of an answer with a verifier's view of it."""
-    chunks = commitment_distances(commitments, view.hidden_TH)
-    own, margins = view.logprobs.astype(np.float64), view.margins.astype(np.float64)
+    chunks = commitment_distances(commitments, recomputation.hidden_TH)
+    own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
     n_tokens = [min(CHUNK_TOKENS, len(own) - start) for start in range(0, len(own), CHUNK_TOKENS)]
     return Distances(
         n_tokens=len(own),
         exponent_mismatches=max(chunk.mismatches for chunk in chunks),
         mismatches_mean=_mean([chunk.mismatches for chunk in chunks], n_tokens),
         mantissa_mean=_mean([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in chunks], n_tokens),
-        token_mismatches=len(own) - view.n_replayed,
-        margin=float(view.margins.max()),
+        token_mismatches=len(own) - recomputation.n_replayed,
+        margin=float(recomputation.margins.max()),
         margin_sum=float(margins.sum()),
         margin_squares=float((margins**2).sum()),
         logprob_error=float(np.abs(own - np.asarray(logprobs, dtype=np.float64)).mean()),

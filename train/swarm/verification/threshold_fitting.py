@@ -65,18 +65,18 @@ def _begin(engine: Engine, key: str, lease: Lease, number: int) -> None:
 
 
 def measure_completions(
-    prefill: VerifierModel, lease: Lease, completions: Sequence[SampledCompletion]
+    verifier_model: VerifierModel, lease: Lease, completions: Sequence[SampledCompletion]
 ) -> list[Distances]:
     """Return how far the answers to a lease are from what a verifier computes."""
-    views = prefill.recompute_many(
+    recomputations = verifier_model.recompute_many(
         [
             CompletionToVerify(lease.prompt, completion.token_ids, lease.draw.temperature, seed)
             for seed, completion in zip(lease.seeds, completions, strict=True)
         ]
     )
     return [
-        measure(read(completion.commitments, completion.n_tokens), completion.logprobs, view)
-        for completion, view in zip(completions, views, strict=True)
+        measure(read(completion.commitments, completion.n_tokens), completion.logprobs, recomputation)
+        for completion, recomputation in zip(completions, recomputations, strict=True)
     ]
 
 

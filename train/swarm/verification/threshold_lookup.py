@@ -12,7 +12,11 @@ def thresholds_for(settings: SwarmSettings, engine: str, verifier: str = "transf
     pair = f"{_kind(engine)}/{_kind(verifier)}"
     if found := settings.thresholds.get(pair) or settings.thresholds.get(""):
         return found
-    return min(settings.thresholds.values(), key=lambda bars: (bars.margin, bars.mismatches_mean), default=Thresholds())
+    return min(
+        settings.thresholds.values(),
+        key=lambda thresholds: (thresholds.margin, thresholds.mismatches_mean),
+        default=Thresholds(),
+    )
 
 
 def _kind(engine: str) -> str:

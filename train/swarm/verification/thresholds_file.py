@@ -29,11 +29,11 @@ def _check(pair: str, table: dict[str, float]) -> None:
             raise ValueError(f'["{pair}"] has {name} = {value}, which must be 0 or more')
 
 
-def write_thresholds(path: Path, bars: dict[str, Thresholds]) -> None:
+def write_thresholds(path: Path, thresholds: dict[str, Thresholds]) -> None:
     """Write the file, or replace it. Raises ConfigError if that is not possible."""
     tables = [
         "\n".join([f'["{pair}"]', *(f"{name} = {float(value)!r}" for name, value in msgspec.to_builtins(of).items())])
-        for pair, of in sorted(bars.items())
+        for pair, of in sorted(thresholds.items())
     ]
     aside = path.with_name(path.name + ".part")
     try:

@@ -36,15 +36,15 @@ from train.swarm.verification.threshold_checks import completion_violations, fil
 def verdict_on_file(
     file: RolloutFile,
     lease: SwarmLease,
-    views: Iterable[Recomputation],
-    bars: Thresholds,
+    recomputations: Iterable[Recomputation],
+    thresholds: Thresholds,
     settings: SwarmSettings,
     *,
     ends: Collection[int],
 ) -> VerificationResult:
     """Return the verdict on a file that answers its lease.
 
-    views  one for each answer, in their order; they are only asked for once the cheap checks have passed
+    recomputations  one for each answer, in their order; they are only asked for once the cheap checks have passed
     ends   ids of the tokens that end an answer
 
     Nothing in the file makes this raise anything.
@@ -57,48 +57,48 @@ def verdict_on_file(
         return VerificationResult(LeaseVerdict("hard", "malformed"))
     if not all(_ends_well(row, lease.lease, settings, ends) for row in file.rows):
         return VerificationResult(LeaseVerdict("soft", "termination"))
-    return _compared(file, lease.lease, commitments, views, bars, settings, ends)
+    return _compared(file, lease.lease, commitments, recomputations, thresholds, settings, ends)
 
 
 def _ends_well(row: RolloutRow, lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
     if any(token in ends for token in row.token_ids[:-1]):
         return False
-    room = min(lease.draw.max_tokens, settings.engine.context_tokens - len(lease.prompt))
-    return row.token_ids[-1] in ends or len(row.token_ids) == room
+    budget = min(lease.draw.max_tokens, settings.engine.context_tokens - len(lease.prompt))
+    return row.token_ids[-1] in ends or len(row.token_ids) == budget
 
 
 def _compared(
     file: RolloutFile,
     lease: Lease,
     commitments: list[tuple[Commitment, ...]],
-    views: Iterable[Recomputation],
-    bars: Thresholds,
+    recomputations: Iterable[Recomputation],
+    thresholds: Thresholds,
     settings: SwarmSettings,
     ends: Collection[int],
 ) -> VerificationResult:
     faults: list[LeaseVerdict] = []
     measured: list[Distances] = []
     answers: list[VerifiedCompletion] = []
-    for row, committed, view in zip(file.rows, commitments, views, strict=True):
-        if not view.is_finite:
+    for row, committed, recomputation in zip(file.rows, commitments, recomputations, strict=True):
+        if not recomputation.is_finite:
             return VerificationResult(LeaseVerdict("unknown", "crashed"), figures=_figures(measured))
         has_end = row.token_ids[-1] in ends
-        found = measure(committed, row.logprobs, view)
+        found = measure(committed, row.logprobs, recomputation)
         measured.append(found if has_end else replace(found, end_probability=1.0))
-        answers.append(_believed(row, view, has_end=has_end))
-        faults += completion_violations(found, bars, replays=settings.replays)
+        answers.append(_believed(row, recomputation, has_end=has_end))
+        faults += completion_violations(found, thresholds, replays=settings.replays)
         if any(fault.outcome == "hard" for fault in faults):
             break
     else:
-        faults += file_violations(pool(measured), bars, replays=settings.replays)
+        faults += file_violations(pool(measured), thresholds, replays=settings.replays)
     if faults:
         first = min(faults, key=lambda fault: fault.outcome != "hard")  # of equal ones, the first
         return VerificationResult(first, figures=_figures(measured))
     return VerificationResult(ACCEPTED, tuple(answers), _figures(measured))
 
 
-def _believed(row: RolloutRow, view: Recomputation, *, has_end: bool) -> VerifiedCompletion:
-    logprobs = [min(float(logprob), 0.0) for logprob in view.logprobs]  # sums round
+def _believed(row: RolloutRow, recomputation: Recomputation, *, has_end: bool) -> VerifiedCompletion:
+    logprobs = [min(float(logprob), 0.0) for logprob in recomputation.logprobs]  # sums round
     return VerifiedCompletion(pack_tokens(row.token_ids), pack_logprobs(logprobs), "stop" if has_end else "length")
 
 

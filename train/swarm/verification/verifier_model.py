@@ -63,12 +63,12 @@ class VerifierModel:
         self._check(path)
 
     @classmethod
-    def of(cls, terms: EngineSpec) -> "VerifierModel":
+    def of(cls, spec: EngineSpec) -> "VerifierModel":
         """Return the verifier of a run, which computes with the numbers that the run's engines compute with."""
-        if terms.kind == "transformers":
-            return cls(terms.model)
-        head = terms.vllm.get("hf_overrides", {}).get("head_dtype")
-        return cls(terms.model, terms.vllm.get("dtype", "bfloat16"), exact_head=head == "float32")
+        if spec.kind == "transformers":
+            return cls(spec.model)
+        head = spec.vllm.get("hf_overrides", {}).get("head_dtype")
+        return cls(spec.model, spec.vllm.get("dtype", "bfloat16"), exact_head=head == "float32")
 
     def load(self, files: Sequence[Path]) -> None:
         """Load the tensors of safetensors files, under their names in the model's files. Raises SamplerError."""
@@ -117,11 +117,11 @@ class VerifierModel:
         ids_BL = torch.tensor([ids + [0] * (longest - len(ids)) for ids in sequences], device=self._model.device)
         with torch.inference_mode():
             hidden_BLH = self._model.get_decoder()(input_ids=ids_BL, use_cache=False).last_hidden_state
-            views = []
+            recomputations = []
             for answer, hidden_LH in zip(answers, hidden_BLH, strict=True):
                 first, n_tokens = len(answer.prompt_ids) - 1, len(answer.token_ids)
-                views.append(self._view(answer, hidden_LH[first : first + n_tokens]))
-        return views
+                recomputations.append(self._view(answer, hidden_LH[first : first + n_tokens]))
+        return recomputations
 
     def _view(self, answer: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
         import torch

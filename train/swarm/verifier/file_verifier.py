@@ -30,16 +30,16 @@ _PROMPT, _ANSWER = (1, 2, 3), (4, 5)  # any tokens: what is computed of them has
 class FileVerifier:
     """Judges one file at a time.
 
-    prefill   the model of the run
+    verifier_model   the model of the run
     files_of  returns the files of a version; raises TransferError
     """
 
     def __init__(
-        self, settings: SwarmSettings, prefill: "VerifierModel", files_of: Callable[[int], Sequence[Path]]
+        self, settings: SwarmSettings, verifier_model: "VerifierModel", files_of: Callable[[int], Sequence[Path]]
     ) -> None:  # fmt: skip
         # A token that the model does not have would end what a GPU computes for this process, once and for all.
-        self._settings = replace(settings, vocabulary=min(settings.vocabulary, prefill.vocabulary))
-        self._prefill, self._files_of = prefill, files_of
+        self._settings = replace(settings, vocabulary=min(settings.vocabulary, verifier_model.vocabulary))
+        self._verifier_model, self._files_of = verifier_model, files_of
         self._loaded: int | None = None
 
     def verify(self, job: VerificationJob, content: bytes) -> VerificationResult:
@@ -68,23 +68,25 @@ class FileVerifier:
         file = read(content, job.lease, self._settings)
         if isinstance(file, LeaseVerdict):
             return VerificationResult(file)
-        bars = thresholds_for(self._settings, job.engine)
-        return verdict_on_file(file, job.lease, self._views(file, job), bars, self._settings, ends=self._prefill.ends)
+        thresholds = thresholds_for(self._settings, job.engine)
+        return verdict_on_file(
+            file, job.lease, self._views(file, job), thresholds, self._settings, ends=self._verifier_model.ends
+        )
 
     def _views(self, file: RolloutFile, job: VerificationJob) -> Iterator["Recomputation"]:
         """Compute what the answers should be. Nothing is loaded before the first view is asked for."""
         version = job.lease.lease.version
         if self._loaded != version:
             files, self._loaded = self._files_of(version), None
-            self._prefill.load(files)
+            self._verifier_model.load(files)
             self._loaded = version
-        yield from self._prefill.recompute_file(file, job.lease.lease)
+        yield from self._verifier_model.recompute_file(file, job.lease.lease)
 
     def _check_itself(self) -> None:
         self_test()
         self._loaded = None
         try:
-            is_fine = self._prefill.recompute(_PROMPT, _ANSWER, 1.0, 0).is_finite
+            is_fine = self._verifier_model.recompute(_PROMPT, _ANSWER, 1.0, 0).is_finite
         except Exception as error:  # torch has many; any of them means that the verifier is of no use
             raise SamplerError(f"this verifier cannot compute any more: {error}. Start it again.") from error
         if not is_fine:

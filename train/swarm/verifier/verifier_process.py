@@ -84,11 +84,11 @@ class VerifierProcess:
             if settings is None:
                 return
             self._note(f"verifier {self._name}: has joined {settings.run}, and loads the model")
-            prefill = self._prefill(settings)
+            verifier_model = self._verifier_model(settings)
             with closing(self._versions(settings)) as versions:
                 versions.start()
                 versions.wait_for_first(self._options.patience_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
-                judge = FileVerifier(settings, prefill, versions.files)
+                judge = FileVerifier(settings, verifier_model, versions.files)
                 while not self._leaves.is_set() and self._take_one(judge):
                     pass
             with suppress(ControllerUnreachable, RunError):  # what it has is given to others later
@@ -109,7 +109,7 @@ class VerifierProcess:
         return jobs.job is not None or not jobs.over
 
     def _judge(self, judge: FileVerifier, job: VerificationJob) -> None:
-        began, name = time.monotonic(), job.lease.id.hex()
+        start_time, name = time.monotonic(), job.lease.id.hex()
         try:
             most = max_file_bytes(job.lease.lease)
             content = self._patiently(lambda: self._joined(lambda: self._client.fetch(f"/file/{name}", most)))
@@ -123,9 +123,9 @@ class VerifierProcess:
             # It was started again, or has given the file to another verifier. If it refuses this one, it does so again.
             self._note(f"lease {name[:8]}: not needed any more ({error})")
             return
-        self._note(f"lease {name[:8]}: {_words(verified)} in {time.monotonic() - began:.1f} s")
+        self._note(f"lease {name[:8]}: {_words(verified)} in {time.monotonic() - start_time:.1f} s")
 
-    def _prefill(self, settings: SwarmSettings) -> Any:
+    def _verifier_model(self, settings: SwarmSettings) -> Any:
         from train.swarm.verification.verifier_model import VerifierModel
 
         model = self._options.model or settings.engine.model

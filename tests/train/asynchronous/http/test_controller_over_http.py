@@ -42,7 +42,7 @@ def controller():
 
 @pytest.fixture
 def server(controller):
-    serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", terms=TERMS)
+    serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", spec=TERMS)
     yield serving
     serving.close(over=False)
 
@@ -228,8 +228,8 @@ def test_other_paths_are_no_calls(server):
 
 def test_without_a_token_only_this_machine_is_served(controller):
     with pytest.raises(ConfigError, match="so it needs a token: set the environment variable CURATE_TOKEN"):
-        ControllerServer(controller, "0.0.0.0:0", token=None, run="r", terms=TERMS)
-    with ControllerServer(controller, "127.0.0.1:0", token=None, run="r", terms=TERMS) as server:
+        ControllerServer(controller, "0.0.0.0:0", token=None, run="r", spec=TERMS)
+    with ControllerServer(controller, "127.0.0.1:0", token=None, run="r", spec=TERMS) as server:
         assert HttpController(server.url).terms() == TERMS
         rebound = urllib3.request("GET", f"{server.url}/run", headers={"host": "evil.example"}, retries=False)
         assert rebound.status == 421
@@ -238,7 +238,7 @@ def test_without_a_token_only_this_machine_is_served(controller):
 @pytest.mark.parametrize("listen", ["8000", "host:", "127.0.0.1:99999", "no.such.host.invalid:1"])
 def test_an_address_that_cannot_be_listened_on_is_explained(controller, listen):
     with pytest.raises(ConfigError, match=r"workers\.listen"):
-        ControllerServer(controller, listen, token=None, run="r", terms=TERMS)
+        ControllerServer(controller, listen, token=None, run="r", spec=TERMS)
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://host", "http://", "::"])
@@ -303,7 +303,7 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
     rng = random.Random(seed)
     version, trained = 0, []
     with ExitStack() as stack:
-        server = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", terms=TERMS)
+        server = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", spec=TERMS)
         stack.callback(server.close, over=False)  # these workers do not ask whether the run is over
         workers = [Worker(BadNetwork(HttpController(server.url, TOKEN), 10 * seed + n), f"w{n}") for n in range(3)]
         while version < SETTINGS.steps:
@@ -342,7 +342,7 @@ def test_a_server_that_fails_ends_the_run(controller, monkeypatch):
         raise OSError("no more memory")
 
     monkeypatch.setattr("uvicorn.Server.run", fail)
-    serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="r", terms=TERMS, fail=controller.fail)
+    serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="r", spec=TERMS, fail=controller.fail)
     serving.close(over=False)
     with pytest.raises(RunError, match="no more memory"):
         controller.try_take_batch(0)

@@ -31,7 +31,7 @@ def run(publisher, tmp_path):
     """Return a function that publishes a version, and a worker's controller and source."""
     controller = fleet.controller(SETTINGS, now=time.monotonic)
     server = ControllerServer(
-        controller, "127.0.0.1:0", token="secret", run="r", terms=EngineSpec("r", "m", "transformers", 128)
+        controller, "127.0.0.1:0", token="secret", run="r", spec=EngineSpec("r", "m", "transformers", 128)
     )
     client = HttpController(server.url, "secret")
     client.terms()

@@ -46,7 +46,7 @@ class Run:
         )
         self.source = SharedMemoryTransport()
         terms = EngineSpec("the run", str(model), "transformers", 512)
-        self.server = ControllerServer(self.controller, "127.0.0.1:0", token=TOKEN, run="the run", terms=terms)
+        self.server = ControllerServer(self.controller, "127.0.0.1:0", token=TOKEN, run="the run", spec=terms)
         self.processes = []
         self.version = 0
         self.trained = []
