@@ -1,8 +1,11 @@
-"""Imports point in one direction, and heavy packages are imported only where they are needed."""
+"""Imports point in one direction, heavy packages are imported only where they are needed, and names mean one thing."""
 
 import ast
+import io
+import re
 import subprocess
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -193,3 +196,51 @@ def test_no_two_files_of_tests_have_one_name() -> None:
     """pytest imports them by their names alone, and a run of all tests would stop at the second."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, n in names.items() if n > 1] == []
+
+
+# Past participles that do not end in -ed, and adverbs: names of states, not of what a module holds.
+NO_NOUNS = set(
+    "ahead again apart aside begun beside done drawn found given gone here held hidden inside kept known left lost made "
+    "meant met outside seen sent shown taken there told together understood within without written".split()
+)
+# Adjectives that name a thing of the field: distributed training, hard-coded mutants, a weighted reward.
+NOUNS = {"distributed", "hard_coded", "weighted"}
+CONFIGURATION_KEYS = {"least_wall_seconds", "most_running", "most_truncated", "most_wall_seconds"}
+ADJECTIVES = {"least_similar", "most_changed", "most_common", "most_informative"}
+
+
+@cache
+def public_classes() -> dict[str, list[str]]:
+    """Return the modules that define each public class name."""
+    found: dict[str, list[str]] = {}
+    for path in (path for room in ROOMS for path in modules(room)):
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_a_public_class_name_means_one_thing() -> None:
+    repeated = {name: paths for name, paths in public_classes().items() if len(paths) > 1}
+    repeated.pop("Backend")  # sandbox/backends/NAME.py has the Backend of that name
+    assert repeated == {}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_module_is_named_by_a_participle_or_an_adverb(room: str) -> None:
+    stems = {path.stem for path in modules(room)} | {path.parent.name for path in modules(room)}
+    wrong = {stem for stem in stems - NOUNS if stem in NO_NOUNS or stem.rpartition("_")[2].endswith(("ed", "ly"))}
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_bounds_are_called_max_and_min(room: str) -> None:
+    bound = re.compile(r"\b_*(?:most|least|MOST|LEAST)_\w+")
+    allowed = CONFIGURATION_KEYS | ADJECTIVES
+    wrong = {
+        token.string
+        for path in modules(room)
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+        if token.type == tokenize.NAME and bound.fullmatch(token.string) and token.string.lstrip("_") not in allowed
+    }
+    assert wrong == set()
