@@ -82,7 +82,7 @@ def count_unknown() -> int:
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
-    """Return what a completion is worth by all tests of a suite, or None if that is unknown; see `counted_value`."""
+    """Return what a completion is worth by all tests of a suite, or None if that is unknown; see `value_and_count`."""
     return value_and_count(_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
 
 

@@ -28,7 +28,7 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
     """Return 1.0 if the program passes every test, UNKNOWN if the reward is unknown, else 0.0.
 
     solution_str   the completion
-    ground_truth   the tests; see `suite_of_ground_truth`
+    ground_truth   the tests; see `parse_ground_truth`
 
     verl passes the other parameters, which are ignored. Raises ValueError or KeyError for ground truth that cannot be
     read, and SandboxError if no sandbox can be opened or after many unknown rewards.

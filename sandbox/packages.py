@@ -118,7 +118,7 @@ def check(words: Iterable[str], there: Mapping[str, str], place: str, remedy: st
 
 
 def describe_installed(folder: str) -> str:
-    """Return all packages that are installed in a folder, as JSON for `from_description`."""
+    """Return all packages that are installed in a folder, as JSON for `parse_description`."""
     names = sorted({_canonical(each.name) for each in metadata.distributions(path=[folder])})
     found = [each for each in find(names, folder) if each.package.name in names]
     return json.dumps([{**asdict(each), "path": Path(each.path).name} for each in found], separators=(",", ":"))

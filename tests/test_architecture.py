@@ -200,8 +200,8 @@ def test_no_two_files_of_tests_have_one_name() -> None:
 
 # Past participles that do not end in -ed, and adverbs: names of states, not of what a module holds.
 NO_NOUNS = set(
-    "ahead again apart aside begun beside done drawn found given gone here held hidden inside kept known left lost made "
-    "meant met outside seen sent shown taken there told together understood within without written".split()
+    "ahead again apart aside begun beside done drawn found given gone here held hidden inside kept known left lost "
+    "made meant met outside seen sent shown taken there told together understood within without written".split()
 )
 # Adjectives that name a thing of the field: distributed training, hard-coded mutants, a weighted reward.
 NOUNS = {"distributed", "hard_coded", "weighted"}

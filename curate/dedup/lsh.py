@@ -2,8 +2,8 @@
 
 Two rows are candidates if all ROWS minima of one of BANDS bands agree. With 25 bands of 5 minima, a pair with a Jaccard
 similarity of 0.7 is missed by chance once in 100 times, a pair with 0.8 practically never, and a pair with 0.6 once in
-eight times. A threshold below 0.7 therefore misses many pairs, and needs bands of fewer minima (`shape_for`). Sorting
-needs 200 bytes a row; an index of dictionaries would need 6,000.
+eight times. A threshold below 0.7 therefore misses many pairs, and needs bands of fewer minima (`choose_shape`).
+Sorting needs 200 bytes a row; an index of dictionaries would need 6,000.
 """
 
 from array import array

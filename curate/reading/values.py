@@ -1,7 +1,7 @@
 """Read plain values from text in the sources' encodings.
 
 Nothing here executes anything, and nothing here can hang or crash on hostile text: text that cannot be read raises
-Unparsable, which the sources turn into a rejection.
+ParseError, which the sources turn into a rejection.
 """
 
 import ast
@@ -35,7 +35,7 @@ def long_integers() -> Iterator[None]:
 
 
 def json_value(text: object, name: str) -> Any:
-    """Return the value of a JSON text, which error messages call `name`. Raises Unparsable."""
+    """Return the value of a JSON text, which error messages call `name`. Raises ParseError."""
     if not isinstance(text, str):
         raise ParseError(f"{name} is {type(text).__name__}, not text")
     try:
@@ -46,7 +46,7 @@ def json_value(text: object, name: str) -> Any:
 
 
 def python_value(text: object, name: str) -> Any:
-    """Return the value of a JSON text or a Python literal. Raises Unparsable."""
+    """Return the value of a JSON text or a Python literal. Raises ParseError."""
     try:
         return json_value(text, name)
     except ParseError:
@@ -61,7 +61,7 @@ def python_value(text: object, name: str) -> Any:
 
 
 def json_text(value: object, name: str) -> str:
-    """Return the JSON text of a value that JSON carries unchanged (tuples become lists). Raises Unparsable."""
+    """Return the JSON text of a value that JSON carries unchanged (tuples become lists). Raises ParseError."""
     try:
         _carried(value)
         with long_integers():
@@ -82,7 +82,7 @@ def _carried(value: object) -> None:
 
 
 def lines(value: object, name: str) -> str:
-    """Return standard input or output as text; sources write it as text or as a list of lines. Raises Unparsable."""
+    """Return standard input or output as text; sources write it as text or as a list of lines. Raises ParseError."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
@@ -91,7 +91,7 @@ def lines(value: object, name: str) -> str:
 
 
 def texts(value: object, name: str) -> list[str]:
-    """Return a list of texts that is given as a list or as JSON text; a missing one is empty. Raises Unparsable."""
+    """Return a list of texts that is given as a list or as JSON text; a missing one is empty. Raises ParseError."""
     content = json_value(value, name) if value and isinstance(value, str) else value or []
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
         raise ParseError(f"{name} is not a list of texts")

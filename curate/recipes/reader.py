@@ -56,7 +56,7 @@ def bundled_recipes() -> list[str]:
 def read_recipe(given: str) -> Recipe:
     """Return a recipe, with paths that are relative to the working folder.
 
-    given: one of shipped(), a TOML file, or the folder or the manifest.json of a finished dataset
+    given: one of bundled_recipes(), a TOML file, or the folder or the manifest.json of a finished dataset
 
     Raises CurateError if there is no such recipe, or something in it is wrong.
     """

@@ -58,7 +58,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 
 
 def before_function(prompt: str, name: str) -> str:
-    """Return what stands before the function in a prompt. Raises Unparsable."""
+    """Return what stands before the function in a prompt. Raises ParseError."""
     return "".join(prompt.splitlines(keepends=True)[: _function(prompt, name).lineno - 1])
 
 

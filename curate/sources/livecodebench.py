@@ -135,7 +135,7 @@ class _NoClasses(pickle.Unpickler):
 
 
 def private_tests(encoded: object) -> Any:
-    """Decode `private_test_cases`: JSON, or base64 of zlib of a pickled JSON text. Raises Unparsable."""
+    """Decode `private_test_cases`: JSON, or base64 of zlib of a pickled JSON text. Raises ParseError."""
     if not isinstance(encoded, str):
         raise ParseError("private_test_cases is not text")
     if encoded.lstrip().startswith("["):

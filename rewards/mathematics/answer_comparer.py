@@ -43,7 +43,7 @@ class ComparisonResult(Enum):
     WRONG = "wrong"
     TOO_SLOW = "too_slow"  # because of the given answer
     UNREADABLE = "unreadable"  # the expected answer cannot be read, or not in time, and the given one is another text
-    EXPECTED_TOO_SLOW = "expected_too_slow"  # only within this module: `Comparer.compare` never returns it
+    EXPECTED_TOO_SLOW = "expected_too_slow"  # only within this module: `AnswerComparer.compare` never returns it
 
 
 class AnswerComparer:

@@ -69,13 +69,13 @@ class SupervisorHandle(Protocol):
     """The caller's side of a supervisor. If a future raises anything but BackendUnavailable, the supervisor is lost.
 
     ready   completes with the number of its workers and the layers that isolate their runs; see
-            _supervisor.Supervisor.start
+            _supervisor.NodeSupervisor.start
     """
 
     ready: "Future[tuple[int, dict[str, str]]]"
 
     def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
-        """Deliver requests and bring back answers; see _supervisor.Supervisor.exchange."""
+        """Deliver requests and bring back answers; see _supervisor.NodeSupervisor.exchange."""
 
     def close(self) -> "Future[None]":
         """End the supervisor's workers."""

@@ -159,7 +159,7 @@ class Backend:
             raise
 
     def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        """Yield the index and the answer of each request as they finish; see Backend.ask_many."""
+        """Yield the index and the answer of each request as they finish; see Backend.execute_many."""
         return map_results(self.execute, requests, threads=self._at_once)
 
     def close(self) -> None:

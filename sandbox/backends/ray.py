@@ -111,7 +111,7 @@ class Backend:
             future.cancel()
 
     def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
-        """See Backend.ask_many. Raises ClusterLost, since no further request could be answered then."""
+        """See Backend.execute_many. Raises ClusterLost, since no further request could be answered then."""
         finished: queue.SimpleQueue[int] = queue.SimpleQueue()
         open: dict[int, Future[Answer]] = {}
 

@@ -41,7 +41,7 @@ class NeverEqual(Exception):
 
 
 def canonical_text(value: Any) -> str:
-    """Return a text that two values share if they are equal. Raises Unequal for a value that equals nothing.
+    """Return a text that two values share if they are equal. Raises NeverEqual for a value that equals nothing.
 
     True, 1, 1.0 and 1+0j are the same number; a set is the same as a frozenset.
     """

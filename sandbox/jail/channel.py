@@ -74,7 +74,7 @@ class Channel:
             raise _misunderstood(error) from None
 
     def receive_layers(self) -> dict[str, str] | Exception:
-        """Return what `answer_layers` has sent, or the error that was sent. Raises as receive_answer does."""
+        """Return what `send_layers` has sent, or the error that was sent. Raises as receive_answer does."""
         raw = self._receive_message(_LAYERS)
         if isinstance(raw, Exception):
             return raw

@@ -166,7 +166,7 @@ def _run_against_script(text: bytes, partner: Participant) -> FinishedRun | Lost
 
 
 def run_connected(program: Participant, partner: Participant) -> InteractionResult | LostRun:
-    """Run both until both have ended. Raises as Side.attempt does."""
+    """Run both until both have ended. Raises as Participant.attempt does."""
     (program_reads, referee_writes), (we_read, program_writes), (referee_reads, we_write) = (
         os.pipe(),
         os.pipe(),

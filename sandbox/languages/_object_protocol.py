@@ -98,7 +98,7 @@ class FrameStream:
             raise PeerGone from None
 
     def receive(self) -> dict[str, Any]:
-        """Return the next frame. Raises Gone and Unreadable."""
+        """Return the next frame. Raises PeerGone and ProtocolError."""
         length = int.from_bytes(self._exactly(_HEADER_BYTES), "little")
         if length > _MAX_BYTES:
             raise ProtocolError("it is too large")
@@ -133,7 +133,7 @@ class Codec:
     class_of      returns the class of this name whose instances travel by value, or None
     name_of       returns that name for the class of an object, or None
     reference     encodes an object that is not data; raises TypeError
-    referred      decodes what `reference` of the other side has written; raises Unreadable
+    referred      decodes what `reference` of the other side has written; raises ProtocolError
     hides         tells whether no attribute of an instance may have this value
     """
 
@@ -224,7 +224,7 @@ class Graph:
         return ["v", self._codec.name_of(kind), [[name, self.encode(part)] for name, part in attributes(value)]]
 
     def add(self, bodies: Any) -> None:
-        """Add the nodes that a frame has brought. Raises Unreadable."""
+        """Add the nodes that a frame has brought. Raises ProtocolError."""
         if type(bodies) is not list:
             raise ProtocolError("its nodes are not a list")
         begin = len(self.objects)
@@ -258,7 +258,7 @@ class Graph:
         raise ProtocolError("it has a node of an unknown kind")
 
     def fill(self, value: Any, body: Any) -> None:
-        """Give a mutable object this content, in place of its own. Raises Unreadable."""
+        """Give a mutable object this content, in place of its own. Raises ProtocolError."""
         try:
             match body:
                 case ["v", _, list(parts)]:
@@ -289,7 +289,7 @@ class Graph:
             raise ProtocolError(f"it has an impossible node: {error}"[:200]) from None
 
     def decode(self, raw: Any) -> Any:
-        """Return a value from its JSON. Raises Unreadable."""
+        """Return a value from its JSON. Raises ProtocolError."""
         kind = type(raw)
         if kind in _ATOMS or kind is int or kind is float:
             return raw

@@ -72,7 +72,7 @@ def named_builtin(value: Any) -> str | None:
 
 
 def builtin_named(name: str) -> Any:
-    """Return what `named_builtin` has named. Raises Unreadable."""
+    """Return what `named_builtin` has named. Raises ProtocolError."""
     module, _, name = name.partition(".")
     value = getattr(_MODULES.get(module), name, None)
     if not isinstance(value, type | types.BuiltinFunctionType):
@@ -81,7 +81,7 @@ def builtin_named(name: str) -> Any:
 
 
 def data_type_named(name: str) -> type:
-    """Return the type that the submission has returned, or the class of an exception. Raises Unreadable."""
+    """Return the type that the submission has returned, or the class of an exception. Raises ProtocolError."""
     kind = builtin_named(name)
     if isinstance(kind, type) and (kind in _DATA_TYPES or issubclass(kind, Exception)):
         return kind
@@ -89,7 +89,7 @@ def data_type_named(name: str) -> type:
 
 
 def library_error(module: str, name: str) -> type[Exception]:
-    """Return the exception of the standard library that the submission has raised. Raises Unreadable."""
+    """Return the exception of the standard library that the submission has raised. Raises ProtocolError."""
     kind = getattr(import_module(module), name, None) if module in _OF_ERRORS else None
     if isinstance(kind, type) and issubclass(kind, Exception):
         return kind

@@ -96,7 +96,7 @@ class SubmissionClient:
         )
 
     def fetch_objects(self, classes: tuple[str, ...]) -> dict[str, Any]:
-        """Return the submission's objects that the tests use: name -> proxy. Raises Unreadable.
+        """Return the submission's objects that the tests use: name -> proxy. Raises ProtocolError.
 
         classes   the names of classes that are tested
         """
@@ -164,7 +164,7 @@ class SubmissionClient:
         raise failure
 
     def _exchange(self, operation: str, graph: Graph, question: dict[str, Any]) -> tuple[dict[str, Any], Graph]:
-        """Send a question; return the answer, and the graph with the nodes of both. Raises Unreadable."""
+        """Send a question; return the answer, and the graph with the nodes of both. Raises ProtocolError."""
         self._number += 1
         number = self._number  # a function of ours that is called back may ask for more
         before = len(graph.objects)
@@ -198,7 +198,7 @@ class SubmissionClient:
         return answer, graph
 
     def _called_back(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Call a function of ours for the submission; return the answer. Raises Unreadable."""
+        """Call a function of ours for the submission; return the answer. Raises ProtocolError."""
         self._learn(question.get("news"))
         graph = Graph(self._codec)
         graph.add(question.get("nodes"))
@@ -309,7 +309,7 @@ class SubmissionClient:
         return error
 
     def _failure(self, graph: Graph, raw: Any) -> Exception:
-        """Return the exception that the submission has raised. Raises Unreadable."""
+        """Return the exception that the submission has raised. Raises ProtocolError."""
         match raw:
             case [int(number), list(reference), list(arguments), list(held), str(text)]:
                 known = self._objects.get(number)
@@ -350,7 +350,7 @@ class SubmissionClient:
             raise ProtocolError(f"it raises an impossible exception: {error}"[:200]) from None
 
     def _learn(self, news: Any) -> None:
-        """Make proxies of the classes that the submission describes. Raises Unreadable."""
+        """Make proxies of the classes that the submission describes. Raises ProtocolError."""
         for told in _list(news):
             match told:
                 case [int(number), str(name), list(bases), list(has), list(methods)] if (

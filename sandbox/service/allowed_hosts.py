@@ -24,7 +24,7 @@ class AllowedHosts:
         self._names = None if token else _OURS | {bound.strip("[]").lower()} - {""}
 
     def check(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Check the headers Host and Origin. Raises Misdirected and CrossOriginRequest."""
+        """Check the headers Host and Origin. Raises MisdirectedRequest and CrossOriginRequest."""
         hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
         if self._names is not None and (len(hosts) != 1 or _name(hosts[0]) not in self._names):
             raise MisdirectedRequest(

@@ -58,7 +58,7 @@ class RequestExecutor:
         self._readers = ThreadPoolExecutor(json_processes.NUMBER, "read")
 
     async def parse_large(self, path: str, body: bytes) -> Request | bytes | JudgeBatch:
-        """Return what a large body asks for; a helper process parses it. Raises a Refusal."""
+        """Return what a large body asks for; a helper process parses it. Raises a ServiceError."""
         loop = asyncio.get_running_loop()
         parsed: Request | bytes | JudgeBatch = await loop.run_in_executor(
             self._readers, self._helpers.run_task, "read", path, body, self.bounds
@@ -77,7 +77,7 @@ class RequestExecutor:
     ) -> bytes:
         """Wait for a turn, carry the request out and return its answer. If the client goes away, its program is killed.
 
-        Raises a Refusal, or Gone: see FairQueue.turn.
+        Raises a ServiceError, or ClientDisconnected: see FairQueue.turn.
         """
         turn = self.queue.slot(requester.client, requester.disconnected, patience_seconds, admitted=admitted)
         async with turn as waited_seconds:
@@ -103,7 +103,7 @@ class RequestExecutor:
         run_all: bool | None,
         cancellation: CancelToken,
     ) -> bytes:
-        """Carry a request out, in a thread. Raises a Refusal, or Gone."""
+        """Carry a request out, in a thread. Raises a ServiceError, or ClientDisconnected."""
         request = request_codec.unpack(packed)
         if isinstance(request, RunRequest):
             result: RunResult | Judgement = self._run(request, cancellation)
@@ -153,7 +153,7 @@ class RequestExecutor:
 
     @contextmanager
     def _timed(self, kind: str) -> Iterator[None]:
-        """Time a call of the Sandbox, and turn its exceptions into Refusals, or Gone."""
+        """Time a call of the Sandbox, and turn its exceptions into Refusals, or ClientDisconnected."""
         start_time = time.monotonic()
         try:
             with malformed():

@@ -101,7 +101,7 @@ class FairQueue:
         """Make sure that a request of this client may wait.
 
         If the queue is full, the last request of the client with the most waiting requests is turned away to make
-        room. Raises TooManyRequests if this client itself has the most, and Stopping if the service is stopping.
+        room. Raises TooManyRequests if this client itself has the most, and ShuttingDown if the service is stopping.
         """
         if self.draining:
             raise ShuttingDown
@@ -139,7 +139,7 @@ class FairQueue:
         patience_seconds  how long to wait at most
         admitted          whether this is a later part of a request that has been admitted already
 
-        Raises TooManyRequests, Stopping, Gone, and Overdue after `patience_seconds`.
+        Raises TooManyRequests, ShuttingDown, ClientDisconnected, and QueueTimeout after `patience_seconds`.
         """
         if not admitted:
             self.check_capacity(client)
@@ -203,7 +203,7 @@ class FairQueue:
         if not turn.began.done():
             self._leave(account, turn)
             raise QueueTimeout(self.retry_after_seconds())
-        return turn.began.result()  # raises Stopping, or TooManyRequests
+        return turn.began.result()  # raises ShuttingDown, or TooManyRequests
 
     def _leave(self, account: _Client, turn: _Turn) -> None:
         if not turn.began.done():
@@ -235,7 +235,7 @@ class FairQueue:
         self._free += 1
 
     def reject_waiting(self) -> None:
-        """Turn away everyone who waits: they get Stopping."""
+        """Turn away everyone who waits: they get ShuttingDown."""
         self.draining = True
         for account in self._clients.values():
             while account.waiting:

@@ -32,7 +32,7 @@ class JsonProcessPool:
             self._free.put(helper)
 
     def run_task(self, task: str, *arguments: Any) -> Any:
-        """Return the result of the task, `read` or `write`. Raises a Refusal."""
+        """Return the result of the task, `read` or `write`. Raises a ServiceError."""
         helper = self._free.get()
         try:
             return helper.ask(task, arguments)

@@ -37,7 +37,7 @@ async def judge(executor: RequestExecutor, incoming: IncomingRequest, request: R
 
 
 def _run_all(request: Request) -> bool:
-    """Return what the query asks for. Raises Malformed."""
+    """Return what the query asks for. Raises MalformedRequest."""
     if unknown := [name for name in request.query_params if name != "run_all"]:
         raise MalformedRequest(f"unknown parameter {unknown[0][:80]!r} in the query; the only one is 'run_all'")
     value = request.query_params.get("run_all", "false").lower()

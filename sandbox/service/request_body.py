@@ -32,7 +32,7 @@ class IncomingRequest:
         self.client = client_of(request.client.host if request.client is not None else "")
 
     async def read(self) -> "request_codec.Request | bytes | JudgeBatch":
-        """Read the body and return what it asks for. Raises a Refusal, or Gone."""
+        """Read the body and return what it asks for. Raises a ServiceError, or ClientDisconnected."""
         # A web page may send other content types to a service on the same machine without a preflight request.
         if self._request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise UnsupportedMediaType("the body must be JSON; send the header content-type: application/json")

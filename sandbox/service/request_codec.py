@@ -41,7 +41,7 @@ class JudgeBatch:
 
 
 def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
-    """Return what a body asks for. Raises Malformed."""
+    """Return what a body asks for. Raises MalformedRequest."""
     _check_size(body, bound)
     try:
         raw = json_codec.loads(body)
@@ -65,7 +65,8 @@ def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
 
 
 def parse_and_pack(path: str, body: bytes, bound: RequestBounds) -> bytes | JudgeBatch:
-    """Do the same as parse, but pickle each request by itself: there may be many large ones. Raises Malformed."""
+    """Do the same as parse, but pickle each request by itself: there may be many large ones. Raises
+    MalformedRequest."""
     parsed = parse(path, body, bound)
     if isinstance(parsed, JudgeBatch):
         return JudgeBatch(tuple(map(_packed, parsed.records)), parsed.alone)
@@ -107,7 +108,7 @@ def encode(
 
 
 def _check_size(body: bytes, bound: RequestBounds) -> None:
-    """Check that a body does not hold too many values or levels, before it is parsed. Raises Malformed.
+    """Check that a body does not hold too many values or levels, before it is parsed. Raises MalformedRequest.
 
     Only looks at the characters between strings, so that it is cheap for any body.
     """

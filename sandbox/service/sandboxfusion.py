@@ -1,7 +1,7 @@
 """The requests and responses of SandboxFusion for POST /run_code, so that its clients, verl among them, need no change.
 
-As in SandboxFusion's server: a program that ended, successfully or not, is `Finished` and has its exit status, and one
-that timed out is `TimeLimitExceeded` and has none; a Python program that does not compile is a run that failed with
+As in SandboxFusion's server: a program that ended, successfully or not, is `Finished` and has its exit status, and
+one that timed out is `TimeLimitExceeded` and has none; a Python program that does not compile is a run that failed with
 status 1; a memory limit counts if it is above zero; unknown fields are ignored. Unlike SandboxFusion's server:
     - stdout is complete or the run has failed: it is not cut at 1 MB. Bytes that are not UTF-8 are replaced.
     - a run that exceeds its memory or output limit, or makes a forbidden system call, has a return code other than 0,

@@ -99,7 +99,7 @@ class ClientDisconnected(Exception):
 
 @contextmanager
 def malformed() -> Iterator[None]:
-    """Turn the exceptions that the content of a request causes into Malformed."""
+    """Turn the exceptions that the content of a request causes into MalformedRequest."""
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:

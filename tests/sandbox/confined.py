@@ -32,7 +32,7 @@ from sandbox import Sandbox
 answers = {}
 with Sandbox(**{"workers": 2, **pickle.loads(bytes.fromhex(sys.argv[2]))}) as box:
     assert box.level == "landlock", box.layers
-    for index, answer in box.judge_each(pickle.load(sys.stdin.buffer), run_all=True):
+    for index, answer in box.judge_many_with_errors(pickle.load(sys.stdin.buffer), run_all=True):
         if isinstance(answer, Exception):
             raise answer
         answers[index] = [(case.verdict.value, case.detail) for case in answer.cases]

@@ -79,7 +79,7 @@ def test_nothing_is_in_the_image_that_no_worker_imports() -> None:
     [
         ("commands/judge.py", False, False),
         ("service/app.py", False, False),
-        ("record.py", False, False),
+        ("judge_record.py", False, False),
         ("options.py", False, False),
         ("backends/_pool.py", False, True),
         ("judge.py", True, True),

@@ -1,4 +1,5 @@
-"""The process that makes one evaluation of a run with an engine of its own; Own (process_backend.py) starts it.
+"""The process that makes one evaluation of a run with an engine of its own; ProcessBackend (process_backend.py) starts
+it.
 
     python -m train.run_evaluation.evaluation_process RUN/evaluations/.pending/step-000120
 

@@ -59,18 +59,18 @@ class SamplingParams:
 class SampledCompletion:
     """One answer. finish_reason is "stop", or "length" if max_tokens or the end of the model's context cut it off.
     The ids are those that the model read and wrote, never text tokenized again. They are empty if a server hides
-    them. Those of a text that ends an answer (Sampling.stop) are among them, but the text is not."""
+    them. Those of a text that ends an answer (SamplingParams.stop) are among them, but the text is not."""
 
     text: str
     finish_reason: str
     n_tokens: int
     prompt_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()  # one for each token, if Sampling.logprobs
+    logprobs: tuple[float, ...] = ()  # one for each token, if SamplingParams.logprobs
     versions: tuple[int, ...] = ()  # version of the weights with which each token was drawn, from 0
     reasoning: str = ""  # what a server returns apart from the answer; its tokens count in n_tokens
     n_prompt_tokens: int = 0  # 0: a server does not tell
-    commitments: bytes = b""  # if Sampling.verifiable: to the hidden states behind the tokens
+    commitments: bytes = b""  # if SamplingParams.verifiable: to the hidden states behind the tokens
 
 
 class Sampler(Protocol):

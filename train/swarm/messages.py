@@ -1,16 +1,16 @@
 """What nodes, verifiers and the operator say to a coordinator, and what it answers: msgpack, signed on both sides.
 
-    POST /join      Join -> Joined            with an invite; the node is on probation
-    POST /lease     NodeLeaseRequest -> Leases    groups to sample
-    POST /upload/ID a rollout file -> Receipt the answers of a lease; once
-    POST /beat      Beat -> Orders            a sign of life, each 10 seconds
-    POST /leave     None -> None
-    POST /step      None -> Step              the newest version
-    POST /job       None -> Jobs              verifiers alone: a file to verify
-    POST /file/ID   None -> the file          verifiers alone
-    POST /verdict/ID Verified -> None         verifiers alone
-    POST /ban       Ban -> None               the key of the run alone
-    POST /status    None -> Status            the key of the run alone
+    POST /join        JoinRequest -> JoinResponse               with an invite; the node is on probation
+    POST /lease       NodeLeaseRequest -> NodeLeaseResponse     groups to sample
+    POST /upload/ID   a rollout file -> UploadStatus            the completions of a lease; once
+    POST /beat        NodeHeartbeat -> NodeHeartbeatResponse    a sign of life, every 10 seconds
+    POST /leave       None -> None
+    POST /step        None -> CurrentVersion                    the newest version
+    POST /job         None -> VerificationJobResponse           for verifiers: a file to verify
+    POST /file/ID     None -> the file                          for verifiers
+    POST /verdict/ID  VerificationResult -> None                for verifiers
+    POST /ban         Ban -> None                               for the key of the run
+    POST /status      None -> Status                            for the key of the run
 
 ID is the id of a lease in hexadecimal. Which node speaks is known from the signature, never from a message.
 """

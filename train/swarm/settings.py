@@ -71,7 +71,7 @@ def sealed_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
 
 
 def read_settings(sealed: bytes, run: str, public: bytes) -> SwarmSettings:
-    """Return settings that were sent. Raises Forged unless the run has signed them, and MsgspecError."""
+    """Return settings that were sent. Raises BadSignature unless the run has signed them, and MsgspecError."""
     settings = msgspec.msgpack.decode(verify(_DOMAIN, sealed, public), type=SwarmSettings)
     if settings.run != run:
         raise BadSignature(f"these are the settings of {settings.run}, not of {run}")

@@ -64,7 +64,7 @@ def sign(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def verify(domain: str, sealed: bytes, public: bytes) -> bytes:
-    """Return the data of `seal`. Raises Forged if the signature is not that of this key for this domain."""
+    """Return the data of `sign`. Raises BadSignature if the signature is not that of this key for this domain."""
     data, signature = sealed[:-SIGNATURE_BYTES], sealed[-SIGNATURE_BYTES:]
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(domain, data))

@@ -13,7 +13,7 @@ _BUILTINS = frozenset(vars(builtins)) | {"__file__"}
 
 
 def parse(code: object, name: str) -> list[ast.stmt]:
-    """Return the statements of code, which error messages call `name`. Raises Unparsable."""
+    """Return the statements of code, which error messages call `name`. Raises ParseError."""
     if not isinstance(code, str):
         raise ParseError(f"{name} is {type(code).__name__}, not text")
     try:
@@ -24,7 +24,7 @@ def parse(code: object, name: str) -> list[ast.stmt]:
 
 
 def source(nodes: Iterable[ast.AST]) -> str:
-    """Return the source text of statements. Raises Unparsable."""
+    """Return the source text of statements. Raises ParseError."""
     try:
         with long_integers():
             return "\n".join(ast.unparse(node) for node in nodes)

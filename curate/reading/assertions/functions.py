@@ -31,7 +31,7 @@ def cases_of(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) 
     names   what the submission defines
     values  values of names that the module assigns
 
-    Raises Unparsable for a test that needs more of pytest than marks and parameters.
+    Raises ParseError for a test that needs more of pytest than marks and parameters.
     """
     if isinstance(node, ast.FunctionDef):
         yield from _function_cases(node, names, values)
@@ -89,7 +89,7 @@ def _examples(body: Sequence[ast.stmt], names: Collection[str], values: Mapping[
 
 
 def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the arguments of each call of a test function, from its parametrize marks. Raises Unparsable."""
+    """Return the arguments of each call of a test function, from its parametrize marks. Raises ParseError."""
     sets: list[dict[str, Any]] = [{}]
     for decorator in node.decorator_list:
         match decorator:
@@ -106,7 +106,7 @@ def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[di
 
 
 def _rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the sets of arguments that one parametrize mark gives. Raises Unparsable."""
+    """Return the sets of arguments that one parametrize mark gives. Raises ParseError."""
     try:
         parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)
         names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)

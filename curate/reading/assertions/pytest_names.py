@@ -10,7 +10,7 @@ _NAMES = frozenset({"raises", "approx", "fail", "mark"})
 
 
 def with_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements with an import of pytest if they or the tests need one. Raises Unparsable for other names
+    """Return the statements with an import of pytest if they or the tests need one. Raises ParseError for other names
     of pytest than those that the stand-in has."""
     names: set[str] = set()
     for inner in (inner for node in (*nodes, *tests) for inner in ast.walk(node)):

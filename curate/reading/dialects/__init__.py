@@ -1,4 +1,5 @@
-"""The formats in which sources write tests, one file each. `read(encoded, ...)` returns Parsed or raises Unparsable.
+"""The formats in which sources write tests, one file each. `read(encoded, ...)` returns ParsedTests or raises
+ParseError.
 
 inputs_outputs  TACO and APPS: an object of two lists
 cases           LiveCodeBench, PrimeIntellect, codeforces: a list of objects, one for each test

@@ -47,7 +47,7 @@ def read(
     classes      names that are classes in solutions; None: it is not known, and the names that begin with a capital
                  letter are taken for classes
 
-    Raises Unparsable if the tests are none of the forms above, or assert nothing.
+    Raises ParseError if the tests are none of the forms above, or assert nothing.
     """
     before = parse(given, "the given code")
     prepared = parse(setup, "the setup of the tests")
@@ -97,7 +97,7 @@ class _TestSections:
 
 
 def _sorted_out(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSections:
-    """Divide test code into its parts. Raises Unparsable for a check of an unknown function."""
+    """Divide test code into its parts. Raises ParseError for a check of an unknown function."""
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     tests = [node for node in nodes if is_test(node)]
     others = [node for node in nodes if node is not check and node not in tests and not _is_incidental(node, tests)]
@@ -139,7 +139,7 @@ def _called_with(nodes: Sequence[ast.stmt]) -> str | None:
 
 
 def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
-    """Return the statements of a check, with the entry point in place of its parameter. Raises Unparsable."""
+    """Return the statements of a check, with the entry point in place of its parameter. Raises ParseError."""
     candidate = check.args.args[0].arg
     if candidate in bound(check.body) or any(isinstance(node, ast.Return) for node in _own_nodes(check)):
         raise ParseError("the check assigns its parameter, or returns something")

@@ -19,7 +19,7 @@ def read(code: object, entry_point: str | None = None, starter_code: str = "") -
 
     entry_point  name of the function; None: the argument of the call at the end of the text, `check(Solution().f)`
 
-    Raises Unparsable.
+    Raises ParseError.
     """
     if not isinstance(code, str):
         raise ParseError(f"the check is {type(code).__name__}, not text")

@@ -28,7 +28,7 @@ def read(encoded: object, entry_point: str | None = None, starter_code: str = ""
     entry_point   the function that the problem names outside of its tests
     starter_code  the starter code, which helps to recognise tests that belong to another problem
 
-    Raises Unparsable.
+    Raises ParseError.
     """
     if not isinstance(encoded, list):
         raise ParseError("tests are not a list")

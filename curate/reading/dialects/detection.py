@@ -24,7 +24,7 @@ def read(
     given, setup    code that belongs to tests that are Python code; see assertions.read
     solution        one of the solutions, if there are any
 
-    Raises Unparsable.
+    Raises ParseError.
     """
 
     def python(code: object) -> ParsedTests:

@@ -7,7 +7,7 @@ from sandbox import Case
 
 
 def read(encoded: object, name: str = "input_output") -> ParsedTests:
-    """Read the object or its JSON text, which error messages call `name`. Raises Unparsable."""
+    """Read the object or its JSON text, which error messages call `name`. Raises ParseError."""
     content = encoded if isinstance(encoded, dict) else json_value(encoded, name)
     if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
         raise ParseError(f"{name} has no inputs and outputs")

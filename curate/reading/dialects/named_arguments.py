@@ -27,7 +27,7 @@ def all_named(column: object) -> bool:
 
 
 def arguments(written: str, function: str, starter_code: str) -> list[Any]:
-    """Return the arguments in the order of the function's parameters. Raises Unparsable.
+    """Return the arguments in the order of the function's parameters. Raises ParseError.
 
     starter_code: shows the parameters; if it does not, the order stays
     """
@@ -66,7 +66,7 @@ def decoded(tests: Mapping[str, Any], function: str, starter_code: str) -> dict[
 
 
 def value(written: object) -> Any:
-    """Return the value that a call is to return, from JSON, from a Python literal or as it is. Raises Unparsable."""
+    """Return the value that a call is to return, from JSON, from a Python literal or as it is. Raises ParseError."""
     return python_value(written, "an expected value") if isinstance(written, str) else written
 
 

@@ -20,7 +20,7 @@ class ParsedTests:
     def suite(self, limits: Limits, checker: str = "") -> Suite:
         """Return the distinct tests as a suite to judge with; `checker`, if given, replaces the dialect's checker.
 
-        Raises Unparsable for another checker of tests that are Python code.
+        Raises ParseError for another checker of tests that are Python code.
         """
         if self.assertions is not None and checker not in ("", self.checker):
             raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")
@@ -35,7 +35,7 @@ class ParsedTests:
 
 
 def joined(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
-    """Return the tests of both, the public ones first. Raises Unparsable if they are not of one kind."""
+    """Return the tests of both, the public ones first. Raises ParseError if they are not of one kind."""
     if not (public.cases and hidden.cases):
         return public if public.cases else hidden
     wrapping = public.wrapping if public.wrapping is hidden.wrapping else Wrapping.NONE
@@ -46,7 +46,7 @@ def joined(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
 
 
 def function_name(value: object, name: str) -> str | None:
-    """Return the name of the function to call, such as f for `Solution().f`; None without one. Raises Unparsable."""
+    """Return the name of the function to call, such as f for `Solution().f`; None without one. Raises ParseError."""
     if value is None or value == "":
         return None
     if isinstance(value, str) and (function := value.rpartition(".")[2]).isidentifier():

@@ -148,11 +148,11 @@ def test_a_lost_run_is_repeated_and_changes_nothing(box):
         def judge(self, *arguments, **options):
             return box.judge(*arguments, **options)
 
-        def judge_each(self, *arguments, **options):
+        def judge_many_with_errors(self, *arguments, **options):
             if self.losses:
                 self.losses -= 1
                 raise SandboxError("a worker died")
-            return box.judge_each(*arguments, **options)
+            return box.judge_many_with_errors(*arguments, **options)
 
     problems = [problem(GOOD, id=f"taco/{n}") for n in range(3)]
     found = {p.id: s.share for p, s in measure(problems, Losing(), most=6, seed=0)}

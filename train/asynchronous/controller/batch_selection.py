@@ -28,7 +28,7 @@ def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] 
 
 
 def reason_to_reject(group: OpenGroup, taught: str, settings: ControllerSettings) -> str:
-    """Return why a scored group that taught this (`lesson_of`) is given up, or "" if it can be trained on."""
+    """Return why a scored group that taught this (`signal_of_group`) is given up, or "" if it can be trained on."""
     return taught if not group.answers or (settings.online_filter and taught != "some") else ""
 
 

@@ -1,8 +1,8 @@
 """Hands out groups under leases, takes answers, has them scored, and cuts batches that are never too old.
 
-Workers call `work`, `answers`, `beat` and `weights`; the trainer calls `wait_for_cut`, `published` and the rest. Every
-event is recorded before it has an effect (journal/), so that a run that is killed continues with what was ready, and
-trains on recorded cuts again.
+Workers call `request_leases`, `submit_results`, `heartbeat` and `wait_for_weights`; the trainer calls `wait_for_batch`,
+`published` and the rest. Every event is recorded before it has an effect (journal/), so that a run that is killed
+continues with what was ready, and trains on recorded cuts again.
 
 There are no threads here: `check` ends leases that are over, is called by every other call, and has to be called by a
 timer of the owner about once a second, so that dead workers are noticed when no one else calls.
@@ -138,9 +138,9 @@ class Controller:
         return [group.rollouts() for group in taken]
 
     def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
-        """Return the same as `try_cut`, as soon as it is there.
+        """Return the same as `try_take_batch`, as soon as it is there.
 
-        Raises RolloutError if it is not within so many seconds, and everything that `try_cut` raises.
+        Raises RolloutError if it is not within so many seconds, and everything that `try_take_batch` raises.
         """
         until = time.monotonic() + seconds
         while (groups := self.try_take_batch(version)) is None:

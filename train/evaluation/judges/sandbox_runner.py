@@ -136,7 +136,8 @@ def decode(tree: "Any", *, claimed: bool = False) -> "Any":
 
     claimed   whether a program that is not trusted has sent it: then Members and Pairs stand for sets and dicts
 
-    Raises LookupError, TypeError or ValueError for what is not an encoding, and Unequal for what is not plain data.
+    Raises LookupError, TypeError or ValueError for what is not an encoding, and EqualsNothing for what is not plain
+    data.
     """
     if isinstance(tree, list):
         return [decode(item, claimed=claimed) for item in tree]
@@ -164,7 +165,7 @@ def decode(tree: "Any", *, claimed: bool = False) -> "Any":
 
 
 def canonical(value: "Any") -> str:
-    """Return a text that two values share if they are equal. Raises Unequal."""
+    """Return a text that two values share if they are equal. Raises EqualsNothing."""
     pieces: list[str] = []
     _add(value, pieces.append)
     return "".join(pieces)
@@ -259,7 +260,7 @@ def _text(value: "Any", kind: type) -> str:
 
 
 def _plain_number(value: "float | bool") -> "int | float":
-    """Return a whole number as int. Raises Unequal for NaN, which equals nothing."""
+    """Return a whole number as int. Raises EqualsNothing for NaN, which equals nothing."""
     if value != value:
         raise EqualsNothing
     return int(value) if type(value) is bool or value.is_integer() else value

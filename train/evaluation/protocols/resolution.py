@@ -112,7 +112,7 @@ def _complete(setting: SuiteSettings, overrides: ProtocolOverrides) -> tuple[Sui
 def restore_style(recorded: Mapping[str, Any], suite: str) -> PromptStyle:
     """Return the style of prompts and answers that a result file records.
 
-    recorded  what Settled.as_table returned
+    recorded  what EvaluationSettings.as_table returned
     suite     the name of the suite that is read now, to which the form may say nothing
     """
     used = {**recorded.get("table", {}), **recorded.get("overrides", {})}

@@ -46,7 +46,7 @@ def is_hub_form(row: Row) -> bool:
 
 
 def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> TaskTests:
-    """Return the tests of a row of EvalPlus's own file. Raises Unparsable.
+    """Return the tests of a row of EvalPlus's own file. Raises ParseError.
 
     restored   gives the arguments of a call the types that they had
     """
@@ -67,7 +67,7 @@ def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> Ta
 
 
 def hub_tests(program: str) -> tuple[TaskTests, str]:
-    """Return the tests in a test program, and the name of the function that it calls. Raises Unparsable."""
+    """Return the tests in a test program, and the name of the function that it calls. Raises ParseError."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
         raise ParseError("the test program has no inputs, or no assertion")

@@ -68,7 +68,8 @@ def commit_to(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, .
 
 
 def read(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
-    """Return the commitments to an answer of n tokens. Raises Malformed, and nothing else, whatever the bytes are."""
+    """Return the commitments to an answer of n tokens. Raises MalformedCommitment, and nothing else, whatever the bytes
+    are."""
     n_chunks = -(-n_tokens // CHUNK_TOKENS)
     wanted = n_chunks * 2 * (1 + k)
     if len(data) != wanted:

@@ -111,7 +111,7 @@ def signed_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
 
 
 def read_manifest(sealed: bytes, run: str, version: int, public: bytes) -> BroadcastManifest:
-    """Return the manifest of a version. Raises Forged unless the key has signed it for this run and version."""
+    """Return the manifest of a version. Raises BadSignature unless the key has signed it for this run and version."""
     manifest = _decoded(verify(_DOMAIN_OF_MANIFESTS, sealed, public), BroadcastManifest)
     if manifest.run != run or manifest.version != version or manifest.wait_for_weights.version != version:
         raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
@@ -121,7 +121,7 @@ def read_manifest(sealed: bytes, run: str, version: int, public: bytes) -> Broad
 
 
 def read_latest(sealed: bytes, run: str, public: bytes) -> LatestVersion:
-    """Return the newest version that somebody names. Raises Forged unless the key has signed it for this run."""
+    """Return the newest version that somebody names. Raises BadSignature unless the key has signed it for this run."""
     latest = _decoded(verify(_DOMAIN_OF_LATEST, sealed, public), LatestVersion)
     if latest.run != run:
         raise BadSignature(f"this names the newest version of another run: {latest.run}")

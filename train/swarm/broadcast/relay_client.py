@@ -98,9 +98,7 @@ class RelayClient:
         answers: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
         waited_for = {url: RequestCancelToken() for url in self._relays.available()}
         for url, token in waited_for.items():
-            threading.Thread(
-                target=self._ask_latest, args=(url, token, answers), name="latest", daemon=True
-            ).start()
+            threading.Thread(target=self._ask_latest, args=(url, token, answers), name="latest", daemon=True).start()
         found: dict[str, LatestVersion] = {}
         reasons: dict[str, str] = {}
         until = time.monotonic() + _SMALL_SECONDS
@@ -189,7 +187,7 @@ class RelayClient:
             raise TransferError(f"no relay keeps version {version} of {self._run} any more; ask for a newer one")
 
     def _check_newest(self, version: int, sealed: bytes) -> None:
-        """Raise Forged if this is not the manifest that was named together with the newest version."""
+        """Raise BadSignature if this is not the manifest that was named together with the newest version."""
         if self._seen is not None and self._seen[0].version == version and self._seen[0].manifest != digest(sealed):
             raise BadSignature(f"this is not the manifest of version {version} that the run has named")
 

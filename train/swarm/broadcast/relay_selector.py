@@ -114,7 +114,8 @@ class RelaySelector:
             return self._seconds_for(url, n_bytes)
 
     def begin(self, url: str, n_bytes: int) -> Transfer:
-        """Note that a relay is asked for a piece. One of `served`, `broke` and `dropped` has to follow."""
+        """Note that a relay is asked for a piece. One of `record_success`, `record_failure` and `record_cancelled` has
+        to follow."""
         with self._lock:
             relay = self._relays[url]
             now, expected = self._clock(), self._seconds_for(url, n_bytes)

@@ -141,7 +141,7 @@ def get(
     token       ends the request earlier
     arrived   called with the number of bytes that are here, from time to time
 
-    Raises NotAvailable, Busy, Broken and ResponseTooLarge.
+    Raises NotAvailable, RelayBusy, RelayError and ResponseTooLarge.
     """
     token = token or RequestCancelToken()
     timer = threading.Timer(seconds, token.now)

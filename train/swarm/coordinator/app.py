@@ -149,7 +149,7 @@ class CoordinatorApp:
         return reply
 
     def _checked(self, request: Request) -> _Call:
-        """Return a call that its sender has signed. Raises Refusal."""
+        """Return a call that its sender has signed. Raises ServiceError."""
         path = request.scope["path"]
         name, _, last = path.removeprefix("/").partition("/")
         if request.scope["query_string"] or name not in self._answers or (name in _OF_LEASES) != bool(last):
@@ -177,7 +177,7 @@ class CoordinatorApp:
             raise RetryLater("too many strangers from this address", max(1, round(wait)))
 
     def _admit(self, call: _Call) -> None:
-        """Refuse what came before, is too old or too much. Raises StaleIncarnation and Refusal."""
+        """Refuse what came before, is too old or too much. Raises StaleIncarnation and ServiceError."""
         head, now = call.head, time.time()
         if (call.request.scope["path"] in _OF_OPERATOR) != self._coordinator.is_operator(head.node):
             raise Forbidden("calls of the operator are signed with the key of the run, and no others are")
@@ -192,7 +192,7 @@ class CoordinatorApp:
             self._take(head, now)
 
     def _take(self, head: Head, now: float) -> None:
-        """Note a request, so that it counts once. Raises Unauthorized if it came before, and Later."""
+        """Note a request, so that it counts once. Raises Unauthorized if it came before, and RetryLater."""
         try:
             self._nonces.take(head, now)
         except StaleRequest as error:
@@ -285,7 +285,7 @@ class CoordinatorApp:
 
 
 async def _digested(call: _Call, max_bytes: int) -> bytes:
-    """Return the body of a call. Raises Unauthorized if it is not what was signed, and what `body_of` raises."""
+    """Return the body of a call. Raises Unauthorized if it is not what was signed, and what `read_body` raises."""
     body = await read_body(call.request, max_bytes)
     if blake3(body).digest() != call.head.digest:
         raise Unauthorized("the body is not what was signed")

@@ -23,7 +23,7 @@ class UploadBudget:
 
     @contextmanager
     def for_body(self, max_bytes: int) -> Iterator[None]:
-        """Set memory aside. Raises Later if there is none."""
+        """Set memory aside. Raises RetryLater if there is none."""
         if max_bytes > self._free:
             raise RetryLater("too many uploads at once", 5)
         self._free -= max_bytes
@@ -36,7 +36,7 @@ class UploadBudget:
 async def read_body(request: Request, max_bytes: int, *, keep: bool = True) -> bytes:
     """Return the body of a request; b"" if it is not to be kept.
 
-    Raises PayloadTooLarge, RequestTimeout, and Malformed if the client goes away.
+    Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client goes away.
     """
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > max_bytes:

@@ -120,7 +120,7 @@ class Coordinator:
         return key == self._public
 
     def invite_of(self, join: JoinRequest) -> Invite:
-        """Return the invite in a message. Raises Excluded if it is none of this run."""
+        """Return the invite in a message. Raises Forbidden if it is none of this run."""
         try:
             invite = read_invite(join.invite.decode("ascii", "replace"), self._public)
         except ConfigError as error:
@@ -132,7 +132,7 @@ class Coordinator:
     # --- calls of nodes ---
 
     def join(self, key: bytes, join: JoinRequest) -> JoinResponse:
-        """Raises Excluded and Later."""
+        """Raises Forbidden and RetryLater."""
         invite = self.invite_of(join)
         if not join.engine:
             return JoinResponse(self._sealed_settings)
@@ -144,7 +144,7 @@ class Coordinator:
         return JoinResponse(self._sealed_settings)
 
     def lease(self, key: bytes, request: NodeLeaseRequest) -> NodeLeaseResponse:
-        """Raises NotJoined and Excluded."""
+        """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             budget = state.free_capacity(key)
             if state.has_ended:
@@ -171,7 +171,7 @@ class Coordinator:
             return NodeLeaseResponse(leases, 0.0 if leases else self._wait_seconds(), state.has_ended)
 
     def beat(self, key: bytes, beat: NodeHeartbeat) -> NodeHeartbeatResponse:
-        """Raises NotJoined and Excluded."""
+        """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             return state.beat(key, beat, now)
 
@@ -200,7 +200,7 @@ class Coordinator:
             return state.submit(key, lease_id, 0, digest, now)
 
     def current_version(self) -> CurrentVersion:
-        """Raises Later if no version is published yet."""
+        """Raises RetryLater if no version is published yet."""
         latest = self._latest()
         if latest is None:
             raise RetryLater("no version of the weights is published yet", 2)
@@ -209,12 +209,12 @@ class Coordinator:
     # --- calls of verifiers ---
 
     def job(self, key: bytes) -> VerificationJobResponse:
-        """Raises NotJoined and Excluded."""
+        """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             return state.assign_job(key, now)
 
     def file(self, key: bytes, lease_id: bytes) -> bytes:
-        """Return the file of a lease. Raises NotJoined, Excluded, and NotAvailable."""
+        """Return the file of a lease. Raises NotJoined, Forbidden, and NotAvailable."""
         with self._turn() as (state, now):
             digest = state.digest_for(key, lease_id, now)
             content = None if digest is None else self._uploads.read(lease_id, digest)
@@ -228,7 +228,7 @@ class Coordinator:
             return None if state.digest_for(key, lease_id, now) is None else state.max_bytes_of(lease_id)
 
     def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult) -> None:
-        """Raises NotJoined and Excluded."""
+        """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             state.verdict(key, lease_id, verified, now)
         verdict = verified.verdict

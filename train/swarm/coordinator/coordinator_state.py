@@ -158,7 +158,7 @@ class CoordinatorState:
         digest     of the invite
         is_valid   whether the invite can still be used for the first time
 
-        Raises Excluded and Later.
+        Raises Forbidden and RetryLater.
         """
         owner, role = self._owners.get(digest), self._roles.get(key, invite.role)
         if owner not in (None, key):
@@ -180,7 +180,7 @@ class CoordinatorState:
             self._join_node(key, digest, engine, hardware, now)
 
     def beat(self, key: bytes, beat: NodeHeartbeat, now: float) -> NodeHeartbeatResponse:
-        """Note a sign of life. Raises NotJoined and Excluded."""
+        """Note a sign of life. Raises NotJoined and Forbidden."""
         member = self._alive(key)
         self._node_event(key, node_lifecycle.NodeEvent.BEAT, now)
         member.loaded = beat.loaded
@@ -221,7 +221,7 @@ class CoordinatorState:
     def free_capacity(self, key: bytes) -> int:
         """Return how many further groups a node may have: more, the more of its leases were accepted.
 
-        Raises NotJoined and Excluded.
+        Raises NotJoined and Forbidden.
         """
         member = self._alive(key)
         n_open = sum(self._records[each].state.state is lease_lifecycle.LeaseState.OPEN for each in member.leases)
@@ -306,7 +306,7 @@ class CoordinatorState:
     # --- verifiers ---
 
     def assign_job(self, key: bytes, now: float) -> VerificationJobResponse:
-        """Give a verifier the file that has waited longest. Raises NotJoined and Excluded.
+        """Give a verifier the file that has waited longest. Raises NotJoined and Forbidden.
 
         A verifier has one file at a time. If it asks while it has one, it never heard of it, or has given it up.
         """
@@ -326,7 +326,7 @@ class CoordinatorState:
         return VerificationJobResponse(over=self.has_ended)
 
     def digest_for(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
-        """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Excluded."""
+        """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Forbidden."""
         self._verifier(key).seen = now
         record = self._records.get(lease_id)
         if record is None or record.state.verifier != key:
@@ -349,7 +349,7 @@ class CoordinatorState:
     def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult, now: float) -> None:
         """Note what a verifier says. Of a lease that it does not have any more, nothing is noted.
 
-        Raises NotJoined and Excluded.
+        Raises NotJoined and Forbidden.
         """
         if self.digest_for(key, lease_id, now) is None:
             return

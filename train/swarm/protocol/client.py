@@ -62,7 +62,8 @@ class SignedClient:
     def call(self, path: str, message: Any, kind: Any) -> Any:
         """Send a message, and return the reply. `message` None is an empty body, and an empty reply is None.
 
-        Raises JoinRequired, ControllerUnreachable (it may work later), Missing and RunError (it is refused for good).
+        Raises JoinRequired, ControllerUnreachable (it may work later), ResourceGone and RunError (it is refused for
+        good).
         """
         return self.send(path, b"" if message is None else msgspec.msgpack.encode(message), kind)
 

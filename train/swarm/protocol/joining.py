@@ -12,7 +12,7 @@ from train.swarm.signatures import BadSignature
 def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSettings:
     """Join, or join again, and return what the swarm agrees on.
 
-    engine    as in `Join`
+    engine    as in `JoinRequest`
     hardware  in words, for the operator
 
     Raises ControllerUnreachable if the coordinator cannot be reached, and RunError if it refuses this node.

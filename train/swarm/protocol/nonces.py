@@ -38,7 +38,7 @@ class Nonces:
         self._swept = 0.0
 
     def check(self, head: Head, now: float) -> None:
-        """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and Stale."""
+        """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and StaleRequest."""
         if head.start != self.start:
             raise StaleIncarnation("the request is meant for an earlier start of the coordinator")
         ahead = head.time_ms / 1000 - now
@@ -50,7 +50,7 @@ class Nonces:
             )
 
     def take(self, head: Head, now: float) -> None:
-        """Note a request of a node that has joined. Raises Stale if it came before, and Crowded."""
+        """Note a request of a node that has joined. Raises StaleRequest if it came before, and NonceLimitExceeded."""
         self._sweep(now)
         seen = self._seen.setdefault(head.node, OrderedDict())
         self._forget(seen, now)

@@ -24,7 +24,7 @@ def reply_headers(request: bytes, status: int, body: bytes, key: Ed25519PrivateK
 
 
 def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, str], public: bytes) -> None:
-    """Raise Forged unless the run has signed this reply to this request."""
+    """Raise BadSignature unless the run has signed this reply to this request."""
     try:
         signature = bytes.fromhex(headers.get(SIGNATURE, ""))
     except ValueError:

@@ -83,7 +83,7 @@ def signed_headers(head: Head, key: Ed25519PrivateKey) -> dict[str, str]:
 def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
     """Return what a request says about itself, and its signature, which is not checked here.
 
-    Raises Forged if something is missing.
+    Raises BadSignature if something is missing.
     """
     texts = {name: headers.get(name, "") for name in _PATTERNS}
     for name, pattern in _PATTERNS.items():
@@ -96,7 +96,7 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
 
 
 def check_signature(head: Head, signature: bytes) -> None:
-    """Raise Forged unless the node has signed this head."""
+    """Raise BadSignature unless the node has signed this head."""
     verify(_DOMAIN, _covered(head) + signature, head.node)
 
 

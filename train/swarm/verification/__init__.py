@@ -5,8 +5,8 @@ that it has the hidden states to which the node has committed, and the logits, t
 to the seeds of the lease: the largest noisy logit must be the token. Nothing that a node says about its own tokens is
 used later, log-probabilities included.
 
-recomputation.py       View: what a verifier computes of an answer
-verifier_model.py      Prefill: computes views (torch, which it imports when it is made)
+recomputation.py       Recomputation: what a verifier computes of an answer
+verifier_model.py      VerifierModel: computes views (torch, which it imports when it is made)
 distances.py           how far an answer is from a view
 mismatch_tolerance.py  how many tokens may differ by honest rounding
 threshold_checks.py    which distances are within the bars of the run

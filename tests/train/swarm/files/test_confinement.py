@@ -9,8 +9,8 @@ import ctypes, mmap, os, resource, signal, socket, sys, threading, time
 from train.swarm.files import confinement
 
 parent = os.getppid()
-confinement.limit(max_written_bytes=1000)
-confinement.close_all_doors()
+confinement.apply_limits(max_written_bytes=1000)
+confinement.enter_seccomp()
 
 def maps_code():
     ctypes.CDLL(None).mmap.restype = ctypes.c_long
