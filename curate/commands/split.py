@@ -24,7 +24,7 @@ class _Size(click.ParamType[float | int]):
 
 @click.command("split")
 @click.argument("dataset", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the folders of the parts.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Output folder; each part gets a subfolder.")
 @click.option(
     "--validation",
     type=_Size(),

@@ -23,7 +23,7 @@ _STYLES: dict[str, dict[str, Any]] = {"ok": {"fg": "green"}, "FAILED": {"fg": "r
 @click.command("doctor")
 @options.sandbox
 def command(sandbox: "SandboxOptions") -> None:
-    """Show what isolates programs, and check that it does."""
+    """Show the isolation layers of this machine and test them."""
     from sandbox import SandboxError
 
     click.echo(f"curate-code {version('curate-code')}, Python {platform.python_version()}, Linux {platform.release()}")

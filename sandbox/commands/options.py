@@ -33,7 +33,7 @@ _OPTIONS = (
     click.option(
         "--isolation",
         type=click.Choice(["full", "best-effort"]),
-        help="Whether to refuse, or to judge without a wall, where the machine has neither namespaces nor Landlock.  "
+        help="full: fail without namespaces and Landlock; best-effort: warn and judge without a wall.  "
         "[default: full]",
     ),
     click.option(

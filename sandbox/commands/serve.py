@@ -96,7 +96,7 @@ def command(
     max_disk_mb: int | None,
     sandbox: "SandboxOptions",
 ) -> None:
-    """Judge and run programs for others, over HTTP.
+    """Serve the sandbox over HTTP.
 
     POST /judge takes records as `curate judge` does; POST /run_code takes those of SandboxFusion's clients. All paths
     are described at /openapi.json. After SIGTERM or Ctrl-C the service first finishes what it has accepted; after a

@@ -62,7 +62,7 @@ def command(
     folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], thresholds: Path | None,
     lease_seconds: float, versions_kept: int, stake: int, vocabulary: int | None,
 ) -> None:  # fmt: skip
-    """Let machines that nobody has to trust sample for a training run.
+    """Run the coordinator of a swarm of untrusted rollout workers.
 
     To the run, the coordinator is one worker. It leases groups to nodes that came with an invite, has verifiers check
     what they send, publishes new weights for relays, and keeps a ledger. All of it is in FOLDER: type the command

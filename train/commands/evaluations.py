@@ -11,7 +11,7 @@ from sandbox.commands.table import warn
 
 @click.group("evaluations")
 def command() -> None:
-    """Fetch what evaluations need besides their problems."""
+    """Download auxiliary data for evaluations."""
 
 
 @command.group("fetch")

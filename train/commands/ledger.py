@@ -13,7 +13,7 @@ _DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 @click.group("ledger")
 def command() -> None:
-    """Look into the ledger of a swarm: what nodes did, earned and lost."""
+    """Show the ledger of a swarm: work, credit and penalties per node."""
 
 
 @command.command("audit")

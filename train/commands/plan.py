@@ -50,7 +50,7 @@ def command(
     rejected: float,
     steps: int,
 ) -> None:
-    """Simulate a run on N GPUs, and say how to split them between learner and engines.
+    """Simulate a run on N GPUs and recommend a split between learner and engines.
 
     CONFIG is the file of `curate train`; --preset with --model and --data can take its place. The controller of
     asynchronous runs is driven by a clock that jumps from event to event; how long engines and learner take comes from

@@ -99,7 +99,7 @@ def command(
     megabytes_per_second: float,
     requests_per_second: float,
 ) -> None:
-    """Pass a run's weights on to machines that fetch them, over HTTP.
+    """Serve a run's weights over HTTP as a relay.
 
     A relay keeps the newest versions in a folder, as files that nginx could serve as well. It needs neither torch nor a
     GPU, and holds no secret: what it passes on is signed by the run. With --controller it is the first one, which cuts

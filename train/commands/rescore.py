@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 def command(
     result: Path, suite: str | None, extraction: str | None, out: Path | None, changed: int, sandbox: "SandboxOptions"
 ) -> None:
-    """Judge the answers of an evaluation again, with other tests or another extraction. Nothing is sampled.
+    """Rejudge the saved completions of an evaluation with other tests or extraction, without sampling.
 
     R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl beside it. The command prints which verdicts
     changed. R.json is not changed unless --out names it.

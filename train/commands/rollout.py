@@ -102,7 +102,7 @@ def command(
     workers: int,
     gpus_per_worker: int,
 ) -> None:
-    """Sample for a training run that is somewhere else, with one engine on this machine.
+    """Run a rollout worker for a remote training run.
 
     The worker asks the run for prompts, sends answers, and fetches new weights; it opens no port. Workers may join,
     leave and die at any time. CUDA_VISIBLE_DEVICES says which GPUs the engine gets, the environment variable

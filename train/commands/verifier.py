@@ -28,7 +28,7 @@ from train.commands.graceful_shutdown import leave_on_signal
     help="How long a coordinator that cannot be reached is called again.",
 )
 def command(invite: str, model: str, key: Path | None, patience: float) -> None:
-    """Check what the nodes of a swarm send, with the model on this machine.
+    """Verify rollouts from a swarm by recomputing them with the model.
 
     INVITE is what `curate swarm invite FOLDER --verifier` prints. The verifier takes one file after another from the
     coordinator, repeats the computation, and sends its verdict; it opens no port. Start several for more speed.
