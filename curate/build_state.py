@@ -108,7 +108,7 @@ class BuildState:
         return self._spill.load(id)
 
     def reject(self, rejections: Iterable[Rejection]) -> None:
-        """Remove problems. If a problem is rejected twice, the later rejection counts, because it knows more."""
+        """Remove problems. If a problem is rejected twice, the later and more specific rejection wins."""
         self._rejected_problems |= {rejection.id: rejection for rejection in rejections}
         self.__dict__.pop("ids", None)
 

@@ -60,7 +60,7 @@ class ProblemStage(Stage, Generic[Record]):
 
     @abstractmethod
     def fingerprint(self, id: str, build: BuildState) -> str | None:
-        """Return a name for everything that this problem's record depends on; None if it should not be examined.
+        """Return the cache key of this problem's record, or None to skip the problem.
 
         If the journal has a record with this name, the record is used and the problem is not examined again.
         """

@@ -1,4 +1,4 @@
-"""The reward for trainers that keep no object of ours between two calls: one sandbox for each of their processes."""
+"""Process-wide sandbox and reward, for trainers that call a plain function."""
 
 import os
 import threading

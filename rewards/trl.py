@@ -27,7 +27,7 @@ _suite = lru_cache(8)(Suite.from_json)  # the completions of a group come with t
 
 
 class RewardFunction:
-    """One of our rewards in the form that TRL calls.
+    """Adapts a reward to TRL's reward-function signature.
 
     reward       the reward, such as CodeReward or Weighted
     name         its name in TRL's metrics

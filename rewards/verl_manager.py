@@ -29,7 +29,7 @@ class RewardManager(RewardManagerBase):
         self._rewards = shared_rewards()
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
-        """Return the reward of the last sequence in `data`. verl runs as many of these calls at once as it likes.
+        """Return the reward of the last sequence in `data`. verl may run any number of these calls concurrently.
 
         If the reward is unknown, the score is UNKNOWN and `unknown` in reward_extra_info is 1.0; otherwise `unknown` is
         0.0. Raises SandboxError after many unknown rewards; see unknown_counter.py.

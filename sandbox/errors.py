@@ -31,7 +31,7 @@ class CannotIsolate(BackendUnavailable):
 
 
 class ExecutionLost(SandboxError):
-    """A run and its repeats were lost: a worker died or hung, or the machine was starved."""
+    """A run was lost and so were its retries: a worker died, hung, or got no CPU time."""
 
 
 class KilledExternally(ExecutionLost):

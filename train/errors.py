@@ -60,7 +60,7 @@ class TransferError(TrainError):
 
 
 class ControllerUnreachable(TrainError):
-    """The controller of a run cannot be reached. A worker tries again until its patience ends."""
+    """The run's controller is unreachable. Workers retry for --patience seconds."""
 
 
 class SamplerError(TrainError):

@@ -1,4 +1,4 @@
-"""What was written is on the disk before the work goes on."""
+"""fsync files and directories."""
 
 import os
 from pathlib import Path

@@ -229,7 +229,7 @@ class Trainer:
         except (Exception, KeyboardInterrupt) as error:
             self._save_after_failure(error)
             if interrupt_requested() and not isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt from error  # a part of the run got the same signal, and failed of it
+                raise KeyboardInterrupt from error  # another thread got the same signal and failed because of it
             raise
         finally:
             self._evaluations.close()

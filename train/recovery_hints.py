@@ -1,4 +1,4 @@
-"""What has to be done about an error of the disk before the same command can go on."""
+"""Recovery hints for disk errors."""
 
 import errno
 import re

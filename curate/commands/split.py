@@ -24,7 +24,9 @@ class _Size(click.ParamType[float | int]):
 
 @click.command("split")
 @click.argument("dataset", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Output folder; each part gets a subfolder.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Output folder; each part gets a subfolder."
+)
 @click.option(
     "--validation",
     type=_Size(),

@@ -163,7 +163,7 @@ def mark_unfinished(out: Path) -> None:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a file so that a reader finds either the complete file or none."""
+    """Write a file atomically."""
     aside = path.with_name(path.name + ".new")
     aside.write_text(text, encoding="utf-8")
     aside.replace(path)

@@ -362,7 +362,7 @@ class ClusterScheduler:
             until = time.monotonic() + _COOLDOWN_SECONDS if again else math.inf
             self._refused[node.id] = f"{node.place.name}: {why}", until
         if node.workers:
-            log.warning("lost node %s: %s; others do its %d requests", node.place.name, why, len(node.open))
+            log.warning("lost node %s (%s); requeued its %d requests", node.place.name, why, len(node.open))
         elif node.id in self._refused:
             log.warning("node %s cannot be used: %s", node.place.name, why)
         words = f"{_ATTEMPTS} nodes were lost with the same request, at last {node.place.name}: {why}"

@@ -215,7 +215,7 @@ class _Slot:
         if self._stopped:
             raise SandboxError("this Sandbox is closed")
         if self._abandoned:
-            raise SandboxError("the caller took its request back")
+            raise SandboxError("the request was cancelled")
 
     def end(self) -> None:
         worker, self._worker = self._worker, None

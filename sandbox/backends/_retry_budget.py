@@ -1,4 +1,4 @@
-"""How long requests to a service that does not answer are repeated: one time budget for all of them together."""
+"""Retry budget of a service that is down, shared by all requests."""
 
 import logging
 import threading

@@ -106,7 +106,7 @@ class Backend:
             with cancellation.on_cancel(future.cancel):
                 return future.result()
         except CancelledError:
-            raise Cancelled("the caller took its request back") from None
+            raise Cancelled("the request was cancelled") from None
         finally:
             future.cancel()
 

@@ -33,8 +33,7 @@ _OPTIONS = (
     click.option(
         "--isolation",
         type=click.Choice(["full", "best-effort"]),
-        help="full: fail without namespaces and Landlock; best-effort: warn and judge without a wall.  "
-        "[default: full]",
+        help="full: fail without namespaces and Landlock; best-effort: warn and judge without a wall.  [default: full]",
     ),
     click.option(
         "--package",

@@ -8,7 +8,7 @@ from sandbox.errors import Cancelled
 
 
 class CancelToken:
-    """Ends the calls of Sandbox.run and Sandbox.judge that it was given to, once nobody wants their answers.
+    """Cancels the `Sandbox.run` and `Sandbox.judge` calls it is passed to.
 
     After cancel() the program is killed, its worker serves others, and the call raises Cancelled. Several calls may
     share a Cancellation. It cannot be undone.
@@ -33,7 +33,7 @@ class CancelToken:
     def check(self) -> None:
         """Raise Cancelled after cancel()."""
         if self._cancelled:
-            raise Cancelled("the caller took its request back")
+            raise Cancelled("the request was cancelled")
 
     @contextmanager
     def on_cancel(self, call: Callable[[], object]) -> Iterator[None]:

@@ -39,8 +39,8 @@ _ADDRESS_SPACE = 64 << 30
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """What the zygote must know about one run. It contains nothing that an author has written: later runs could find
-    what passes through the zygote's memory in their own.
+    """What the zygote must know about one run. Contains no user-controlled text: children are forked from the zygote,
+    so whatever it has in memory leaks into later runs.
 
     It is sent together with descriptors: source, artifact, stdin, stdout, stderr, and if needed the file for the
     result of an op that has one, the instructions, the packed files that the run finds, a file for the files that

@@ -26,9 +26,7 @@ from sandbox.suite import Referee
 Known = TypeVar("Known")
 
 WALL_FACTOR = 3  # a program may take this many times its wall limit in all, since it waits while the referee thinks
-REFEREE_FACTOR = (
-    7  # a referee may take this many times as long as its program: it must not be the first to be given up,
-)
+REFEREE_FACTOR = 7  # the referee's time limit, as a multiple of the program's, so that the program times out first
 # not even if the machine gives the program only a twentieth of a processor: that is 3 * 7 times its CPU limit
 REFEREE_GRACE_SECONDS = 30  # a referee may take this much longer
 REFEREE_EXIT_SECONDS = 1  # time for a referee to end after a program that has used up its budget

@@ -1,4 +1,5 @@
-"""When a referee has failed, tries it on answers in which no submission had a hand, to tell whose fault the failure is.
+"""After a referee failure, runs the referee on trusted outputs to decide whether the suite or the submission is at
+fault.
 
 These are the case's trial, which a reference gave, or the expected answer. If both are empty, they are trials of other
 cases, and trivial answers. A referee that gives a ruling on one of them is sound, and the output that it failed on was

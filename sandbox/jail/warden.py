@@ -132,7 +132,7 @@ def run_warden(
     groups: list[Cgroup | None],
     configuration: WorkerConfig,
 ) -> int:
-    """Be the warden of a judge until the judge ends, and return its exit status. Enters or makes the image.
+    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or builds it first.
 
     The judge is our child, or in a container our parent. subtree: where cgroups may be made, None for nowhere; groups:
     a cgroup for each of its runners, None for none.

@@ -273,7 +273,7 @@ def _cgroups(no_scope: str) -> tuple[delegation.Subtree | None, list[cgroups.Cgr
 
 
 def _drop_privileges(uid: int, *, parent: bool) -> None:
-    """Give up every privilege that judging does not need.
+    """Drop all privileges that the judge does not need.
 
     uid      the user to become where we may; elsewhere the judge keeps its caller's user, but no capabilities
     parent   whether our parent is a part of the worker; if so, we end with it

@@ -87,7 +87,7 @@ class Workspace:
         os.pwrite(self._oom_score, b"1000", 0)  # the fork inherits it
 
     def restore_oom_score(self) -> None:
-        """Call this right after the fork: when memory runs out, the program is to be killed, not us. Raises OSError."""
+        """Call right after fork, so that the OOM killer picks the program rather than the zygote. Raises OSError."""
         os.pwrite(self._oom_score, self._own_score, 0)
 
     def used_bytes(self) -> int:

@@ -152,7 +152,7 @@ class ZygotePool:
                 self._cgroup.wait_until_idle()
             return zygote
         except cgroups.ChargeNotReleased as error:
-            log.info("zygotes are started anew: %s", error)
+            log.info("restarting zygotes: %s", error)
             self.replace_all()
             return self._zygote(kind)
 

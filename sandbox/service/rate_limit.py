@@ -1,7 +1,6 @@
 """What a client costs before it gets a worker: its bodies are received and parsed.
 
-While other clients are present, each client gets only a small share of the processor for this, so that the others do
-not pay for it.
+While several clients are active, each may use at most 4 % of one core for receiving and parsing its requests.
 """
 
 import asyncio

@@ -31,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Connections inherit these options: a client that vanished silently must not stay connected for ever.
+        # Accepted connections inherit TCP keepalive, so that dead clients are detected.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 6)

@@ -85,7 +85,7 @@ class SubmitResults(Struct, frozen=True):
 
 
 # "taken"; "again": it was there already, which is fine; "stale": the group was given to another worker, or given up;
-# "broken": it makes no sense, the controller's log says why, and the group is given to another worker.
+# "broken": invalid; the controller logs why and dispatches the group to another worker.
 ResultStatus = Literal["taken", "again", "stale", "broken"]
 
 

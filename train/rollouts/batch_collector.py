@@ -71,7 +71,7 @@ def step_rewards_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
 
 
 def group_signal(group: Group, *, cut_off_known: bool = True, process: bool = False) -> str:
-    """Return a fixed word for what a group teaches: "some" if its rewards differ, or why it teaches nothing.
+    """Classify the group's learning signal: "some" if its rewards differ, or why it teaches nothing.
 
     process: whether the rewards of steps teach, instead of those of whole answers.
     """

@@ -1,4 +1,4 @@
-"""What the three places of an evaluation have in common. At most one evaluation is made at a time."""
+"""Interface of the three evaluation backends. At most one evaluation runs at a time."""
 
 from typing import Protocol
 

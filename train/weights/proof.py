@@ -61,9 +61,9 @@ def prove(engine: InspectableEngine, manifest: WeightManifest) -> dict[str, floa
     Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
     """
     start_time = time.monotonic()
-    if (told := engine.version()) != manifest.version:
+    if (reported := engine.version()) != manifest.version:
         raise ParityError(
-            f"weight update {manifest.version} did not arrive: the engine says that it holds {told}. {_REMEDY}"
+            f"weight update {manifest.version} was not applied: the engine reports version {reported}. {_REMEDY}"
         )
     found = engine.checksums(manifest.tensors)
     if wrong := [tensor.name for tensor in manifest.tensors if found.get(tensor.name, "") not in ("", tensor.checksum)]:

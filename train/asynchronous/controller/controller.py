@@ -173,7 +173,7 @@ class Controller:
         return ControllerSampler(self._state, self._changed, self._check_error, self._encode, patience_seconds)
 
     def expire_leases(self, now: float | None = None) -> None:
-        """End the leases that are over, and name the workers that are dead. Call this about once a second."""
+        """Expire overdue leases and log dead workers. Call about once a second."""
         with self._changed:
             if self._error is None and not self._over:
                 try:

@@ -1,4 +1,4 @@
-"""Which groups a worker is asked for: as many as the bound on staleness and the other workers leave to it."""
+"""Dispatch groups to workers, within the staleness bound and balanced against the other workers' load."""
 
 from collections.abc import Mapping
 from dataclasses import replace

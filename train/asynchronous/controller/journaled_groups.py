@@ -1,7 +1,7 @@
 """The groups of a run and their journal, which change only together.
 
-Every event is recorded before it has an effect. A run that is continued begins with what its journal has: cuts after
-the checkpoint are handed out again as they are recorded, before there are new ones.
+Every event is recorded before it has an effect. A resumed run replays its journal: batches recorded after the
+checkpoint are returned first, then new ones are taken.
 """
 
 from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ from train.asynchronous.groups.events import GIVEN_BACK
 from train.asynchronous.messages import LeaseKey
 
 _CHECKED_EACH_SECONDS = 0.25
-_STALL_SECONDS = 5.0  # if this process itself did nothing for so long, workers could not be heard
+_STALL_SECONDS = 5.0  # a pause this long in our own process would make live workers look dead
 _ANSWERS = 1000  # the latest answers, by whose times leases are measured
 _MEASURED_EACH = 20  # answers
 _MULTIPLE = 3.0

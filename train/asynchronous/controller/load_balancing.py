@@ -1,4 +1,4 @@
-"""How groups are dealt out when several workers have room: to the one that has the least to do."""
+"""Least-loaded assignment of groups to waiting workers."""
 
 import heapq
 from collections.abc import Mapping

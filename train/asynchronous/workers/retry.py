@@ -1,4 +1,4 @@
-"""Calls of a controller that is gone are repeated, but not for ever."""
+"""Retry calls to an unreachable controller, with backoff, until a deadline."""
 
 import logging
 import random

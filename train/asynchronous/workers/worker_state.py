@@ -20,7 +20,7 @@ class WorkerState:
     unsent          answers for which there is no receipt
     lost            leases that are no longer ours, and that the engine still works on
     fetched         weights that the engine has not loaded
-    free_slots      further answers that the engine has room for, if it waits for an attempt to get groups; else 0
+    free_slots      free engine slots to request leases for; 0 while no request is due
     ask_at          when the controller may be asked for groups again
     tokens_sampled  tokens that were drawn so far
     busy_seconds    seconds that this took

@@ -26,7 +26,7 @@ def resolve_settings(
     suite      the name of the suite; empty: it is not named
     prompt     the system prompt, the template and its arguments that the user gives
 
-    Raises CurateError for a protocol or a form that says nothing about the suite, and for combinations without sense.
+    Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
     """
     check_overrides(wishes, prompt)
     named = None if protocol is None else PROTOCOLS[protocol]

@@ -1,4 +1,4 @@
-"""The ranks tell each other that they live, so that a lost one is noticed, and named, within about a minute.
+"""Ranks exchange heartbeats, so that a lost rank is detected and named within about a minute.
 
 Each rank's thread counts up a number in the store of torchrun every few seconds. Rank 0 watches all others, and they
 watch rank 0. Waiting for a call of rank 0, which may sample for hours, therefore needs no time limit of its own. A rank

@@ -1,4 +1,4 @@
-"""Noise that is counted rather than drawn: anybody can repeat it, for any token of any answer, on any machine.
+"""Counter-based noise: reproducible for any token of any completion, on any machine.
 
 With Gumbel noise, the most likely token of a distribution becomes a draw from it:
 

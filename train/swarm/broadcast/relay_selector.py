@@ -159,7 +159,7 @@ class RelaySelector:
             relay.alone_until = max(relay.alone_until, self._clock() + seconds)
 
     def quarantine(self, url: str) -> None:
-        """Note that a relay sent something else than it should, and leave it alone. Lies at once count as one."""
+        """Quarantine a relay that sent corrupt data. Simultaneous failures count once."""
         with self._lock:
             relay, now = self._relays[url], self._clock()
             relay.success *= 1 - _WEIGHT

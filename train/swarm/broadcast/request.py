@@ -1,7 +1,7 @@
-"""One request to a relay, bounded in length and time. A relay is believed nothing; what it sends is checked later.
+"""One request to a relay, bounded in length and time. Relays are untrusted; the caller verifies what they send.
 
-Time limits of sockets are for one piece each, so that a relay could send a byte now and then for ever. Hence another
-thread hangs up when the time is over, in whatever state the request is.
+Time limits of sockets are for one piece each, so a relay could trickle bytes indefinitely. A watchdog thread closes the
+connection at the deadline.
 """
 
 import os

@@ -381,7 +381,7 @@ class CoordinatorState:
             self._node_event(key, node_lifecycle.NodeEvent.CLOCK, now)
 
     def discount_pause(self, seconds: float) -> None:
-        """Count a time for nobody in which this process itself stood still, and could hear nobody."""
+        """Exclude a pause of this process from all deadlines."""
         for member in self.members.values():
             member.life = replace(member.life, beat_at=member.life.beat_at + seconds)
         for record in self._records.values():

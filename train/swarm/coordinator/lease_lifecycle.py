@@ -163,7 +163,7 @@ def _waited(lease: TrackedLease, now: float) -> TrackedLease:
 
 
 def _given_up(lease: TrackedLease) -> TrackedLease:
-    """A file that brings down one verifier after another must not go on for ever."""
+    """Give up on a file after it has crashed _MAX_TRIES verifiers."""
     if lease.n_taken >= _MAX_TRIES:
         return _over(lease, _CRASHED)
     return replace(lease, state=LeaseState.SUBMITTED, verifier=b"")

@@ -1,4 +1,4 @@
-"""Answers that are known already. A node that is new gets a lease whose answers another node has given.
+"""Spot checks: a new node gets a lease whose completions another node has already produced.
 
 It cannot tell. What it draws has to be what the other has drawn: the seeds say which tokens come. Engines differ in the
 last bits, so now and then another token comes, and from there on another text; so it is counted how many tokens agree

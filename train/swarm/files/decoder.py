@@ -1,4 +1,4 @@
-"""What the confined process says about a file, read as if an attacker had written it."""
+"""Decode the sandboxed parser's output. Treat it as hostile input."""
 
 import logging
 from array import array
