@@ -28,7 +28,7 @@ from typing import Any
 import matplotlib
 
 from benchmarks.machine import describe
-from train.run.metrics_log import steps
+from train.run.metrics_log import read_metrics
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
@@ -96,7 +96,7 @@ class Trial:
 
     def read(self) -> dict[str, Any]:
         """Return pass@1 by step, the staleness that was reached, and how well the run stood it."""
-        lines = steps(self.folder)
+        lines = read_metrics(self.folder)
         trained = [line for line in lines if line["step"]]
         return {
             "pass@1": [[line["step"], round(line[PASSED], 4)] for line in lines if line.get(PASSED) is not None],
@@ -167,7 +167,7 @@ def short_trial() -> None:
     folder = RUNS / "trial"
     shutil.rmtree(folder, ignore_errors=True)
     Trial("decoupled", 2, 0).train("run.steps=8", "evaluation.every_steps=8", folder=folder)
-    for line in steps(folder)[1:]:
+    for line in read_metrics(folder)[1:]:
         tokens, groups = line["staleness/mean"], line["groups/age_mean"]
         print(f"step {line['step']}: tokens {tokens:.2f}, groups {groups:.2f} updates old")
 

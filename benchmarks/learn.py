@@ -22,7 +22,7 @@ from typing import Any
 import matplotlib
 
 from benchmarks.machine import describe
-from train.run.metrics_log import steps
+from train.run.metrics_log import read_metrics
 
 matplotlib.use("svg")
 from matplotlib import pyplot as plt
@@ -60,7 +60,7 @@ def _run(seed: int, **more: str) -> None:
 
 
 def curve(run: Path) -> Curve:
-    return [(line["step"], round(line[PASSED], 4)) for line in steps(run) if line.get(PASSED) is not None]
+    return [(line["step"], round(line[PASSED], 4)) for line in read_metrics(run) if line.get(PASSED) is not None]
 
 
 def evaluated(seed: int) -> dict[str, float]:
@@ -82,7 +82,7 @@ def read() -> dict[str, Any]:
             run = RUNS / f"seed-{seed}" / name
             if found := curve(run):
                 curves[name][str(seed)] = found
-                step_seconds += [line["step_time"] for line in steps(run) if "step_time" in line]
+                step_seconds += [line["step_time"] for line in read_metrics(run) if "step_time" in line]
     ordered = sorted(step_seconds)
     models = {str(seed): found for seed in SEEDS if (found := evaluated(seed))}
     return {

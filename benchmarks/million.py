@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.machine import describe
-from curate.dataset.output_folder import manifest_of
+from curate.dataset.output_folder import read_manifest
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "million.json"
@@ -112,7 +112,7 @@ def main() -> None:
         cli = [sys.executable, "-c", "from cli import main; main()"]
         options = ["build-dataset", "--source", f"generic={mapping}", "--no-reference", "keep", "--out", str(out)]
         measured = watched([*cli, *options], out)
-        manifest = manifest_of(out)
+        manifest = read_manifest(out)
         result = {
             "machine": describe(),
             "rows": count,

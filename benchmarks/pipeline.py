@@ -82,7 +82,7 @@ class Learner:
         time.sleep(TRAIN / 2)  # two minibatches
         return {"loss": 0.0}
 
-    def wait_for_weights(self) -> Iterator[Any]:
+    def export_weights(self) -> Iterator[Any]:
         return iter(())
 
     def logprobs(self, sequences: Any, *, temperature: float = 1.0) -> list[Any]:

@@ -113,7 +113,7 @@ def ours(out: Path, shape: tuple[int, int, int], way: Sequence[str], steps: int 
     changes += [f"stages.0.max_tokens={max_tokens}", *way]
     command = [sys.executable, "-m", "cli", "train", "examples/learn/grpo_plus.toml", "--out", str(out)]
     _, found = timed(command + [part for change in changes for part in ("--set", change)])
-    lines = [line for line in metrics_log.steps(out) if "step_time" in line]
+    lines = [line for line in metrics_log.read_metrics(out) if "step_time" in line]
     answers = prompts * completions
     return {"tokens": sum(line["completions/mean_length"] * answers for line in lines[1:STEPS]), **found}
 

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from curate.build_state import BuildState
-    from curate.dataset.output_folder import manifest_of
+    from curate.dataset.output_folder import read_manifest
     from curate.errors import CurateError
     from curate.manifest import Manifest
     from curate.options import BuildOptions
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from curate.problem import Problem, Rejection
     from curate.stage import ProblemStage, Stage, compute_fingerprint
     from curate.stages import default_stages
-    from curate.trust import Trust
+    from curate.trust import TrustPolicy
 
 __all__ = [
     "BuildOptions",
@@ -66,17 +66,17 @@ __all__ = [
     "ProblemStage",
     "Rejection",
     "Stage",
-    "Trust",
+    "TrustPolicy",
     "build",
     "compute_fingerprint",
     "default_stages",
     "dry_run",
-    "manifest_of",
+    "read_manifest",
     "source_names",
 ]
 
 _HOMES = {
-    "dataset.output_folder": ["manifest_of"],
+    "dataset.output_folder": ["read_manifest"],
     "errors": ["CurateError"],
     "manifest": ["Manifest"],
     "build_state": ["BuildState"],
@@ -85,7 +85,7 @@ _HOMES = {
     "problem": ["Problem", "Rejection"],
     "stage": ["ProblemStage", "Stage", "compute_fingerprint"],
     "stages": ["default_stages"],
-    "trust": ["Trust"],
+    "trust": ["TrustPolicy"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

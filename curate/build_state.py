@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from curate.dataset.journal import JournalRecords, ResultJournal
-from curate.dataset.spill import Spill, TextSpill
+from curate.dataset.spill import ProblemSpill, TextSpill
 from curate.json_records import from_json, to_json
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
 from curate.problem import Problem, Rejection
@@ -54,7 +54,7 @@ class BuildState:
     def __init__(
         self,
         folder: Path,
-        spill: Spill,
+        spill: ProblemSpill,
         statements: TextSpill,
         sources: Sequence[str],
         *,
@@ -113,7 +113,7 @@ class BuildState:
         self.__dict__.pop("ids", None)
 
     @property
-    def rejected(self) -> Mapping[str, Rejection]:
+    def rejections_by_id(self) -> Mapping[str, Rejection]:
         """The rejections of problems by the stages so far, by id."""
         return self._rejected_problems
 
@@ -183,7 +183,7 @@ class BuildState:
         return source_counts(self.sources, self._read, self.rejections, kept, verified, stages)
 
     @contextmanager
-    def timed(self, step: str) -> Iterator[None]:
+    def measure_step(self, step: str) -> Iterator[None]:
         """Measure and record how long a step of the build takes."""
         start = time.monotonic()
         yield

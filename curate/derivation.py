@@ -21,7 +21,7 @@ from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidenc
 from curate.dataset.files import DatasetFiles, files_of, hash_of_files
 from curate.dataset.folder import BATCH_ROWS, DatasetFolder
 from curate.dataset.integrity import require_intact
-from curate.dataset.table_files import batches, format_beside, table_files, write_table_as
+from curate.dataset.table_files import batches, companion_format, table_files, write_table_as
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.errors import CurateError
 from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_title
@@ -42,7 +42,7 @@ class BaseDataset:
     files: DatasetFiles
 
     @property
-    def built(self) -> bool:
+    def is_curated(self) -> bool:
         """Whether curate built the dataset, so that its rows are problems."""
         return self.manifest is not None and self.manifest.build is not None
 
@@ -60,7 +60,7 @@ class BaseDataset:
 
 def built_dataset(folder: Path) -> BaseDataset:
     """Open a finished dataset that curate built, to remove rows from it. Raises CurateError for any other folder."""
-    manifest = output_folder.manifest_of(folder)
+    manifest = output_folder.read_manifest(folder)
     if manifest.build is None:
         raise CurateError(f"{folder}: curate did not build this dataset, so its rows are not problems.")
     return BaseDataset(folder, manifest, files_of(f"{folder}/data"))
@@ -108,14 +108,14 @@ class Derivation:
     recipe: Mapping[str, Any] | None = None
 
 
-def own_manifest(folder: Path) -> Manifest | None:
+def find_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of a dataset that curate wrote; None for any other file or folder.
 
     Raises CurateError for a folder that looks like such a dataset but has lost its manifest, because its rejected rows
     would be mistaken for rows of the dataset.
     """
     try:
-        return output_folder.manifest_of(folder)
+        return output_folder.read_manifest(folder)
     except CurateError:
         if (folder / "data").is_dir() and (folder / "rejected").is_dir():
             raise CurateError(
@@ -148,18 +148,18 @@ def write_derived(origin: BaseDataset, derivation: Derivation, out: Path, *, ove
         files = origin.files.copy(derivation.removed, final / "data")
         rejected = [*origin.table("rejected"), *map(rejected_row, derivation.removed.values())]
         rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
-        suffix = ".parquet" if origin.built else format_beside(files[0].suffix)
+        suffix = ".parquet" if origin.is_curated else companion_format(files[0].suffix)
         write_table_as(suffix, iter(rejected), REJECTED_COLUMNS, final / "rejected")
         for folder, (rows, columns) in derivation.tables.items():
             write_table_as(suffix, iter(rows), columns, final / folder)
         _copy_other_tables(origin, derivation, final)
-        if origin.manifest is not None and origin.built:
+        if origin.manifest is not None and origin.is_curated:
             write_table(_evidence(origin.location, origin.manifest, derivation), EVIDENCE_COLUMNS, final / EVIDENCE)
         manifest = with_title(derivation.describe(_counted(origin, derivation, files, rejected, final)), out)
-        (card.write if origin.built else external_card.write)(manifest, final)
+        (card.write if origin.is_curated else external_card.write)(manifest, final)
         if DIFFICULTY in derivation.tables:
             solve_rates, _ = derivation.tables[DIFFICULTY]
-            difficulty_section.announce(final, list(solve_rates), manifest.solve_rate)
+            difficulty_section.update_card(final, list(solve_rates), manifest.solve_rate)
         write_report(final, manifest, stored_duplicates(origin.location))
         return output_folder.publish(work, out, manifest)
 

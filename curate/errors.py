@@ -5,5 +5,5 @@ class CurateError(Exception):
     """The work cannot go on: the message says what is wrong and what to type next."""
 
 
-class OtherPlanError(CurateError):
+class PlanMismatchError(CurateError):
     """The output folder holds a dataset or an export that was made otherwise; the caller may ask to replace it."""

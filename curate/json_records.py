@@ -17,12 +17,12 @@ _OMITTED = "omitted from the JSON where it has its default"
 _KEY = "key in the JSON"
 
 
-def omitted(default: Any) -> Any:
+def omit_if_default(default: Any) -> Any:
     """Declare a field that is left out of the JSON when its value is this default, which must be immutable."""
     return field(default=default, metadata={_OMITTED: True})
 
 
-def stored_as(key: str, default: Any = MISSING) -> Any:
+def json_key(key: str, default: Any = MISSING) -> Any:
     """Declare a field whose key in the JSON is not its name. The default must be immutable."""
     return field(default=default, metadata={_KEY: key})
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from curate import json_records
-from curate.json_records import omitted
+from curate.json_records import omit_if_default
 from sandbox import Package
 
 MANIFEST = "manifest.json"  # the file's name
@@ -28,7 +28,7 @@ class InputFile:
     """A file that was read or written. bytes: its size, if that was recorded."""
 
     name: str
-    bytes: int | None = omitted(None)
+    bytes: int | None = omit_if_default(None)
     sha256: str = ""
 
 
@@ -89,10 +89,10 @@ class Plan:
     inputs: Mapping[str, tuple[InputFile, ...]] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
     against: tuple[EvaluationPlan, ...] = ()
-    content: str | None = omitted(None)
-    solve_rate: tuple[BandPlan, ...] = omitted(())
-    steps: tuple[StepPlan, ...] = omitted(())
-    datasets: tuple["MergedDataset", ...] = omitted(())
+    content: str | None = omit_if_default(None)
+    solve_rate: tuple[BandPlan, ...] = omit_if_default(())
+    steps: tuple[StepPlan, ...] = omit_if_default(())
+    datasets: tuple["MergedDataset", ...] = omit_if_default(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class SourceCounts:
     read: int
     rejected: Mapping[str, Mapping[str, int]]
     kept: int
-    verified: int | None = omitted(None)
+    verified: int | None = omit_if_default(None)
 
     @property
     def n_rejected(self) -> int:
@@ -168,7 +168,7 @@ class StrengthSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class SourceLocation:
     """The place from which a source was read. revision: the commit, if the source was read from the Hub."""
 
     location: str
@@ -196,7 +196,7 @@ class BuildInfo:
 
     versions: Mapping[str, str]
     strength: StrengthSummary | None = None
-    locations: Mapping[str, Location] = field(default_factory=dict)
+    locations: Mapping[str, SourceLocation] = field(default_factory=dict)
     workers: int | None = None
     isolation: str = ""
     levels: tuple[str, ...] = ()
@@ -204,7 +204,7 @@ class BuildInfo:
     machine: Machine | None = None
     reference_cpu_seconds: float = 0.0
     executed_cpu_seconds: float = 0.0
-    packages: tuple[Package, ...] = omitted(())
+    packages: tuple[Package, ...] = omit_if_default(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +252,14 @@ class Manifest:
     decontamination: Mapping[str, SetCounts] = field(default_factory=dict)
     build: BuildInfo | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
-    solve_rate: SelectedBand | None = omitted(None)
-    merged: tuple[MergeSource, ...] = omitted(())
-    files: tuple[InputFile, ...] = omitted(())
-    name: str = omitted("")
-    date: str = omitted("")
-    recipe: Mapping[str, Any] | None = omitted(None)
-    reward_hash: str = omitted("")
-    manifest_hash: str = omitted("")
+    solve_rate: SelectedBand | None = omit_if_default(None)
+    merged: tuple[MergeSource, ...] = omit_if_default(())
+    files: tuple[InputFile, ...] = omit_if_default(())
+    name: str = omit_if_default("")
+    date: str = omit_if_default("")
+    recipe: Mapping[str, Any] | None = omit_if_default(None)
+    reward_hash: str = omit_if_default("")
+    manifest_hash: str = omit_if_default("")
 
     @property
     def n_read(self) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from curate.json_records import omitted
+from curate.json_records import omit_if_default
 from curate.strength import mutation
 from sandbox import languages
 
@@ -21,7 +21,7 @@ class BuildOptions:
     min_test_strength: float | None = None  # minimum share of them that the tests must reject; None: any
     limit: int | None = None  # problems read from each source; None: all
     seed: int = 0
-    sample: int | None = omitted(None)  # rows read from each source, chosen by the seed; None: all
+    sample: int | None = omit_if_default(None)  # rows read from each source, chosen by the seed; None: all
 
     def __post_init__(self) -> None:
         for name, least in (("min_tests", 0), ("tries", 1), ("cross_checks", 0), ("mutants", 0), ("limit", 1)):

@@ -21,11 +21,11 @@ from curate import ingestion
 from curate.build_state import BuildState, source_counts
 from curate.dataset import card, output_folder, writer
 from curate.dataset.digests import RowHasher
-from curate.dataset.spill import Spill, TextSpill
+from curate.dataset.spill import ProblemSpill, TextSpill
 from curate.errors import CurateError
 from curate.ingestion import read_and_filter, source_names, source_tables
 from curate.json_records import to_json
-from curate.manifest import BuildInfo, InputFile, Location, Machine, Manifest, Plan, SourceCounts, with_title
+from curate.manifest import BuildInfo, InputFile, Machine, Manifest, Plan, SourceCounts, SourceLocation, with_title
 from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
 from curate.progress import Progress, no_progress, with_progress
@@ -35,7 +35,7 @@ from curate.recipe import recipe_of_build
 from curate.report.report_files import write_report
 from curate.stage import Stage
 from curate.stages import default_stages
-from curate.stages.decontaminate import Decontaminate
+from curate.stages.decontaminate import DecontaminationStage
 from sandbox import Package, SandboxError, SandboxOptions
 
 __all__ = ["BuildOptions", "build", "read_and_filter", "source_names", "dry_run"]
@@ -89,17 +89,17 @@ def build(
     with (
         _explain_errors(out),  # outermost, because closing a file on a full disk fails, too
         output_folder.open_work_folder(out, plan, overwrite=overwrite) as work,
-        closing(Spill(work / "problems")) as spill,
+        closing(ProblemSpill(work / "problems")) as spill,
         TextSpill(work / "statements") as statements,
         closing(BuildState(work, spill, statements, names, machine=sandbox.open, progress=progress)) as state,
     ):
-        with state.timed("read"):
+        with state.measure_step("read"):
             _read(items, stages, state)
         for stage in stages:
-            with state.timed(stage.name):
+            with state.measure_step(stage.name):
                 stage.run(state)
         final = work / "final"
-        with state.timed("write"):
+        with state.measure_step("write"):
             hasher, counts = _write(state, stages, final)
         manifest = Manifest(
             plan=plan,
@@ -173,7 +173,7 @@ def _plan(
         configuration["stages"] = described
     if packages:
         configuration["packages"] = to_json(packages)
-    evaluations = [item for stage in stages if isinstance(stage, Decontaminate) for item in stage.evaluations]
+    evaluations = [item for stage in stages if isinstance(stage, DecontaminationStage) for item in stage.evaluations]
     against = tuple(evaluation.plan for evaluation in evaluations)
     return Plan(_version("curate-code"), inputs, configuration, against)
 
@@ -219,7 +219,7 @@ def _build_info(
 ) -> BuildInfo:
     return BuildInfo(
         strength=state.outputs.strength,
-        locations={name: Location(table.location, table.revision) for name, table in tables},
+        locations={name: SourceLocation(table.location, table.revision) for name, table in tables},
         workers=sandbox.workers,
         isolation=sandbox.isolation,
         levels=state.levels,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import output_folder
-from curate.dataset.dataset_reader import readable
+from curate.dataset.dataset_reader import translate_read_errors
 from curate.dataset.folder import DatasetFolder
 from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
@@ -36,7 +36,7 @@ class FilterResult:
     """
 
     n_rows: int
-    fulfilled: Mapping[str, Mapping[bool | None, int]]
+    condition_counts: Mapping[str, Mapping[bool | None, int]]
     removed: Mapping[int, Rejection]
     uses_models: bool
 
@@ -69,7 +69,7 @@ def write_filtered(
     origin = built_dataset(dataset)
     origin.check_no_overlap(out)
     outcome = _outcome(origin, where, progress)
-    plan = plan_of_step(origin, "filter", {"where": list(outcome.fulfilled)}, outcome.removed.values())
+    plan = plan_of_step(origin, "filter", {"where": list(outcome.condition_counts)}, outcome.removed.values())
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished, outcome
@@ -87,7 +87,7 @@ def _outcome(origin: BaseDataset, where: Sequence[str], progress: Progress) -> F
     counts: dict[str, Counter[bool | None]] = {condition.text: Counter() for condition in conditions}
     removed: dict[int, Rejection] = {}
     n_rows = 0
-    with readable(origin.location):  # the JSON text of tests may be damaged
+    with translate_read_errors(origin.location):  # the JSON text of tests may be damaged
         for position, row in enumerate(_rows(origin, conditions, progress)):
             n_rows += 1
             failed = None
@@ -129,4 +129,4 @@ def _recipe(origin: BaseDataset, outcome: FilterResult) -> Mapping[str, Any] | N
     before = origin.manifest.recipe
     if outcome.uses_models and "difficulty" not in (before or {}):
         return None  # it does not say how the models were sampled
-    return with_step(before, "filter", FilterConfig(tuple(outcome.fulfilled)))
+    return with_step(before, "filter", FilterConfig(tuple(outcome.condition_counts)))

@@ -21,7 +21,7 @@ _ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  #
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TrustPolicy:
     """What to take beside the trusted rows.
 
     altered     take a dataset although its rows are not those that its manifest describes
@@ -34,7 +34,7 @@ class Trust:
     altered: bool = False
 
     @classmethod
-    def with_included(cls, words: Iterable[str]) -> "Trust":
+    def with_included(cls, words: Iterable[str]) -> "TrustPolicy":
         """Return the rule that also takes what these words stand for.
 
         Raises ValueError unless they are in INCLUDE_CHOICES.
@@ -58,7 +58,7 @@ class Trust:
         return None
 
 
-ONLY_TRUSTED = Trust()
+ONLY_TRUSTED = TrustPolicy()
 
 
 def left_out_lines(counts: Mapping[str, int]) -> Iterator[str]:

@@ -16,13 +16,13 @@ __all__ = [
     "LANGUAGES",
     "PACKAGES",
     "URL",
-    "value_and_count",
+    "record_and_get_value",
     "reward",
     "sandbox_options",
     "shared_reward",
     "shared_rewards",
     "shared_sandbox",
-    "count_unknown",
+    "get_unknown_count",
 ]
 
 URL = "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
@@ -67,7 +67,7 @@ def shared_rewards() -> AsyncRewards:
     return _shared("rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), max_concurrent=_MAX_CONCURRENT))
 
 
-def value_and_count(reward: Reward) -> float | None:
+def record_and_get_value(reward: Reward) -> float | None:
     """Return the value of a reward. An unknown reward is None; it is logged and counted for this process.
 
     No single completion raises an exception. Raises TooManyUnknownRewards, a SandboxError, after many of them.
@@ -76,14 +76,15 @@ def value_and_count(reward: Reward) -> float | None:
     return reward.value
 
 
-def count_unknown() -> int:
+def get_unknown_count() -> int:
     """Return how many rewards of this process were unknown."""
     return _unknowns().count
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
-    """Return what a completion is worth by all tests of a suite, or None if that is unknown; see `value_and_count`."""
-    return value_and_count(_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
+    """Return what a completion is worth by all tests of a suite, or None if that is unknown; see
+    `record_and_get_value`."""
+    return record_and_get_value(_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
 
 
 def _code_reward(box: Sandbox) -> CodeReward:

@@ -15,7 +15,7 @@ from typing import Any
 
 from rewards.argument_checks import check_callable, check_int, check_str
 from rewards.async_rewards import AsyncRewards
-from rewards.process_singletons import shared_reward, value_and_count
+from rewards.process_singletons import record_and_get_value, shared_reward
 from rewards.reward import Completion, RewardCallable, Task
 from sandbox import Suite
 
@@ -79,7 +79,7 @@ class RewardFunction:
             scored = [future.result() for future in futures]
         if unknown := Counter(reward.verdict for reward in scored if reward.value is None):
             log.warning("%d of %d rewards are unknown: %s", unknown.total(), len(scored), dict(unknown))
-        return [value_and_count(reward) for reward in scored]
+        return [record_and_get_value(reward) for reward in scored]
 
     def _answer(self, text: str, n_tokens: int) -> Completion:
         return Completion(text, n_tokens, truncated=self._max_tokens is not None and n_tokens >= self._max_tokens)

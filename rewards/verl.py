@@ -14,7 +14,7 @@ logged, and many of them end the run with a SandboxError; see unknown_counter.py
 import json
 from typing import Any
 
-from rewards.process_singletons import shared_reward, value_and_count
+from rewards.process_singletons import record_and_get_value, shared_reward
 from rewards.reward import Completion, Task
 from sandbox import Suite
 from sandbox.judge_record import suite_of
@@ -34,7 +34,7 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
     read, and SandboxError if no sandbox can be opened or after many unknown rewards.
     """
     task = Task(tests=parse_ground_truth(ground_truth))
-    value = value_and_count(shared_reward()(Completion(solution_str, 0), task))
+    value = record_and_get_value(shared_reward()(Completion(solution_str, 0), task))
     return UNKNOWN if value is None else value
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from rewards.process_singletons import shared_rewards, value_and_count
+from rewards.process_singletons import record_and_get_value, shared_rewards
 from rewards.reward import Completion, Task
 from rewards.verl import UNKNOWN, parse_ground_truth
 
@@ -40,7 +40,7 @@ class RewardManager(RewardManagerBase):
         text = self.tokenizer.decode(response_ids[:n_tokens], skip_special_tokens=True)
         task = Task(tests=parse_ground_truth(item.non_tensor_batch["reward_model"]["ground_truth"]))
         reward = await asyncio.wrap_future(self._rewards.submit(Completion(text, n_tokens), task))
-        value = value_and_count(reward)
+        value = record_and_get_value(reward)
         score = UNKNOWN if value is None else value
         extra_info = {"acc": score, "reward_seconds": reward.seconds, "unknown": float(value is None)}
         return {"reward_score": score, "reward_extra_info": extra_info}

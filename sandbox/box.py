@@ -152,7 +152,7 @@ class Sandbox(Closeable):
         return self._backend.execute_many(requests)
 
     def _bounded(self, request: Request[Answer]) -> Request[Answer]:
-        return request if self._maxima is None else self._maxima.bounded(request)
+        return request if self._maxima is None else self._maxima.clamp_request(request)
 
     def close(self) -> None:
         """End all workers; runs in progress are killed."""

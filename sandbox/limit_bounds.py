@@ -22,7 +22,7 @@ def machine_limits(memory_mb: int) -> Limits:
     return Limits(max_seconds, max_seconds, largest_mb, PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
 
 
-def bounds_of(most: Limits) -> dict[str, float]:
+def bounds_by_name(most: Limits) -> dict[str, float]:
     """Return the bound of each limit by name.
 
     cpu_seconds=None means the same as wall_seconds; budget_seconds=None means that there is no bound.
@@ -52,15 +52,15 @@ class LimitClamp:
     """
 
     def __init__(self, most: Limits) -> None:
-        self._bounds = bounds_of(most)
+        self._bounds = bounds_by_name(most)
         self._warned: set[str] = set()
 
-    def bounded(self, request: Request[Answer]) -> Request[Answer]:
+    def clamp_request(self, request: Request[Answer]) -> Request[Answer]:
         """Return the request with limits within the bounds; the request itself if it has such limits already."""
-        limits = self.limits(request.run_limits)
+        limits = self.clamp_limits(request.run_limits)
         return request if limits is request.run_limits else request.with_limits(limits)
 
-    def limits(self, asked: Limits) -> Limits:
+    def clamp_limits(self, asked: Limits) -> Limits:
         """Return limits lowered to the bounds, warning once about each kind; `asked` itself if it is within them."""
         for name, bound in exceeded_bounds(asked, self._bounds).items():
             self._warn_once(name, getattr(asked, name), bound)

@@ -132,7 +132,7 @@ def parse_description(text: str, folder: str, words: Iterable[str]) -> tuple[Ins
     """
     return tuple(
         InstalledPackage(
-            package=as_requested(Package(**each["package"]), words),
+            package=mark_requested(Package(**each["package"]), words),
             path=f"{folder}/{each['path']}",
             modules=tuple(each["modules"]),
         )
@@ -140,7 +140,7 @@ def parse_description(text: str, folder: str, words: Iterable[str]) -> tuple[Ins
     )
 
 
-def as_requested(package: Package, words: Iterable[str]) -> Package:
+def mark_requested(package: Package, words: Iterable[str]) -> Package:
     """Return the package, marked as requested if it is one of those asked for."""
     asked_for = {_canonical(requirement.name) for requirement in requirements(words)}
     return replace(package, requested=package.name in asked_for)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sandbox.checkers._python_values import DictOf, Opaque, SetOf
+from sandbox.checkers._python_values import Opaque, ReturnedDict, ReturnedSet
 from sandbox.checkers._values import NumberKey
 
 _DIGITS = 100_000  # bound for all integers in a value: turning text into integers takes quadratic time
@@ -64,8 +64,8 @@ def decode(encoded: bytes) -> Any:
 def decode_literal(encoded: bytes) -> Any:
     """Return a value from its encoding (see languages.python.data).
 
-    It is None, bool, int, float, complex, Fraction, str, bytes, list, tuple, SetOf, DictOf or Opaque. Takes linear time
-    and raises as decode does.
+    It is None, bool, int, float, complex, Fraction, str, bytes, list, tuple, ReturnedSet, ReturnedDict or Opaque. Takes
+    linear time and raises as decode does.
     """
     return _loaded(encoded, _python_container)
 
@@ -103,9 +103,9 @@ def _python_container(tagged: dict[str, Any]) -> Any:
         case "tuple", list():
             return tuple(content)
         case "set", list():
-            return SetOf(tuple(content))
+            return ReturnedSet(tuple(content))
         case "dict", list():
-            return DictOf(tuple((key, value) for key, value in content))
+            return ReturnedDict(tuple((key, value) for key, value in content))
         case "bytes", str():
             return bytes.fromhex(content)
         case "complex", [float() as real, float() as imaginary]:

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from documents import ROOT, blocks, commands
 from source_rows import SUM, livecodebench_row, taco_row, words, write_jsonl
 
-from curate.commands.main import COMMANDS, load, main
+from curate.commands.main import COMMANDS, load_command, main
 from curate.recipes.reader import read_recipe
 from train.config import Config, from_table, presets
 from train.config.file import preset_table
-from train.evaluation.protocols.by_name import PROTOCOLS
-from train.evaluation.suites.by_name import parse_suite
+from train.evaluation.protocols.registry import PROTOCOLS
+from train.evaluation.suites.registry import parse_suite
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -85,7 +85,7 @@ def test_a_command_that_is_mentioned_exists_with_its_options(text: str) -> None:
 
 
 def test_options_that_are_mentioned_without_a_command_exist() -> None:
-    known = {name for command in COMMANDS for parameter in load(command).params for name in parameter.opts}
+    known = {name for command in COMMANDS for parameter in load_command(command).params for name in parameter.opts}
     mentioned = {text.split()[0] for page in (README, ARTICLES) for text in in_text(page) if text.startswith("--")}
     assert mentioned <= known
 

@@ -7,14 +7,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from curate.commands.main import COMMANDS, load, main
+from curate.commands.main import COMMANDS, load_command, main
 
 DEFAULT = re.compile(r"\s+\[default[^][:]*: [^][]*(\[[^][]*\][^][]*)?\]$")
 REPEATABLE = ("Can be given several times.", "Repeatable.", "Repeatable; ")
 OPTIONS = [
     pytest.param(name, option, id=f"{name} {option.opts[0]}")
     for name in sorted(COMMANDS)
-    for option in load(name).params
+    for option in load_command(name).params
     if isinstance(option, click.Option)
 ]
 
@@ -25,7 +25,7 @@ def test_every_option_has_a_sentence_and_says_what_holds_without_it(command: str
     sentence = DEFAULT.sub("", help_text)
     assert re.match(r"[A-Z]", sentence), help_text
     assert sentence.endswith("."), help_text
-    context = click.Context(load(command))
+    context = click.Context(load_command(command))
     shows_default = bool(option.get_help_extra(context).get("default")) or sentence != help_text
     is_repeatable = option.multiple and any(words in sentence for words in REPEATABLE)
     assert option.required or option.is_flag or shows_default or is_repeatable, "what is the default?"
@@ -33,7 +33,7 @@ def test_every_option_has_a_sentence_and_says_what_holds_without_it(command: str
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_the_help_of_a_command_begins_with_a_sentence(command: str) -> None:
-    first = " ".join((load(command).help or "").split("\n\n")[0].split())
+    first = " ".join((load_command(command).help or "").split("\n\n")[0].split())
     assert re.match(r"[A-Z].*\.$", first), first
 
 

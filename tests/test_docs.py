@@ -11,7 +11,7 @@ import pytest
 from documents import PAGES, ROOT, World, blocks, commands, missing
 
 from benchmarks import render
-from curate.commands.main import COMMANDS, load
+from curate.commands.main import COMMANDS, load_command
 from curate.problem import COLUMNS
 from train.config import presets
 from train.run.step_metrics import METRIC_DESCRIPTIONS
@@ -114,7 +114,7 @@ def tables() -> ModuleType:
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_the_reference_has_every_command_with_its_options(command: str, tables: ModuleType) -> None:
     section = tables.commands().partition(f"## curate {command}\n")[2].partition("\n## ")[0]
-    for parameter in load(command).params:
+    for parameter in load_command(command).params:
         assert parameter.opts[0] in section or parameter.human_readable_name in section
 
 

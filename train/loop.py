@@ -28,7 +28,7 @@ from train.rollouts.batch_pipeline import BatchPipeline
 from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.pipeline import Pipeline
 from train.rollouts.prompt_dataset import PromptDataset
-from train.rollouts.scoring import scoring
+from train.rollouts.scoring import open_scorer
 from train.rollouts.weight_sync import check_mismatch
 from train.run import checkpoint, model_card, step_metrics
 from train.run.checkpoint import RunProgress
@@ -71,7 +71,7 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
         )
         suites = read_suites(config)
         rewards = stack.enter_context(
-            scoring(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds)
+            open_scorer(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds)
         )
         metrics = stack.enter_context(
             closing(MetricsLog(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb))
@@ -128,7 +128,7 @@ def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Run
 
     questions: digest of the questions to train on
     """
-    saved = checkpoint.steps(run)
+    saved = checkpoint.list_checkpoints(run)
     if not saved:
         return RunProgress(dataset_digest=questions)
     progress = checkpoint.load(saved[-1], learner.load_state)
@@ -235,7 +235,7 @@ class Trainer:
             self._evaluations.close()
 
     def _make_step(self, step: int) -> None:
-        start_time = self._timeline.now()
+        start_time = self._timeline.clock()
         groups, updates = self._learn_from_batch(step)
         counts = self._pipeline.signal_counts
         if all(math.isnan(rollout.reward) for group in groups for rollout in group):
@@ -243,14 +243,14 @@ class Trainer:
         if self._config.objective.reference_steps and step % self._config.objective.reference_steps == 0:
             self._learner.update_reference()
         self._pipeline.wait_for_sampling()
-        self._evaluations.engine_is_needed()
+        self._evaluations.wait_for_engine()
         metrics = {
             **step_metrics.update_metrics(updates),
             **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step),
             "stage": float(self._schedule.index),
-            **self._times(groups, self._timeline.now() - start_time),
+            **self._times(groups, self._timeline.clock() - start_time),
             **self._pipeline.metrics(),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
@@ -271,10 +271,10 @@ class Trainer:
         updates: list[dict[str, float]] = []
         self._train_seconds = 0.0
         for minibatches in self._pipeline.ready_minibatches(step):
-            self._evaluations.engine_is_free()
-            start_time = self._timeline.now()
+            self._evaluations.on_engine_idle()
+            start_time = self._timeline.clock()
             metrics = self._learn(step, minibatches)
-            self._train_seconds += self._timeline.now() - start_time
+            self._train_seconds += self._timeline.clock() - start_time
             if not updates:
                 self._check_parity(step, minibatches[0], metrics[0])
             updates += metrics
@@ -291,14 +291,14 @@ class Trainer:
         return {
             **self._performance.step_metrics(groups, train_seconds=self._train_seconds, step_seconds=seconds),
             "step_time": seconds,
-            "idle/trainer": self._pipeline.waited_seconds / seconds,
-            "idle/sampler": max(1 - self._pipeline.sampled_seconds / seconds, 0.0),  # nan stays nan
+            "idle/trainer": self._pipeline.wait_seconds / seconds,
+            "idle/sampler": max(1 - self._pipeline.sampling_seconds / seconds, 0.0),  # nan stays nan
         }
 
     def _record_step(self, step: int, metrics: dict[str, float], groups: Sequence[Group]) -> None:
         """Record the metrics and some samples of a step, and write a checkpoint if one is due."""
         self._metrics.log(step, metrics)
-        self._metrics.sample(step, [group[0] for group in groups[: self._config.run.save_samples]])
+        self._metrics.log_samples(step, [group[0] for group in groups[: self._config.run.save_samples]])
         self._last_progress = self._progress(step, metrics["num_tokens"])
         self._report(step, metrics)
         if step == self._config.run.steps or step % self._config.run.checkpoint_steps == 0:
@@ -322,10 +322,10 @@ class Trainer:
 
     def _publish(self, step: int) -> dict[str, float]:
         """Hand the weights after this step to the samplers, and return the metrics of that."""
-        start_time = self._timeline.now()
+        start_time = self._timeline.clock()
         with self._timeline.part(step, "sync"):
             metrics = self._pipeline.publish(step)
-        return {**metrics, "weight_sync_s": self._timeline.now() - start_time}
+        return {**metrics, "weight_sync_s": self._timeline.clock() - start_time}
 
     def _log_deferred_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
         self._metrics.log(step, metrics)
@@ -338,7 +338,7 @@ class Trainer:
             step=step,
             position=self._pipeline.position if ahead is None else ahead[0],
             num_tokens=num_tokens,
-            seconds=self._timeline.now(),
+            seconds=self._timeline.clock(),
             stage=self._schedule.index,
             evaluated_seconds=self._evaluations.schedule.seconds,
             recent_clipped=tuple(self._schedule.recent_truncated),
@@ -361,7 +361,7 @@ class Trainer:
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.result()
-            self._pipeline.on_checkpoint_saved(checkpoint.oldest(self._folder))
+            self._pipeline.on_checkpoint_saved(checkpoint.oldest_step(self._folder))
 
     def _save_after_failure(self, error: BaseException) -> None:
         """Save the last whole step. If the next one has changed the weights already, the learner holds a copy."""

@@ -34,7 +34,7 @@ from benchmarks.asynchrony.simulated import RESULTS
 from benchmarks.machine import describe
 from train.asynchronous.binary_arrays import unpack_tokens
 from train.asynchronous.groups.events import Answered
-from train.asynchronous.journal import FOLDER, read
+from train.asynchronous.journal import FOLDER, read_events
 from train.planning.rates import EngineRates, LearnerRates
 from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workload, simulate
 from train.run import metrics_log
@@ -129,7 +129,7 @@ def _pin_engines(pid: int, over: threading.Event) -> None:
 
 def learned(folder: Path) -> dict[str, Any]:
     """Return what a run's evaluations found: the first step at which pass@1 was at least the goal, and the last one."""
-    found = {line["step"]: line[PASSED] for line in metrics_log.steps(folder) if PASSED in line}
+    found = {line["step"]: line[PASSED] for line in metrics_log.read_metrics(folder) if PASSED in line}
     return {
         "steps_to_goal": next((step for step, passed in found.items() if passed >= GOAL), None),
         "pass@1": found[max(found)],
@@ -138,7 +138,7 @@ def learned(folder: Path) -> dict[str, Any]:
 
 def measured(folder: Path) -> dict[str, Any]:
     """Return how long the steps of a run were, and what they waited for."""
-    counted = [line for line in metrics_log.steps(folder) if "step_time" in line][_NOT_MEASURED:]
+    counted = [line for line in metrics_log.read_metrics(folder) if "step_time" in line][_NOT_MEASURED:]
     return {
         "step_seconds": round(fmean(line["step_time"] for line in counted), 3),
         "idle_learner": round(fmean(line["idle/trainer"] for line in counted), 3),
@@ -160,7 +160,7 @@ def parts(folder: Path) -> dict[str, list[float]]:
 def lengths(folder: Path) -> list[int]:
     """Return the tokens of each answer of an asynchronous run, group by group in the order of asking."""
     of_group: dict[int, list[int]] = {}
-    for event in read(folder / FOLDER):
+    for event in read_events(folder / FOLDER):
         if isinstance(event, Answered):
             of_group.setdefault(event.answer.group, []).append(len(unpack_tokens(event.answer.tokens)))
     return [tokens for group in sorted(of_group) for tokens in of_group[group]]
@@ -168,7 +168,7 @@ def lengths(folder: Path) -> list[int]:
 
 def calibrated(folder: Path) -> tuple[Workload, Layout]:
     """Return the batches, and the rates of engine and learner, that a synchronous run shows."""
-    lines = [line for line in metrics_log.steps(folder) if "step_time" in line][_NOT_MEASURED:]
+    lines = [line for line in metrics_log.read_metrics(folder) if "step_time" in line][_NOT_MEASURED:]
     of_part = {part: fmean(seconds) for part, seconds in parts(folder).items()}
     latency = fmean(line["reward_latency_s/p50"] for line in lines)
     workload = Workload(
@@ -177,14 +177,14 @@ def calibrated(folder: Path) -> tuple[Workload, Layout]:
         _PROMPT_TOKENS,
         RecordedLengths(lengths(RUNS / _RECORDED)),
         reward_seconds=(0.5 * latency, latency, 2 * latency),
-        unit=1,
+        token_stride=1,
     )
     # The engine makes as many steps as the longest answer has tokens. A step costs something, and so does each token.
     counts = [
         (line["completions/max_length"], line["completions/mean_length"] * PROMPTS * COMPLETIONS) for line in lines
     ]
     (of_step, of_token), *_ = np.linalg.lstsq(np.array(counts), np.array(parts(folder)["sample"]), rcond=None)
-    engine = EngineRates(float(of_step), float(of_token), 0.0, 0.0, of_part["sync"], 1e9, at_once=2048)
+    engine = EngineRates(float(of_step), float(of_token), 0.0, 0.0, of_part["sync"], 1e9, max_concurrent=2048)
     return workload, Layout(1, engine, LearnerRates(0.0, of_part["train"], of_part["sync"]))
 
 

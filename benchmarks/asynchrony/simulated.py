@@ -59,12 +59,12 @@ def measured(split: GpuSplit, model: ModelSize, cluster: GpuCluster, work: Workl
         engine_rates(model, cluster.gpu, gpus=cluster.tensor_parallel),
         learner_rates(model, cluster.gpu, gpus=split.learner_gpus),
     )
-    others = [simulate(split.way, work, layout, seed=seed).step_seconds for seed in SEEDS[1:]]
+    others = [simulate(split.mode, work, layout, seed=seed).step_seconds for seed in SEEDS[1:]]
     return {
         "learner_gpus": split.learner_gpus,
         "engines": split.engines,
-        "step_seconds": [round(seconds, 1) for seconds in (split.outcome.step_seconds, *others)],
-        "outcome": {name: round(value, 4) for name, value in asdict(split.outcome).items()},
+        "step_seconds": [round(seconds, 1) for seconds in (split.result.step_seconds, *others)],
+        "outcome": {name: round(value, 4) for name, value in asdict(split.result).items()},
     }
 
 

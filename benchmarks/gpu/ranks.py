@@ -24,7 +24,7 @@ def work(path: str, out: Path) -> None:
         return
     figures = [one.update(models.completions(4, 4, 30, 60)) for _ in range(3)]
     held = torch.cuda.memory_allocated()
-    sums = {name: weight.float().sum().item() for name, weight in one.wait_for_weights()}
+    sums = {name: weight.float().sum().item() for name, weight in one.export_weights()}
     one.close()
     out.write_text(json.dumps({"figures": figures, "held": held, "sums": sums}))
 

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.machine import describe
 from train.swarm.broadcast.origin import Origin
-from train.swarm.signatures import public_of
+from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightFile, WeightManifest
 
 RESULTS = Path(__file__).parents[1] / "results" / "broadcast.json"
@@ -106,7 +106,13 @@ def relay(options: dict[str, Any]) -> Iterator[str]:
 def seconds_of(python: str, program: str, urls: list[str]) -> float | None:
     """Return the seconds that a client needs in a process of its own; None if it does not get the weights."""
     with tempfile.TemporaryDirectory() as folder:
-        options = {"urls": urls, "folder": folder, "run": RUN, "public": public_of(KEY).hex(), "seconds": _SECONDS}
+        options = {
+            "urls": urls,
+            "folder": folder,
+            "run": RUN,
+            "public": public_key_bytes(KEY).hex(),
+            "seconds": _SECONDS,
+        }
         command = [python, "-c", program, json.dumps(options)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=2 * _SECONDS, check=True)
@@ -176,9 +182,11 @@ def through_chains(folder: Path) -> dict[str, Any]:
                 url = stack.enter_context(relay({**options, "folder": str(store)}))
                 for hop in range(1, hops):
                     own = {"folder": str(store.with_name(f"{store.name}-{hop}")), "from": url}
-                    url = stack.enter_context(relay({**options, **own, "run": RUN, "public": public_of(KEY).hex()}))
+                    url = stack.enter_context(
+                        relay({**options, **own, "run": RUN, "public": public_key_bytes(KEY).hex()})
+                    )
                 client = {"urls": [url], "folder": str(store / "client"), "run": RUN, "seconds": _SECONDS}
-                command = [sys.executable, "-c", _OURS, json.dumps({**client, "public": public_of(KEY).hex()})]
+                command = [sys.executable, "-c", _OURS, json.dumps({**client, "public": public_key_bytes(KEY).hex()})]
                 process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
                 assert process.stdout is not None
                 seconds.append(_after_publishing(folder / "store", store, process))

@@ -58,7 +58,7 @@ from train.swarm.messages import (
 from train.swarm.protocol.invites import Role, new_invite
 from train.swarm.protocol.requests import check_signature, new_head, read_head, signed_headers
 from train.swarm.settings import SwarmSettings
-from train.swarm.signatures import public_of
+from train.swarm.signatures import public_key_bytes
 from train.swarm.verdict import ACCEPTED
 from train.weights.manifest import WeightManifest
 
@@ -111,7 +111,7 @@ def serve(folder: Path) -> None:
     for number in range(NODES + 1):
         role: Role = "verifier" if number == NODES else "node"
         invite = new_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), role=role, seconds=3600)
-        coordinator.join(public_of(key_of(number)), JoinRequest(invite.text.encode(), "transformers 5"))
+        coordinator.join(public_key_bytes(key_of(number)), JoinRequest(invite.text.encode(), "transformers 5"))
     coordinator.start()
     files = RelayApp(folder, RelayRateLimiter(1e3, 1e9))
     app = CoordinatorApp(coordinator, RUN_KEY, start=START, files=files, page_token="x", calls_per_second=1e6)
@@ -124,7 +124,7 @@ def serve(folder: Path) -> None:
 def request_of(number: int, path: str, body: bytes) -> bytes:
     """Return a signed request as it is sent."""
     key = key_of(number)
-    headers = signed_headers(new_head(path, RUN, public_of(key), body, START), key)
+    headers = signed_headers(new_head(path, RUN, public_key_bytes(key), body, START), key)
     lines = [f"POST {path} HTTP/1.1", "host: c", f"content-length: {len(body)}"]
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode() + body
 
@@ -220,7 +220,7 @@ def cryptography_alone() -> dict[str, float]:
     """Return how many requests one core signs and checks, with their digests."""
     key, n = key_of(1), 2000
     began = time.perf_counter()
-    signed = [signed_headers(new_head("/beat", RUN, public_of(key), _BODY, START), key) for _ in range(n)]
+    signed = [signed_headers(new_head("/beat", RUN, public_key_bytes(key), _BODY, START), key) for _ in range(n)]
     middle = time.perf_counter()
     for headers in signed:
         check_signature(*read_head("/beat", headers))

@@ -26,7 +26,7 @@ from benchmarks.machine import describe
 from train.asynchronous.messages import Lease
 from train.planning.rates import GPUS, ModelSize, engine_rates
 from train.sampling.protocol import SampledCompletion, SamplingParams
-from train.sampling.verifiable.commitment import CHUNK_TOKENS, commit, read
+from train.sampling.verifiable.commitment import CHUNK_TOKENS, commit, decode_commitments
 from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.swarm.settings import Thresholds
 from train.swarm.verification.distances import Distances, measure, pool
@@ -88,7 +88,7 @@ def costs() -> dict[str, float]:
     sent, bits = make(), bfloat16_bits(hidden)
     found = {
         "commit_us": _fastest(make) / n_tokens * 1e6,
-        "compare_us": _fastest(lambda: commitment_distances(read(sent, n_tokens), bits)) / n_tokens * 1e6,
+        "compare_us": _fastest(lambda: commitment_distances(decode_commitments(sent, n_tokens), bits)) / n_tokens * 1e6,
         "noise_us": _fastest(lambda: gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
         "bytes_a_token": len(sent) / n_tokens,
     }
@@ -117,7 +117,7 @@ def modelled() -> dict[str, dict[str, float]]:
     ):
         rates = engine_rates(model, GPUS["h100"], gpus=gpus)
         context = prompt + answer / 2
-        at_once = min(rates.at_once, int(rates.cache_tokens / context))
+        at_once = min(rates.max_concurrent, int(rates.cache_tokens / context))
         step = rates.step_seconds + at_once * (rates.answer_seconds + context * rates.context_seconds)
         draw = answer * step / at_once + prompt * rates.prefill_seconds
         verify = (prompt + answer) * rates.prefill_seconds
@@ -186,7 +186,7 @@ def seen(engine: Any, prefill: VerifierModel, weights: Weights, case: SamplingCa
     views = [_views(prefill, lease, answers) for lease, answers in zip(asked, completions, strict=True)]
     measured = tuple(
         tuple(
-            measure(read(answer.commitments, answer.n_tokens), answer.logprobs, view)
+            measure(decode_commitments(answer.commitments, answer.n_tokens), answer.logprobs, view)
             for answer, view in zip(answers, of_lease, strict=True)
         )
         for answers, of_lease in zip(completions, views, strict=True)
@@ -213,7 +213,9 @@ def _views(prefill: VerifierModel, lease: Lease, answers: Sequence[SampledComple
 def _of_chunks(pairs: Sequence[tuple[SampledCompletion, Recomputation]]) -> Scores:
     scores: Scores = {"mismatches": [], "mantissa": [], "misses": [], "margin": []}
     for answer, view in pairs:
-        for number, chunk in enumerate(commitment_distances(read(answer.commitments, answer.n_tokens), view.hidden_TH)):
+        for number, chunk in enumerate(
+            commitment_distances(decode_commitments(answer.commitments, answer.n_tokens), view.hidden_TH)
+        ):
             margins = view.margins[number * CHUNK_TOKENS : (number + 1) * CHUNK_TOKENS]
             if len(margins) < CHUNK_TOKENS:
                 continue  # chunks of the same length, so that they can be compared

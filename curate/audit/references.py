@@ -11,7 +11,7 @@ from pathlib import Path
 from curate.audit.dataset_audit import FEW_TESTS, AuditFailure, DatasetAudit
 from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.integrity import check
+from curate.dataset.integrity import check_integrity
 from curate.dataset.journal import ResultJournal
 from curate.ingestion import sample_sort_key
 from curate.json_records import from_json, to_json
@@ -19,7 +19,7 @@ from curate.problem import Problem
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.values import shorten
 from curate.verification.failure_cause import cause
-from curate.verification.metered_sandbox import judged
+from curate.verification.metered_sandbox import judge_for_build
 from curate.verification.retries import with_retries
 from sandbox import Judgement, SandboxOptions, Verdict
 
@@ -61,7 +61,7 @@ def audit_references(
     Raises CurateError if rows cannot be read, or if the sandbox fails again and again.
     """
     dataset = DatasetFolder.open(folder)
-    integrity = check(dataset, read_rows=True, progress=progress)
+    integrity = check_integrity(dataset, read_rows=True, progress=progress)
     stored = DatasetReader(folder)
     counts: Counter[str] = Counter()
     verified: dict[int, str] = {}
@@ -118,7 +118,7 @@ def _judge_all(
 
     def judge(problem: Problem) -> Judgement:
         assert problem.reference is not None
-        return judged(box, problem.reference, problem.tests)
+        return judge_for_build(box, problem.reference, problem.tests)
 
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.against import against
+from curate.commands.against_option import against_option
 from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from curate.commands.printing import print_hashes
 from sandbox.commands import options
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Minimum Jaccard similarity of near-duplicates.",
 )
-@against(required=False)
+@against_option(required=False)
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.  [default: all]"
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from curate.commands.against import against
+from curate.commands.against_option import against_option
 from curate.commands.counts import print_contamination
 from curate.commands.printing import print_hashes
 from sandbox.commands.console import ProgressBar, require_extra, user_errors
@@ -13,7 +13,7 @@ from sandbox.commands.console import ProgressBar, require_extra, user_errors
 
 @click.command("decontaminate")
 @click.argument("dataset")
-@against(required=True)
+@against_option(required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
 @click.option("--text", metavar="COLUMN", help="Column of DATASET with the problems.  [default: the usual names]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")

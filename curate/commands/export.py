@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from curate.commands.include import include
+from curate.commands.include_option import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands.console import ProgressBar, require_extra, user_errors
 

@@ -60,6 +60,6 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
 def _print(outcome: "FilterResult") -> None:
     """Print for how many rows each condition is true, false and not known."""
     click.echo(f"{'true':>8}{'false':>8}{'unknown':>9}  condition")
-    for text, n in outcome.fulfilled.items():
+    for text, n in outcome.condition_counts.items():
         click.echo(f"{n.get(True, 0):>8}{n.get(False, 0):>8}{n.get(None, 0):>9}  {' '.join(text.split())}")
     click.echo(f"{outcome.n_rows - len(outcome.removed)} of {outcome.n_rows} rows stay")

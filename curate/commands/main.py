@@ -30,14 +30,14 @@ class _Commands(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return load(cmd_name) if cmd_name in COMMANDS else None
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_sentence(load(name))) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, _first_sentence(load_command(name))) for name in self.list_commands(ctx)])
 
 
-def load(name: str) -> click.Command:
+def load_command(name: str) -> click.Command:
     """Import and return a command. Raises KeyError for an unknown name, and ClickException beside foreign packages."""
     _refuse_foreign_packages()
     command: click.Command = import_module(COMMANDS[name]).command

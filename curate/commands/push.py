@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from curate.trust import ALTERED, Trust
+from curate.trust import ALTERED, TrustPolicy
 from sandbox.commands.console import require_extra, user_errors
 
 
@@ -37,7 +37,11 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, include: 
 
     with user_errors(CurateError, OSError):
         upload = upload_of(
-            dataset_folder(dataset), repo_id, private=private, revision=revision, trust=Trust.with_included(include)
+            dataset_folder(dataset),
+            repo_id,
+            private=private,
+            revision=revision,
+            trust=TrustPolicy.with_included(include),
         )
         for name, size in upload.files.items():
             click.echo(f"{size:>14,}  {name}")

@@ -14,10 +14,10 @@ class _Size(click.ParamType[float | int]):
     name = "SHARE|ROWS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
-        from curate.splitting.assignment import size_of
+        from curate.splitting.assignment import parse_size
 
         try:
-            return size_of(str(value))
+            return parse_size(str(value))
         except ValueError:
             self.fail(f"{value!r} is neither a share between 0 and 1, such as 0.1, nor a number of rows", param, ctx)
 

@@ -107,17 +107,17 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     expected: values of the options, by their names
     """
     from curate.dataset.folder import DatasetFolder
-    from curate.dataset.integrity import check
+    from curate.dataset.integrity import check_integrity
     from curate.dataset.location import dataset_folder
-    from curate.dataset.output_folder import other_names
+    from curate.dataset.output_folder import untracked_names
 
     with ProgressBar(" rows") as progress:
         folder = DatasetFolder.open(dataset_folder(dataset))
-        integrity = check(folder, read_rows=True, progress=progress)
+        integrity = check_integrity(folder, read_rows=True, progress=progress)
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
     print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)
-    print_lines(f"{name}: no part of the dataset, so it was not checked" for name in other_names(folder.path))
+    print_lines(f"{name}: no part of the dataset, so it was not checked" for name in untracked_names(folder.path))
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")

@@ -9,7 +9,7 @@ from typing import Any
 from curate.errors import CurateError
 from curate.problem import Problem, from_row
 from curate.reading.values import shorten
-from curate.trust import Trust
+from curate.trust import TrustPolicy
 from sandbox import Suite
 
 _REQUIRED_COLUMNS = ("id", "source", "statement", "tests", "verified")
@@ -29,7 +29,7 @@ class DatasetReader:
         self._read: tuple[int, list[dict[str, Any]]] | None = None
         self._n_rows = 0
         for path in files:
-            with readable(path), pq.ParquetFile(path) as file:
+            with translate_read_errors(path), pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):
                     self._groups.append((path, group))
                     self._first_rows.append(self._n_rows)
@@ -43,10 +43,10 @@ class DatasetReader:
         import pyarrow.parquet as pq
 
         for path, group in self._groups:
-            with readable(path), pq.ParquetFile(path) as file:
+            with translate_read_errors(path), pq.ParquetFile(path) as file:
                 rows = file.read_row_group(group, columns=list(_REQUIRED_COLUMNS)).to_pylist()
             for row in rows:
-                with readable(path):
+                with translate_read_errors(path):
                     suite = Suite.from_json(row.pop("tests"))
                     problem = Problem(tests=suite, solutions=None, licence="", **row)
                 yield problem
@@ -56,14 +56,14 @@ class DatasetReader:
         import pyarrow.parquet as pq
 
         for path, group in self._groups:
-            with readable(path), pq.ParquetFile(path) as file:
+            with translate_read_errors(path), pq.ParquetFile(path) as file:
                 missing = set(names) - set(file.schema_arrow.names)
                 if missing:
                     raise KeyError(f"no column {', '.join(sorted(missing))}")
                 rows = file.read_row_group(group, columns=list(names)).to_pylist()
             yield from rows
 
-    def excluded(self, trust: Trust) -> dict[str, str]:
+    def exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
         """Return why rows are left out by this rule, by id: words of curate.trust."""
         reasons: dict[str, str] = {}
         for position, row in enumerate(self.columns("id", "verified", "multi_answer_suspect")):
@@ -80,7 +80,7 @@ class DatasetReader:
 
         number = bisect_right(self._first_rows, row) - 1
         path, group = self._groups[number]
-        with readable(path):
+        with translate_read_errors(path):
             if self._read is None or self._read[0] != number:
                 with pq.ParquetFile(path) as file:
                     self._read = number, file.read_row_group(group).to_pylist()
@@ -88,7 +88,7 @@ class DatasetReader:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def translate_read_errors(path: Path) -> Iterator[None]:
     """Turn errors that occur while a file of a dataset is read into a CurateError that names the file."""
     import pyarrow as pa
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.integrity import altered_text, check
+from curate.dataset.integrity import altered_text, check_integrity
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
@@ -67,7 +67,7 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
     Rows are read only if the content hashes differ, or if the files are not those that were written.
     """
     before, after = old.manifest, new.manifest
-    checked = [check(dataset, progress=progress) for dataset in (old, new)]
+    checked = [check_integrity(dataset, progress=progress) for dataset in (old, new)]
     hashes = checked[0].content_hash or "unknown", checked[1].content_hash or "unknown"
     columns, others = old.columns("data"), new.columns("data")
     fates: dict[tuple[str, str], ChangedRows] = {}

@@ -13,7 +13,7 @@ _DEFAULT = ["configs:", "- config_name: default", "  data_files: data/train-*.pa
 _SECTION = re.compile(r"\n## Difficulty\n.*?(?=\n## |\Z)", re.DOTALL)
 
 
-def announce(folder: Path, rows: list[dict[str, Any]], chosen: SelectedBand | None) -> None:
+def update_card(folder: Path, rows: list[dict[str, Any]], chosen: SelectedBand | None) -> None:
     """Put the config and the section into the README.md of the folder, replacing earlier ones.
 
     rows: the rows of the table of solve rates

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.dataset_reader import readable
+from curate.dataset.dataset_reader import translate_read_errors
 from curate.problem import MEASURED, REWARD
 
 DIGESTS = "digests.parquet"  # the file's name
@@ -82,7 +82,7 @@ def read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
     import pyarrow.parquet as pq
 
     path = folder / DIGESTS
-    with readable(path):
+    with translate_read_errors(path):
         rows = pq.read_table(path, columns=["id", "digest"], filters=[("table", "==", table)])
         return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
 

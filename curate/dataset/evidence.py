@@ -40,7 +40,7 @@ PROGRAM_COLUMNS = ("program_languages", "verdicts", "messages", "outputs", "prog
 
 
 @dataclass(frozen=True, slots=True)
-class ShownTest:
+class EvidenceTest:
     """A test of a problem, and what some programs answered to it.
 
     place: its place in the suite
@@ -52,7 +52,7 @@ class ShownTest:
     answers: tuple[tuple[Program, SolutionOutput], ...]
 
 
-def evidence_row(why: Rejection, statement: str, shown: ShownTest | None = None) -> dict[str, Any]:
+def evidence_row(why: Rejection, statement: str, shown: EvidenceTest | None = None) -> dict[str, Any]:
     """Return a row of the table.
 
     why    the rejection of the row; for a row that stays, what it would say if it had rejected the row
@@ -100,7 +100,7 @@ def program_names(row: dict[str, Any]) -> list[str]:
     return names
 
 
-def how_judged(row: dict[str, Any]) -> str:
+def judging_description(row: dict[str, Any]) -> str:
     """Return what kind of test a row of the table shows, and how answers to it are compared."""
     kinds = {"stdin": "standard input and output", "call": f"a call of {row['entry_point']}", "assertion": "Python"}
     return f"{kinds[row['kind']]}, checker {row['checker']}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from curate.dataset import output_folder, table_files
-from curate.dataset.dataset_reader import readable
+from curate.dataset.dataset_reader import translate_read_errors
 from curate.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class DatasetFolder:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open a finished dataset. Raises CurateError if the folder is not one."""
-        return cls(path, output_folder.manifest_of(path))
+        return cls(path, output_folder.read_manifest(path))
 
     def columns(self, table: str) -> frozenset[str]:
         """Return the names of the columns that all files of a table have; none if there is no such table."""
@@ -61,7 +61,7 @@ class DatasetFolder:
                 found = (row for batch in table_files.batches(path, None, BATCH_ROWS) for row in batch.to_pylist())
                 yield from (row for row in found if row[key] == id)
                 continue
-            with readable(path), pq.ParquetFile(path) as file:
+            with translate_read_errors(path), pq.ParquetFile(path) as file:
                 for group in range(file.num_row_groups):
                     ids = file.read_row_group(group, columns=[key]).column(key).to_pylist()
                     if id in ids:

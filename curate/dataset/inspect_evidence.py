@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
-from curate.dataset.evidence import PROGRAM_COLUMNS, how_judged, program_names
-from curate.text.printable import one_line, printable
+from curate.dataset.evidence import PROGRAM_COLUMNS, judging_description, program_names
+from curate.text.printable import escape_unprintable, one_line
 
 LINES = 20  # lines of outputs that are shown
 _WIDTH = 100  # characters of all columns together
@@ -15,7 +15,7 @@ def evidence_lines(row: dict[str, Any]) -> Iterator[str]:
     """Yield the test, the outputs side by side and the programs of a row of the table `evidence`, if it has a test."""
     if row["test"] is None:
         return
-    yield f"\nTest {row['test']}: {how_judged(row)}\n"
+    yield f"\nTest {row['test']}: {judging_description(row)}\n"
     yield indent(row["input"])
     names = program_names(row)
     answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
@@ -33,7 +33,7 @@ def evidence_lines(row: dict[str, Any]) -> Iterator[str]:
 
 def indent(text: str, by: str = "  ") -> str:
     """Return a text, safe to print, with its lines indented."""
-    return "\n".join(f"{by}{line}".rstrip() for line in printable(text.rstrip("\n")).split("\n"))
+    return "\n".join(f"{by}{line}".rstrip() for line in escape_unprintable(text.rstrip("\n")).split("\n"))
 
 
 def _side_by_side(texts: Mapping[str, str]) -> Iterator[str]:

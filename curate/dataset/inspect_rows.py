@@ -10,7 +10,7 @@ from curate.dataset.folder import DatasetFolder
 from curate.dataset.inspect_evidence import evidence_lines, indent
 from curate.errors import CurateError
 from curate.reading.values import shorten
-from curate.text.printable import one_line, printable, table
+from curate.text.printable import escape_unprintable, one_line, table
 from sandbox import Case, Suite
 
 SHOWN_TESTS = 8
@@ -63,12 +63,12 @@ def show_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
     yield f"{id}, test {number} of {len(cases)}"
     for name, text in (("input", cases[number - 1].input), ("expected", cases[number - 1].expected)):
         yield f"\n{name} ({len(text)} characters)\n"
-        yield printable(text)
+        yield escape_unprintable(text)
 
 
 def _problem(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     suite = _suite(dataset, row)
-    yield f"{printable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
+    yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
     yield "\nStatement\n"
     yield indent(row["statement"].strip())
     if row.get("starter_code"):
@@ -103,7 +103,7 @@ def _how_judged(suite: Suite) -> str:
     if suite.assertions is not None:
         called = f"Python code that uses {', '.join(suite.assertions.names)}"
     limits = f"limits {suite.limits.wall_seconds:g} s and {suite.limits.memory_mb:g} MB"
-    return f"{printable(called)}, checker {suite.checker}, {limits}"
+    return f"{escape_unprintable(called)}, checker {suite.checker}, {limits}"
 
 
 def _tests(row: dict[str, Any], suite: Suite) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _others(dataset: DatasetFolder, id: str) -> Iterator[str]:
 
 
 def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
-    yield f"{printable(row['id'])} fell out"
+    yield f"{escape_unprintable(row['id'])} fell out"
     yield f"  stage   {row['stage']}"
     yield f"  reason  {row['reason']}"
     if row.get("cause"):

@@ -23,7 +23,7 @@ from curate.problem import COLUMNS
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.tables import sha256
 from curate.reading.values import shorten
-from curate.trust import Trust
+from curate.trust import TrustPolicy
 from sandbox import Suite
 
 EXAMPLES = 3
@@ -78,7 +78,9 @@ class IntegrityResult:
     unchecked: str = ""
 
 
-def check(dataset: DatasetFolder, *, read_rows: bool = False, progress: Progress = no_progress) -> IntegrityResult:
+def check_integrity(
+    dataset: DatasetFolder, *, read_rows: bool = False, progress: Progress = no_progress
+) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
     read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids
@@ -116,14 +118,16 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     advice: the end of the message: what to type to use the dataset as it is
     read_rows: as for `check`; false where the hashes of the manifest are not repeated anywhere
     """
-    found = check(DatasetFolder.open(folder), read_rows=read_rows, progress=progress)
+    found = check_integrity(DatasetFolder.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
         raise CurateError(f"{altered_text(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
     if found.unchecked:
         log.warning("%s: %s", folder, found.unchecked)
 
 
-def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, progress: Progress = no_progress) -> None:
+def check_trusted(
+    folder: Path, trust: TrustPolicy, *, read_rows: bool = False, progress: Progress = no_progress
+) -> None:
     """Raise CurateError if a dataset is not what its manifest describes, unless `trust` takes altered datasets.
 
     read_rows: as for `check`
@@ -138,7 +142,7 @@ def check_trusted(folder: Path, trust: Trust, *, read_rows: bool = False, progre
 
 def warnings(dataset: DatasetFolder) -> Iterator[str]:
     """Yield a message if a dataset is not what its manifest describes, and one if not everything can be checked."""
-    found = check(dataset)
+    found = check_integrity(dataset)
     if found.faults:
         yield f"{altered_text(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
     if found.unchecked:
@@ -196,7 +200,7 @@ def _card_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
 def _file_differences(dataset: DatasetFolder) -> tuple[list[str], list[str], list[str]]:
     """Return the names of files that are missing, that were added, and that are not as they were written."""
     recorded = {file.name: file for file in dataset.manifest.files}
-    present = output_folder.written_once(dataset.path) if recorded else []
+    present = output_folder.immutable_file_names(dataset.path) if recorded else []
     missing = [name for name in recorded if name not in present]
     changed = [name for name in present if name in recorded and not _is_as_written(dataset.path, recorded[name])]
     return missing, [name for name in present if name not in recorded], changed

@@ -73,7 +73,7 @@ class JournalRecords(Mapping[str, Found], Generic[Found]):
     def __init__(self, path: Path, places: dict[str, int], read: Callable[[Any], Found]) -> None:
         self._path, self._places, self._read = path, places, read
 
-    def of(self, ids: Iterable[str]) -> "JournalRecords[Found]":
+    def select(self, ids: Iterable[str]) -> "JournalRecords[Found]":
         """Return only the records of these problems, as far as they have one."""
         return JournalRecords(self._path, {id: self._places[id] for id in ids if id in self._places}, self._read)
 

@@ -42,7 +42,7 @@ def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOption
 def _packages(dataset: str | Path) -> tuple[Package, ...]:
     """Return the packages with which a dataset was built; none if curate did not build it."""
     try:
-        manifest = output_folder.manifest_of(download_dataset(dataset) or Path(dataset).expanduser())
+        manifest = output_folder.read_manifest(download_dataset(dataset) or Path(dataset).expanduser())
     except CurateError:
         return ()
     built = manifest.build.packages if manifest.build is not None else ()

@@ -15,7 +15,7 @@ from typing import Any
 
 from curate import manifest as manifests
 from curate.dataset.digests import DIGESTS
-from curate.errors import CurateError, OtherPlanError
+from curate.errors import CurateError, PlanMismatchError
 from curate.json_records import to_json
 from curate.manifest import MANIFEST, InputFile, Manifest, Plan
 from curate.reading.tables import sha256
@@ -53,14 +53,14 @@ def finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | N
             shutil.rmtree(out / WORK, ignore_errors=True)
         return manifest
     if not overwrite:
-        raise OtherPlanError(
+        raise PlanMismatchError(
             f"{out} holds a dataset made from another plan ({_difference(before, wanted)}). "
             "Choose another --out, or add --overwrite to replace it."
         )
     return None
 
 
-def manifest_of(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a finished dataset. Raises CurateError if the folder is not one."""
     try:
         content = json.loads((folder / MANIFEST).read_text())
@@ -103,7 +103,7 @@ def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path
         if begun not in (None, wanted):
             journals = list(work.glob("*.jsonl"))
             if not overwrite and any(path.stat().st_size for path in journals):
-                raise OtherPlanError(
+                raise PlanMismatchError(
                     f"{out} holds an unfinished build of another plan ({_difference(begun, wanted)}). "
                     "Choose another --out, or add --overwrite to discard it."
                 )
@@ -130,20 +130,20 @@ def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
             old.unlink(missing_ok=True)
         if new.exists():
             new.rename(old)
-    manifest = replace(manifest, files=recorded_files(out))
+    manifest = replace(manifest, files=immutable_files(out))
     manifest = replace(manifest, manifest_hash=manifests.hash_of(manifests.to_json(manifest)))
     write_atomic(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
     shutil.rmtree(work)
     return manifest
 
 
-def recorded_files(folder: Path) -> tuple[InputFile, ...]:
+def immutable_files(folder: Path) -> tuple[InputFile, ...]:
     """Return the files of a dataset that nothing changes once it is finished, with their sizes and hashes."""
-    names = written_once(folder)
+    names = immutable_file_names(folder)
     return tuple(InputFile(name, (folder / name).stat().st_size, sha256(folder / name)) for name in names)
 
 
-def written_once(folder: Path) -> list[str]:
+def immutable_file_names(folder: Path) -> list[str]:
     """Return the names of these files. A link is listed even if it leads to a folder or nowhere."""
     parts = [folder / name for name in _WRITTEN_ONCE]
     paths = [path for part in parts for path in (sorted(part.rglob("*")) if part.is_dir() else [part])]
@@ -151,7 +151,7 @@ def written_once(folder: Path) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in listed]
 
 
-def other_names(folder: Path) -> list[str]:
+def untracked_names(folder: Path) -> list[str]:
     """Return the names of what lies in the folder of a dataset and is no part of it. No command reads it."""
     return sorted({path.name for path in folder.glob("[!.]*")} - {*PARTS, MANIFEST})
 

@@ -10,7 +10,7 @@ from curate.errors import CurateError
 from curate.manifest import MANIFEST
 from curate.reading.location import HUB_ID
 from curate.reading.values import shorten
-from curate.trust import ONLY_TRUSTED, Trust
+from curate.trust import ONLY_TRUSTED, TrustPolicy
 
 CONFIGS = ("data", "rejected", "evidence", "difficulty", "contamination")
 FILES = ("README.md", MANIFEST, "report.html", "report.json", DIGESTS)
@@ -30,7 +30,9 @@ class Upload:
     files: dict[str, int]
 
 
-def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main", trust: Trust = ONLY_TRUSTED) -> Upload:
+def upload_of(
+    folder: Path, repo: str, *, private: bool, revision: str = "main", trust: TrustPolicy = ONLY_TRUSTED
+) -> Upload:
     """Return what pushing the folder would send, without using the network.
 
     trust: whether to send a dataset that was altered
@@ -38,7 +40,7 @@ def upload_of(folder: Path, repo: str, *, private: bool, revision: str = "main",
     Raises CurateError if the folder is not a finished dataset, if it was altered, or if `repo` is not the name of a
     repository.
     """
-    output_folder.manifest_of(folder)
+    output_folder.read_manifest(folder)
     check_trusted(folder, trust, read_rows=True)
     if not HUB_ID.fullmatch(repo) or "@" in repo:
         raise CurateError(f"{repo}: not the name of a repository. Give OWNER/NAME.")

@@ -8,7 +8,7 @@ from curate.problem import Problem, from_row, to_row
 from sandbox.closeable import Closeable
 
 
-class Spill:
+class ProblemSpill:
     """A file to which problems are appended and from which each can be loaded by id. An existing file is emptied."""
 
     def __init__(self, path: Path) -> None:

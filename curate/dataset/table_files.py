@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.dataset_reader import readable
+from curate.dataset.dataset_reader import translate_read_errors
 from curate.dataset.writer import schema_of, write_table
 from curate.reading.arrow_files import open_batches
 
@@ -29,7 +29,7 @@ def table_files(folder: Path) -> list[Path]:
     return sorted(path for suffix in SUFFIXES for path in folder.glob(f"*{suffix}"))
 
 
-def format_beside(suffix: str) -> str:
+def companion_format(suffix: str) -> str:
     """Return the format in which to write tables beside rows. Both formats are given as the ending of a file name."""
     return ".jsonl" if suffix == ".json" else suffix
 
@@ -61,7 +61,7 @@ def column_names(path: Path) -> list[str]:
     """Return the names of a file's columns. Raises CurateError if the file is damaged."""
     import pyarrow.parquet as pq
 
-    with readable(path):
+    with translate_read_errors(path):
         if path.suffix == ".parquet":
             with pq.ParquetFile(path) as file:
                 return list(file.schema_arrow.names)
@@ -73,7 +73,7 @@ def n_rows(path: Path) -> int:
     """Return the number of a file's rows. Raises CurateError if the file is damaged."""
     import pyarrow.parquet as pq
 
-    with readable(path):
+    with translate_read_errors(path):
         if path.suffix == ".parquet":
             return int(pq.read_metadata(path).num_rows)
         return sum(batch.num_rows for batch in _batches(path, _BATCH_ROWS))
@@ -83,7 +83,7 @@ def batches(path: Path, columns: Sequence[str] | None, size: int) -> Iterator["p
     """Yield the rows of a file in batches of `size`, with these columns or all. Raises CurateError if it is damaged."""
     import pyarrow.parquet as pq
 
-    with readable(path):
+    with translate_read_errors(path):
         if path.suffix == ".parquet":
             with pq.ParquetFile(path) as file:
                 yield from file.iter_batches(batch_size=size, columns=None if columns is None else list(columns))

@@ -15,12 +15,12 @@ from pathlib import Path
 from curate.dataset import output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.location import download_dataset
-from curate.decontamination.contamination_search import ContaminationResult, decontaminate
+from curate.decontamination.contamination_search import ContaminationResult, find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.evaluation_sets import evaluations_of
-from curate.decontamination.training_rows import reported
-from curate.decontamination.training_set import training_set
-from curate.derivation import BaseDataset, Columns, Derivation, Row, own_manifest, write_derived
+from curate.decontamination.evaluation_sets import read_evaluations
+from curate.decontamination.training_rows import report_progress
+from curate.decontamination.training_set import open_training_set
+from curate.derivation import BaseDataset, Columns, Derivation, Row, find_manifest, write_derived
 from curate.difficulty import table
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
 from curate.progress import Progress, no_progress
@@ -40,7 +40,7 @@ def write_clean_copy(
     """Write the dataset without contaminated rows to the folder `out` and return its manifest.
 
     location   a folder that build-dataset wrote, or any file, folder or Hub id of a table
-    against    the evaluation sets, in the form that `evaluations_of` takes
+    against    the evaluation sets, in the form that `read_evaluations` takes
     text       the name of the column with the problems, if it is an unusual one
     overwrite  replace an existing dataset in the folder
     progress     called with the progress of the comparison
@@ -49,17 +49,17 @@ def write_clean_copy(
     dataset or a set cannot be read, or the folder cannot be written.
     """
     given = download_dataset(location) or Path(location).expanduser()
-    before = own_manifest(given)
-    rows = training_set(f"{given}/data" if before else location, text)
+    before = find_manifest(given)
+    rows = open_training_set(f"{given}/data" if before else location, text)
     origin = BaseDataset(given, before, rows.files)
     origin.check_no_overlap(out)
-    evaluations = evaluations_of(against)
+    evaluations = read_evaluations(against)
     plan = _plan(origin, evaluations, text)
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     started = time.monotonic()
-    findings = decontaminate(reported(rows.rows, progress), evaluations)
+    findings = find_contamination(report_progress(rows.rows, progress), evaluations)
 
     def describe(manifest: Manifest) -> Manifest:
         return replace(

@@ -26,7 +26,7 @@ from curate.decontamination.training_rows import Rows, TrainingRow
 from curate.manifest import SetCounts
 from curate.problem import Rejection
 from curate.reading.values import escape_surrogates, shorten
-from curate.text.ngrams import located
+from curate.text.ngrams import word_spans
 
 REMOVED_FROM, REVIEWED_FROM = 0.5, 0.2
 # If an evaluation set matches a larger share of a training set than this, a mistake is likelier than contamination.
@@ -48,7 +48,7 @@ class ContaminationResult:
     counts: dict[str, SetCounts]
 
 
-def decontaminate(rows: Rows, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
+def find_contamination(rows: Rows, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
     """Find the rows that contain items of the evaluation sets. Positions count from zero.
 
     All rows are read once, and those in which something was found are read again. Without evaluation sets no row is
@@ -80,8 +80,10 @@ def decontaminate(rows: Rows, evaluations: Sequence[EvaluationSet]) -> Contamina
 
     index.scan(texts())
     for overlap in index.overlaps(REVIEWED_FROM):
-        place, item = items[passages[overlap.passage].item]
-        traces[overlap.text].append(_Candidate(evaluations[place].name, item.id, overlap.rule, overlap.share, overlap))
+        place, item = items[passages[overlap.passage_index].item]
+        traces[overlap.text_index].append(
+            _Candidate(evaluations[place].name, item.id, overlap.rule, overlap.share, overlap)
+        )
     hits = [hit for position, row in rows(traces) for hit in _hits(position, row, traces[position], index)]
     counts = {
         evaluation.name: _counts([hit for hit in hits if hit.set == evaluation.name], evaluation, n_rows)
@@ -130,7 +132,7 @@ def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None
     stretch = index.max_match(overlap, text)
     if stretch is None:
         return None
-    words = located(text)
+    words = word_spans(text)
     shown = unicodedata.normalize("NFKC", text)[words[stretch[0]][1] : words[stretch[1]][2]]
     shown = " ".join(shown.split())
     return shown if len(shown) <= SPAN_CHARACTERS else shown[: SPAN_CHARACTERS - 3] + "..."

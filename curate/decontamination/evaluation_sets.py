@@ -21,12 +21,12 @@ def kinds() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(evaluations.__path__))
 
 
-def evaluations_of(arguments: Iterable[str]) -> list[EvaluationSet]:
+def read_evaluations(arguments: Iterable[str]) -> list[EvaluationSet]:
     """Read the sets that are given as NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO.
 
     A set whose name is not that of a kind is read as the kind `generic`. Raises CurateError if a set cannot be read.
     """
-    sets = [evaluation(argument) for argument in arguments]
+    sets = [read_evaluation(argument) for argument in arguments]
     names = [read_set.name for read_set in sets]
     for name in names:
         if names.count(name) > 1:
@@ -34,7 +34,7 @@ def evaluations_of(arguments: Iterable[str]) -> list[EvaluationSet]:
     return sets
 
 
-def evaluation(argument: str) -> EvaluationSet:
+def read_evaluation(argument: str) -> EvaluationSet:
     """Read one evaluation set. Raises CurateError if it cannot be read."""
     head, _, location = argument.partition("=")
     name, _, dates = head.partition(":")

@@ -31,7 +31,7 @@ def rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, 
     for path in table.files:
         for place, row in enumerate(read_rows(replace(table, files=(path,)), (), columns)):
             if isinstance(row, UnreadableRow):
-                raise CurateError(f"{path}: {row.place}: {row.detail}. Fetch it again.")
+                raise CurateError(f"{path}: {row.location}: {row.detail}. Fetch it again.")
             yield f"{path.name}:{place}", row
 
 
@@ -47,7 +47,7 @@ def text_of(table: Table, name: str, row: dict[str, Any], columns: Sequence[str]
     return text
 
 
-def wordings(text: str, prose: str | None = None) -> tuple[str, ...]:
+def text_variants(text: str, prose: str | None = None) -> tuple[str, ...]:
     """Return the text without its prompt template and, if it is long enough to be recognised, the prose on its own.
 
     prose: the part of the text that tells the story; None: the beginning of the text

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from curate.text.ngrams import NgramHashes, hashed, runs
+from curate.text.ngrams import NgramHashes, hash_ngrams, hash_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,8 +54,8 @@ class PassageOverlap:
         contains this share of its runs (`contained`)
     """
 
-    text: int
-    passage: int
+    text_index: int
+    passage_index: int
     rule: str
     share: float
 
@@ -67,7 +67,7 @@ class PassageIndex:
         import numpy as np
 
         self._passages = passages
-        self._words = [part for batch in _batches(p.text for p in passages) for part in _parts(hashed(batch))]
+        self._words = [part for batch in _batches(p.text for p in passages) for part in _parts(hash_words(batch))]
         own = [np.unique(_runs_of(words, NGRAM_WORDS)) for words in self._words]
         self._runs: Hashes = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *own]))
         self._numbers: list[Numbers] = [np.searchsorted(self._runs, hashes) for hashes in own]
@@ -92,10 +92,10 @@ class PassageIndex:
     def scan(self, texts: Iterable[str]) -> None:
         """Look for the passages in these texts. The numbers of the texts continue from those of earlier texts."""
         for batch in _batches(texts):
-            words = hashed(batch)
-            self._match(runs(words, NGRAM_WORDS))
+            words = hash_words(batch)
+            self._match(hash_ngrams(words, NGRAM_WORDS))
             for length, numbers in self._short.items():
-                self._match_short(runs(words, length), numbers)
+                self._match_short(hash_ngrams(words, length), numbers)
             for place, part in enumerate(_parts(words)):
                 for number in self._same.get(part.tobytes(), ()):
                     self._found.append(PassageOverlap(self._n_texts + place, number, "same_text", 1.0))
@@ -134,9 +134,9 @@ class PassageIndex:
         """
         import numpy as np
 
-        (words,), passage = _parts(hashed([text])), self._words[overlap.passage]
+        (words,), passage = _parts(hash_words([text])), self._words[overlap.passage_index]
         if overlap.rule == "contained":
-            return _longest(np.isin(_runs_of(words, NGRAM_WORDS), self._runs[self._numbers[overlap.passage]]))
+            return _longest(np.isin(_runs_of(words, NGRAM_WORDS), self._runs[self._numbers[overlap.passage_index]]))
         for start in np.flatnonzero(words == passage[0]).tolist():
             if np.array_equal(words[start : start + len(passage)], passage):
                 return start, start + len(passage) - 1
@@ -193,7 +193,7 @@ def _parts(words: NgramHashes) -> list["Hashes"]:
 def _runs_of(words: "Hashes", length: int) -> "Hashes":
     import numpy as np
 
-    return runs(NgramHashes(words, np.array([0, len(words)])), length).hashes
+    return hash_ngrams(NgramHashes(words, np.array([0, len(words)])), length).hashes
 
 
 def _held(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:

@@ -65,7 +65,7 @@ def rows_of(ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iter
     return rows
 
 
-def reported(rows: Rows, progress: Progress) -> Rows:
+def report_progress(rows: Rows, progress: Progress) -> Rows:
     """Return the same rows, which now report progress while they are read."""
 
     def rows_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:

@@ -40,7 +40,7 @@ class TrainingSet:
             for place, row in enumerate(read_rows(replace(self.files.table, files=(path,)), (), columns)):
                 if isinstance(row, UnreadableRow):
                     raise CurateError(
-                        f"{path}: {row.place}: {row.detail}. Repair the file: nothing may be left unseen."
+                        f"{path}: {row.location}: {row.detail}. Repair the file: nothing may be left unseen."
                     )
                 if wanted is None or position in wanted:
                     compared = self._row(f"{path.name}:{place}", row)
@@ -82,7 +82,7 @@ class TrainingSet:
         return f"Columns tried: {', '.join(self.texts)}. Name the column with the problem: --text COLUMN."
 
 
-def training_set(location: str, text: str | None = None) -> TrainingSet:
+def open_training_set(location: str, text: str | None = None) -> TrainingSet:
     """Find a training set, which is a file, a folder or a Hub id. Raises CurateError if there is none.
 
     text: the name of the column with the problems; None: one of the usual names

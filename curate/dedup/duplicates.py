@@ -4,7 +4,7 @@ MinHash only proposes pairs; the exact Jaccard similarity over runs of five word
 worth, and a row is removed only if it matches a row that stays. So if A is like B and B is like C, C is not removed
 because of A unless it is like A, too. Each removed row names the row that was kept. Statements are compared without the
 templates of their sources. Two similar statements both stay if they ask for different things, as the parts of a series
-do (curate/dedup/series.py).
+do (curate/dedup/problem_series.py).
 """
 
 import logging
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from curate.dedup.lsh import LshIndex
-from curate.dedup.series import find_difference
+from curate.dedup.problem_series import find_difference
 from curate.dedup.shingles import jaccard
 from curate.dedup.sketches import RankKey, Sketches
 from curate.problem import Problem, Rejection
@@ -35,7 +35,9 @@ def duplicates(sketches: Sketches, *, threshold: float, load: Callable[[str], Pr
     bands = LshIndex(sketches.keys)
 
     def similar_kept(row: int) -> list[tuple[float, str]]:
-        return [(similarity, sketches.ids[other]) for similarity, other in similar(row, sketches, bands, threshold)]
+        return [
+            (similarity, sketches.ids[other]) for similarity, other in find_similar(row, sketches, bands, threshold)
+        ]
 
     yield from select_duplicates(sketches, similar_kept, bands.add_kept, load)
     if bands.overfull:
@@ -82,7 +84,7 @@ def select_duplicates(
             keep(row)
 
 
-def similar(row: int, sketches: Sketches, bands: LshIndex, threshold: float) -> list[tuple[float, int]]:
+def find_similar(row: int, sketches: Sketches, bands: LshIndex, threshold: float) -> list[tuple[float, int]]:
     """Return (similarity, row) of the kept rows that reach the threshold, in order of worth."""
     import numpy as np
 

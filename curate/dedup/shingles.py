@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from curate.text.ngrams import hashed, runs
+from curate.text.ngrams import hash_ngrams, hash_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,8 +32,8 @@ def shingles(texts: Sequence[str]) -> ShingleSets:
     """Return a set for each text. A text of fewer than five words is a single shingle, so no set is empty."""
     import numpy as np
 
-    words = hashed(texts)
-    long_enough = runs(words, WORDS_PER_SHINGLE)
+    words = hash_words(texts)
+    long_enough = hash_ngrams(words, WORDS_PER_SHINGLE)
     values, offsets = (long_enough.hashes >> np.uint64(32)).astype(np.uint32), long_enough.offsets
     short = np.flatnonzero(np.diff(offsets) == 0)
     if len(short):

@@ -19,7 +19,7 @@ from curate.dedup.minhash import PERMUTATIONS, TEXT_BATCH, signatures
 from curate.dedup.shingles import shingles
 from curate.problem import Problem
 from curate.reading.prompt_templates import without_template
-from curate.text.ngrams import normal
+from curate.text.ngrams import normalize
 from sandbox.closeable import Closeable
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _digest(text: str, called: str) -> bytes:
 def _plain(text: str) -> bytes:
     """Return the text in lower case with single spaces. For ASCII text this makes no object for each word."""
     if not text.isascii():
-        return " ".join(normal(text).split()).encode(errors="surrogatepass")
+        return " ".join(normalize(text).split()).encode(errors="surrogatepass")
     return _SPACES.sub(b" ", text.encode().translate(_PLAIN)).strip(b" ")
 
 

@@ -11,7 +11,7 @@ from curate.dataset import output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.files import files_of
-from curate.derivation import DIFFICULTY, BaseDataset, Columns, Derivation, Row, own_manifest, write_derived
+from curate.derivation import DIFFICULTY, BaseDataset, Columns, Derivation, Row, find_manifest, write_derived
 from curate.difficulty import table as solve_rates
 from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
@@ -41,7 +41,7 @@ def filter_by_solve_rate(
     is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the dataset cannot be
     read, has no such models, or the folder cannot be written.
     """
-    before = own_manifest(dataset)
+    before = find_manifest(dataset)
     if before is None or before.build is None:
         raise CurateError(f"{dataset}: not a dataset that curate built. Give the folder that holds its manifest.json.")
     rates = solve_rates.read(dataset)

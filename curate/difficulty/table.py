@@ -11,7 +11,7 @@ from typing import Any
 
 from curate.dataset import difficulty_section
 from curate.dataset.writer import write_table
-from curate.derivation import Columns, own_manifest
+from curate.derivation import Columns, find_manifest
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.errors import CurateError
 from curate.reading.values import shorten
@@ -135,8 +135,8 @@ def write(dataset: Path, model: str, rows: Iterable[Row]) -> None:
         after = {(row["id"], row["model"]): row for row in before} | new
         if list(after.values()) != before:
             save(dataset, [after[key] for key in sorted(after)])
-        manifest = own_manifest(dataset)
-        difficulty_section.announce(dataset, list(after.values()), manifest.solve_rate if manifest else None)
+        manifest = find_manifest(dataset)
+        difficulty_section.update_card(dataset, list(after.values()), manifest.solve_rate if manifest else None)
 
 
 def save(dataset: Path, rows: list[Row]) -> None:

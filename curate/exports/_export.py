@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from curate.dataset import output_folder
 from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.integrity import check_trusted
-from curate.errors import CurateError, OtherPlanError
+from curate.errors import CurateError, PlanMismatchError
 from curate.exports._options import ExportOptions
 from curate.exports._target import ExportTarget, apply_target_limits, load_target
 from curate.manifest import MANIFEST
@@ -127,7 +127,7 @@ def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest
 
     A dataset of an earlier version has no reward hash, so the dataset is also named by the digest of its manifest.
     """
-    before = output_folder.manifest_of(dataset)
+    before = output_folder.read_manifest(dataset)
     names = {
         "content_hash": before.content_hash,
         "reward_hash": before.reward_hash,
@@ -165,7 +165,9 @@ def _check_free(out: Path, *, overwrite: bool) -> None:
     if not ours:
         raise CurateError(f"{out} exists and is not an export of this program. Choose another --out.")
     if not overwrite:
-        raise OtherPlanError(f"{out} holds an export already. Choose another --out, or add --overwrite to replace it.")
+        raise PlanMismatchError(
+            f"{out} holds an export already. Choose another --out, or add --overwrite to replace it."
+        )
 
 
 @contextmanager

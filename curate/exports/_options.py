@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from curate.prompt import PromptFormat
-from curate.trust import Trust
+from curate.trust import TrustPolicy
 from rewards.case_selection import BUDGET, STRATEGIES
 
 
@@ -24,12 +24,12 @@ class ExportOptions:
             raise ValueError(f"select must be one of {', '.join(STRATEGIES)}, not {self.select!r}")
         if self.budget is not None and self.budget < 1:
             raise ValueError(f"budget must be at least 1, not {self.budget}")
-        Trust.with_included(self.include)
+        TrustPolicy.with_included(self.include)
 
     @property
     def max_tests(self) -> int:
         return self.budget or BUDGET
 
     @property
-    def trust(self) -> Trust:
-        return Trust.with_included(self.include)
+    def trust(self) -> TrustPolicy:
+        return TrustPolicy.with_included(self.include)

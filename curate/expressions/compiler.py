@@ -125,7 +125,7 @@ class ConditionCompiler:
         if name == MATCHES:
             return functions.matches(self._of_kind(arguments[0], ValueType.TEXT), _pattern(arguments[1]))
         function = FUNCTIONS[name]
-        return functions.called(function, self._of_kind(arguments[0], *function.kinds[0]))
+        return functions.apply_function(function, self._of_kind(arguments[0], *function.argument_types[0]))
 
     def _model(self, node: ast.Call) -> str:
         sampled = ", ".join(self._models)
@@ -152,7 +152,7 @@ class ConditionCompiler:
             if not _is_none(right):
                 raise InvalidExpression(right, "only None can stand after `is`")
             term, expected = self._term(left), isinstance(operation, ast.Is)
-            return TypedExpression(ValueType.TRUTH, lambda row: (term.value(row) is None) == expected)
+            return TypedExpression(ValueType.TRUTH, lambda row: (term.evaluate(row) is None) == expected)
         _refuse_none(left, right)
         if isinstance(operation, ast.In | ast.NotIn):
             inside = self._membership(left, right)
@@ -211,7 +211,7 @@ def _lifted(kind: ValueType, function: Callable[..., Any], *terms: TypedExpressi
     """Return a term that applies the function. It is null if an argument is, or if the result is not defined."""
 
     def value(row: Row) -> Any:
-        arguments = [term.value(row) for term in terms]
+        arguments = [term.evaluate(row) for term in terms]
         if None in arguments:
             return None
         try:
@@ -236,7 +236,7 @@ def _decided_by(decisive: bool, terms: list[TypedExpression]) -> TypedExpression
     def value(row: Row) -> bool | None:
         is_known = True
         for term in terms:
-            part: bool | None = term.value(row)
+            part: bool | None = term.evaluate(row)
             if part is decisive:
                 return decisive
             is_known = is_known and part is not None

@@ -38,7 +38,7 @@ class Condition:
         """Return whether the row, with these columns, fulfils the condition; None if the answer is not known."""
         if self.names & OF_TESTS.keys() and SUITE not in row:
             row = {**row, SUITE: Suite.from_json(row["tests"])}
-        holds: bool | None = self.term.value(row)
+        holds: bool | None = self.term.evaluate(row)
         return holds
 
 

@@ -11,13 +11,13 @@ Counts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, correct s
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ConditionFunction:
     """A function of values. kinds: the types that each argument may have; result: the type of the value."""
 
     meaning: str
-    kinds: Sequence[tuple[ValueType, ...]]
+    argument_types: Sequence[tuple[ValueType, ...]]
     result: ValueType
-    value: Callable[..., Any]
+    implementation: Callable[..., Any]
 
 
 def _words(text: str) -> int:
@@ -25,14 +25,14 @@ def _words(text: str) -> int:
 
 
 FUNCTIONS = {
-    "len": Function(
+    "len": ConditionFunction(
         "characters of a text, or number of items of a list",
         [(ValueType.TEXT, ValueType.TEXTS, ValueType.NUMBERS)],
         ValueType.NUMBER,
         len,
     ),
-    "words": Function("words of a text", [(ValueType.TEXT,)], ValueType.NUMBER, _words),
-    "lower": Function("the text in lower case", [(ValueType.TEXT,)], ValueType.TEXT, str.lower),
+    "words": ConditionFunction("words of a text", [(ValueType.TEXT,)], ValueType.NUMBER, _words),
+    "lower": ConditionFunction("the text in lower case", [(ValueType.TEXT,)], ValueType.TEXT, str.lower),
 }
 # These need more than the values of their arguments, so the compiler knows them by name.
 MATCHES, SOLVE_RATE, SAMPLES = "matches", "solve_rate", "samples"
@@ -48,12 +48,12 @@ def names() -> list[str]:
     return sorted([*FUNCTIONS, *OTHERS])
 
 
-def called(function: Function, argument: TypedExpression) -> TypedExpression:
+def apply_function(function: ConditionFunction, argument: TypedExpression) -> TypedExpression:
     """Return the value of a function. It is null if its argument is."""
 
     def value(row: Row) -> Any:
-        known = argument.value(row)
-        return None if known is None else function.value(known)
+        known = argument.evaluate(row)
+        return None if known is None else function.implementation(known)
 
     return TypedExpression(function.result, value)
 
@@ -62,7 +62,7 @@ def matches(text: TypedExpression, pattern: re.Pattern[str]) -> TypedExpression:
     """Return whether the pattern is found in the text."""
 
     def value(row: Row) -> bool | None:
-        known = text.value(row)
+        known = text.evaluate(row)
         return None if known is None else pattern.search(known) is not None
 
     return TypedExpression(ValueType.TRUTH, value)

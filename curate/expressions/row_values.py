@@ -26,7 +26,7 @@ class TypedExpression:
     """A part of a condition: its type, and a function that computes its value for a row; None is null."""
 
     kind: ValueType
-    value: Callable[[Row], Any]
+    evaluate: Callable[[Row], Any]
 
 
 _KINDS = {

@@ -46,7 +46,7 @@ def find_cross_duplicates(
     rows = {dataset.name(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
 
     def load(name: str) -> Problem:
-        return inputs[number_of(name)].stored.load(rows[name])
+        return inputs[number_of(name)].reader.load(rows[name])
 
     problems = with_progress(named_problems(inputs), "deduplicate", progress, total=len(rows))
     with Sketches(problems, [str(dataset.number) for dataset in inputs], folder=work) as sketches:

@@ -42,7 +42,7 @@ def missing_sets(inputs: Sequence[MergeInput]) -> dict[str, list[str]]:
     return {f"{names[key]} {key[1] or ''}".strip(): locations for key, locations in missing.items() if locations}
 
 
-def joined_hits(inputs: Sequence[MergeInput]) -> list[dict[str, Any]]:
+def merge_hits(inputs: Sequence[MergeInput]) -> list[dict[str, Any]]:
     """Return the hits of the sets that count. Positions count on from one dataset to the next."""
     shared = shared_sets(inputs)
     hits: list[dict[str, Any]] = []

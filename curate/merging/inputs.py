@@ -30,7 +30,7 @@ class MergeInput:
     manifest: Manifest
 
     @cached_property
-    def stored(self) -> DatasetReader:
+    def reader(self) -> DatasetReader:
         return DatasetReader(self.location)
 
     @property
@@ -40,7 +40,7 @@ class MergeInput:
     @cached_property
     def ids(self) -> list[str]:
         """The ids of all rows, in order."""
-        return [row["id"] for row in self.stored.columns("id")]
+        return [row["id"] for row in self.reader.columns("id")]
 
     def name(self, id: str) -> str:
         """Return the name of a row, which is distinct among the rows of all datasets."""
@@ -84,5 +84,5 @@ def named_problems(inputs: Iterable[MergeInput]) -> Iterator[Problem]:
     The source of each is the number of its dataset, so that of equally good rows the one from the first dataset stays.
     """
     for dataset in inputs:
-        for problem in dataset.stored:
+        for problem in dataset.reader:
             yield replace(problem, id=dataset.name(problem.id), source=str(dataset.number))

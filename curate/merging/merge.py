@@ -11,7 +11,7 @@ from typing import Any
 
 from curate.dataset import card, difficulty_section, output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
-from curate.dataset.dataset_reader import readable
+from curate.dataset.dataset_reader import translate_read_errors
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.integrity import require_intact
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
@@ -19,10 +19,10 @@ from curate.derivation import DIFFICULTY, table_rows
 from curate.difficulty import table as solve_rates
 from curate.manifest import Manifest, with_title
 from curate.merging.cross_duplicates import CrossDuplicates, find_cross_duplicates
-from curate.merging.evaluations import joined_counts, joined_hits, shared_sets
+from curate.merging.evaluations import joined_counts, merge_hits, shared_sets
 from curate.merging.inputs import MergeInput, number_of, open_inputs
-from curate.merging.merged_manifest import build_record, common_band, counts_of, merged_from, plan_of
-from curate.merging.solve_rates import joined_solve_rates
+from curate.merging.merged_manifest import build_record, counts_of, merge_sources, plan_of, with_common_band
+from curate.merging.solve_rates import merge_solve_rates
 from curate.problem import COLUMNS
 from curate.progress import Progress, no_progress, with_progress
 from curate.report.report_files import write_report
@@ -65,10 +65,10 @@ def merge(
         write_table(_rows(inputs, across, hasher, kept, verified, progress), COLUMNS, final / "data")
         write_table(map(hasher.add_rejected, _rejected(inputs, across)), REJECTED_COLUMNS, final / "rejected")
         write_digests(hasher, final)
-        hits = joined_hits(inputs)
+        hits = merge_hits(inputs)
         if shared_sets(inputs):
             write_table(iter(hits), HIT_COLUMNS, final / "contamination")
-        rates = joined_solve_rates(inputs, across.removed.keys(), across.kept_names)
+        rates = merge_solve_rates(inputs, across.removed.keys(), across.kept_names)
         if rates:
             write_table(iter(rates), solve_rates.COLUMNS, final / DIFFICULTY)
         _join_other_tables(inputs, final)
@@ -82,12 +82,12 @@ def merge(
             decontamination=joined_counts(inputs, hits),
             build=build_record(inputs),
             seconds={"merge": round(time.monotonic() - started, 3)},
-            merged=merged_from(inputs, n_left),
+            merged=merge_sources(inputs, n_left),
         )
-        manifest = with_title(common_band(inputs, manifest), out)
+        manifest = with_title(with_common_band(inputs, manifest), out)
         card.write(manifest, final)
         if rates:
-            difficulty_section.announce(final, rates, manifest.solve_rate)
+            difficulty_section.update_card(final, rates, manifest.solve_rate)
         write_report(final, manifest, across.section)
         return output_folder.publish(work, out, manifest)
 
@@ -132,6 +132,6 @@ def _join_other_tables(inputs: Sequence[MergeInput], final: Path) -> None:
         schema = pq.read_schema(files[0])
         with pq.ParquetWriter(final / name / "train-00000-of-00001.parquet", schema, compression="zstd") as writer:
             for path in files:
-                with readable(path), pq.ParquetFile(path) as file:
+                with translate_read_errors(path), pq.ParquetFile(path) as file:
                     for batch in file.iter_batches(batch_size=64):
                         writer.write_batch(batch)

@@ -47,7 +47,7 @@ def _distinct(files: Iterable[InputFile]) -> tuple[InputFile, ...]:
     return tuple(dict.fromkeys(files))
 
 
-def merged_from(inputs: Sequence[MergeInput], n_left: Mapping[int, int]) -> tuple[MergeSource, ...]:
+def merge_sources(inputs: Sequence[MergeInput], n_left: Mapping[int, int]) -> tuple[MergeSource, ...]:
     """Return a line for each dataset. n_left: how many of its rows stay, by its number."""
     return tuple(
         MergeSource(d.given, d.manifest.content_hash, d.manifest.n_kept, n_left.get(d.number, 0)) for d in inputs
@@ -109,7 +109,7 @@ def _sum(strengths: Sequence[StrengthSummary]) -> StrengthSummary:
     return StrengthSummary(**sums, survivors=dict(sorted(survivors.items())))
 
 
-def common_band(inputs: Sequence[MergeInput], manifest: Manifest) -> Manifest:
+def with_common_band(inputs: Sequence[MergeInput], manifest: Manifest) -> Manifest:
     """Return the manifest with the band of solve rates, if all datasets were reduced to the same one."""
     bands = {dataset.manifest.solve_rate for dataset in inputs}
     return replace(manifest, solve_rate=next(iter(bands))) if len(bands) == 1 else manifest

@@ -7,7 +7,7 @@ from curate.difficulty import table
 from curate.merging.inputs import MergeInput, id_of, number_of
 
 
-def joined_solve_rates(
+def merge_solve_rates(
     inputs: Sequence[MergeInput], removed: Set[str], kept_names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the solve rates of the rows that stay, by id and model.
@@ -21,7 +21,7 @@ def joined_solve_rates(
     rows = {dataset.name(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
 
     def asked(name: str) -> tuple[object, ...]:
-        problem = inputs[number_of(name)].stored.load(rows[name])
+        problem = inputs[number_of(name)].reader.load(rows[name])
         return problem.id, problem.statement, problem.starter_code, problem.tests.with_trials(())
 
     own: dict[tuple[str, str], table.Row] = {}

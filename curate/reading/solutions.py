@@ -20,7 +20,7 @@ _PYTHON2 = re.compile(r"^[^#\n]*(?:\bprint\s+[^(=\s]|\bexec\s+['\"]|\braw_input\
 _PYTHON2_NAMES = {"raw_input", "xrange", "unichr", "basestring", "execfile"}
 
 
-def program(text: str, stated: str = "") -> Program:
+def parse_solution(text: str, stated: str = "") -> Program:
     """Return the solution inside `text`, without its Markdown fence, and its language.
 
     The language is "python" (3), "python2", "cpp", "unknown" or another word of the source.
@@ -35,7 +35,7 @@ def program(text: str, stated: str = "") -> Program:
     if re.match(r"py\w* ?2", stated_language):
         return Program(source, "python2")
     return Program(
-        source, stated_language if stated_language and not stated_language.startswith("py") else language(source)
+        source, stated_language if stated_language and not stated_language.startswith("py") else guess_language(source)
     )
 
 
@@ -45,7 +45,7 @@ def unfence(text: str) -> tuple[str, str]:
     return (fence[2], fence[1]) if fence else (text, "")
 
 
-def language(source: str) -> str:
+def guess_language(source: str) -> str:
     """Guess the language of a program. Python 3 with a mistake in it is still "python"; the sandbox finds mistakes."""
     try:
         with warnings.catch_warnings(action="ignore"):

@@ -60,7 +60,7 @@ class Table:
 class UnreadableRow:
     """A line of a JSONL file that is not a JSON object. Its place is `file:line`, with lines counted from one."""
 
-    place: str
+    location: str
     detail: str
 
 

@@ -31,8 +31,8 @@ from curate.recipe import (
     from_table,
 )
 from curate.recipes.toml_writer import toml
-from curate.splitting.assignment import size_of
-from curate.trust import Trust
+from curate.splitting.assignment import parse_size
+from curate.trust import TrustPolicy
 
 _HERE = Path(__file__).parent
 _SECTIONS = {
@@ -148,7 +148,7 @@ def _parsed(given: str, text: str) -> dict[str, Any]:
 
 def _table_of_dataset(path: Path) -> dict[str, Any]:
     folder = path.parent if path.name == MANIFEST else path
-    recipe = output_folder.manifest_of(folder).recipe
+    recipe = output_folder.read_manifest(folder).recipe
     if recipe is None:
         raise CurateError(
             f"{folder}: its manifest has no recipe. It was made by an earlier version, with stages of your own, or by "
@@ -226,7 +226,7 @@ def _check(given: str, recipe: Recipe) -> None:
                 SolveRateBand.parse(recipe.difficulty.band)
             if not recipe.difficulty.models:
                 raise ValueError("models must name at least one model")
-            Trust.with_included(recipe.difficulty.include)
+            TrustPolicy.with_included(recipe.difficulty.include)
             read_prompt(recipe.difficulty.prompt)
         if recipe.filter is not None:
             section = "filter"
@@ -237,7 +237,7 @@ def _check(given: str, recipe: Recipe) -> None:
             if not recipe.split.sizes:
                 raise ValueError("give validation, test or both")
             for size in recipe.split.sizes.values():
-                size_of(str(size))
+                parse_size(str(size))
         section = "exports"
         _check_exports(recipe.exports)
     except (CurateError, ValueError) as error:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from curate.dataset.output_folder import WORK
 from curate.difficulty.band import SolveRateBand
 from curate.difficulty.band_filter import filter_by_solve_rate
-from curate.errors import CurateError, OtherPlanError
+from curate.errors import CurateError, PlanMismatchError
 from curate.exports._export import export, finished_export
 from curate.manifest import MANIFEST, Manifest
 from curate.pipeline import build
@@ -114,7 +114,7 @@ def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
     """
     try:
         return make(False)
-    except OtherPlanError:
+    except PlanMismatchError:
         if not overwrite:
             raise
         return make(True)

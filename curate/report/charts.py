@@ -76,7 +76,7 @@ def histogram_chart(
 def integer_chart(histogram: dict[str, Any], x_label: str) -> Chart:
     """Draw a bar for each number or range of numbers, with its name under it."""
     edges = histogram["edges"]
-    names = [run_words(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    names = [range_label(low, high) for low, high in zip(edges, edges[1:], strict=False)]
     bars, up = _bars([histogram["counts"]], names)
     step = math.ceil(len(names) / 7)
     across = tuple(
@@ -153,7 +153,7 @@ def _place(value: float, edges: Sequence[float | None]) -> float | None:
     return None
 
 
-def run_words(low: float | None, high: float | None) -> str:
+def range_label(low: float | None, high: float | None) -> str:
     """Return a name for the whole numbers from low to below high."""
     if high is None:
         return f"{_number(low)}+"

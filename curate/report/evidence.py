@@ -3,9 +3,9 @@
 import heapq
 from typing import Any
 
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, how_judged, program_names
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, judging_description, program_names
 from curate.dataset.folder import DatasetFolder
-from curate.report.rejections import order
+from curate.report.rejections import sort_key
 
 N_EXAMPLES = 3
 TEXT_CHARACTERS = 1500  # of each text, which limits the size of the page
@@ -38,7 +38,7 @@ def evidence(dataset: DatasetFolder) -> list[dict[str, Any]]:
         }
         for (stage, reason, cause), n in numbers.items()
     ]
-    return sorted(entries, key=order)
+    return sorted(entries, key=sort_key)
 
 
 def _length(row: dict[str, Any]) -> int:
@@ -65,7 +65,7 @@ def _example(row: dict[str, Any]) -> dict[str, Any]:
     if row["test"] is None:
         return example | {"test": None, "programs": []}
     texts = {name: _beginning(row[name]) for name in ("input", "expected")}
-    return example | {"test": row["test"], "how": how_judged(row), **texts, "programs": programs}
+    return example | {"test": row["test"], "how": judging_description(row), **texts, "programs": programs}
 
 
 def _beginning(text: str) -> str:

@@ -25,10 +25,10 @@ def rejections(dataset: DatasetFolder) -> list[dict[str, Any]]:
         {"stage": stage, "reason": reason, "cause": cause, "n": sum(sources.values()), "sources": sources}
         for (stage, reason, cause), sources in by_cause.items()
     ]
-    return sorted(entries, key=order)
+    return sorted(entries, key=sort_key)
 
 
-def order(entry: dict[str, Any]) -> tuple[Any, ...]:
+def sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
     """Return the key by which entries for a stage, reason and cause are sorted."""
     stage = entry["stage"]
     place = STAGES.index(stage) if stage in STAGES else len(STAGES)

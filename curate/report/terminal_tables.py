@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from curate.report.charts import run_words
+from curate.report.charts import range_label
 from curate.report.report_data import Numbers
-from curate.text.printable import printable, table
+from curate.text.printable import escape_unprintable, table
 
 _BAR = 40  # characters of the longest
 
@@ -19,7 +19,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
     if numbers["dataset"]["reward_hash"]:
         yield f"reward hash {numbers['dataset']['reward_hash']}"
     yield f"content hash {numbers['dataset']['content_hash']}"
-    yield from (f"Warning: {printable(warning)}" for warning in numbers["dataset"]["warnings"])
+    yield from (f"Warning: {escape_unprintable(warning)}" for warning in numbers["dataset"]["warnings"])
     yield from _section("What became of the rows", _funnel(stages, sources))
     yield from _section("Why rows fell out", _rejections(numbers["rejections"], list(sources)))
     yield from _section("Measures", _measures(numbers))
@@ -38,7 +38,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
         yield from _section("CPU seconds of the reference at its slowest test", _bars(*_ranges(time["slowest"])))
         yield from _section("Closest to their time limit", _tightest(time["tightest"]))
     for rates in numbers["solve_rates"]:
-        yield from _section(f"Solve rate of {printable(rates['model'])}", _solve_rate(rates))
+        yield from _section(f"Solve rate of {escape_unprintable(rates['model'])}", _solve_rate(rates))
     duplicates = numbers["duplicates"]
     if duplicates["n_near"]:
         yield from _section("Similarity of near-duplicates to the row kept", _bars(*_ranges(duplicates["similarity"])))
@@ -126,7 +126,7 @@ def _contamination(sets: dict[str, Any]) -> Iterator[str]:
 
 def _runs(histogram: dict[str, Any]) -> tuple[list[str], list[int]]:
     edges = histogram["edges"]
-    names = [run_words(low, high).replace("\N{EN DASH}", "-") for low, high in zip(edges, edges[1:], strict=False)]
+    names = [range_label(low, high).replace("\N{EN DASH}", "-") for low, high in zip(edges, edges[1:], strict=False)]
     return names, histogram["counts"]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby, islice
 
-from curate.text.ngrams import normal
+from curate.text.ngrams import normalize
 
 # The number of words is limited, because the comparison takes quadratic time.
 MAX_WORDS = 700
@@ -27,7 +27,7 @@ def mark_differences(
     pieces, others = ((_TOKEN if exact else _PIECE).findall(text) for text in (one, other))
     places, other_places = _words(pieces, exact), _words(others, exact)
     compared = [pieces[place] for place in places], [others[place] for place in other_places]
-    words, other_words = compared if exact else (list(map(normal, side)) for side in compared)
+    words, other_words = compared if exact else (list(map(normalize, side)) for side in compared)
     differing, other_differing = set(places), set(other_places)
     for begin, other_begin, size in _matches(words, other_words, exact):
         differing.difference_update(places[begin : begin + size])

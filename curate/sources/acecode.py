@@ -21,7 +21,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"acecode/{row.place}", "acecode", "parse", "unparsable", row.detail)
+            yield Rejection(f"acecode/{row.location}", "acecode", "parse", "unparsable", row.detail)
             continue
         id = f"acecode/{optional_text(row['id']) or f'row-{position}'}"
         try:

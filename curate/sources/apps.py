@@ -13,7 +13,7 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
 from curate.reading.values import ParseError, optional_text, shorten, texts
@@ -41,7 +41,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table; `apps/17` is problem 17 of its split."""
     for position, row in enumerate(_rows(table)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"apps/{row.place}", "apps", "parse", "unparsable", row.detail)
+            yield Rejection(f"apps/{row.location}", "apps", "parse", "unparsable", row.detail)
             continue
         number = next((row[name] for name in ("problem_id", "id") if row[name] not in (None, "")), f"row-{position}")
         id = f"apps/{optional_text(number)}"
@@ -87,7 +87,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping,
-        solutions=tuple(map(program, texts(row["solutions"], "solutions"))),
+        solutions=tuple(map(parse_solution, texts(row["solutions"], "solutions"))),
         url=optional_text(row["url"]),
         difficulty=optional_text(row["difficulty"]),
         licence=LICENCE,

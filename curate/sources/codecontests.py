@@ -10,7 +10,7 @@ from typing import Any
 from curate.problem import Problem, Rejection
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, distinct, lines, optional_text, shorten
+from curate.reading.values import ParseError, distinct_cases, lines, optional_text, shorten
 from sandbox import Case, Program, Suite
 
 TITLE = "CodeContests"
@@ -41,7 +41,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"codecontests/{row.place}", "codecontests", "parse", "unparsable", row.detail)
+            yield Rejection(f"codecontests/{row.location}", "codecontests", "parse", "unparsable", row.detail)
             continue
         site = _name(_SITES, row["source"]) or "unknown"
         id = f"codecontests/{site}/{optional_text(row['name']) or f'row-{position}'}"
@@ -67,11 +67,11 @@ def _problem(id: str, site: str, row: dict[str, Any]) -> Problem:
         source="codecontests",
         statement=optional_text(row["description"]),
         tests=Suite(
-            distinct(public + others),
+            distinct_cases(public + others),
             limits=limits(_seconds(row["time_limit"]), _megabytes(row["memory_limit_bytes"])),
         ),
         n_tests_read=len(public + others),
-        n_public_tests=len(distinct(public)),
+        n_public_tests=len(distinct_cases(public)),
         solutions=_solutions(row["solutions"]),
         platform=site,
         title=optional_text(row["name"]),

@@ -18,7 +18,7 @@ from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import cases, inputs_outputs
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.dialects.primeintellect import without_template
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text, python_value, texts
@@ -43,7 +43,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
             position = counts[config] = counts.get(config, -1) + 1
             id = f"deepcoder/{config}/{position}"
             if isinstance(row, UnreadableRow):
-                yield Rejection(id, "deepcoder", "parse", "unparsable", f"{row.place}: {row.detail}")
+                yield Rejection(id, "deepcoder", "parse", "unparsable", f"{row.location}: {row.detail}")
                 continue
             try:
                 yield _problem(id, config, row)
@@ -69,7 +69,7 @@ def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping if published else Wrapping.NONE,
-        solutions=tuple(map(program, texts(row["solutions"], "solutions"))) if published else None,
+        solutions=tuple(map(parse_solution, texts(row["solutions"], "solutions"))) if published else None,
         platform=config,
         licence=LICENCE,
     )

@@ -21,11 +21,11 @@ from typing import Any
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import detection, named_arguments
-from curate.reading.dialects.parsed_tests import ParsedTests, function_name, joined
-from curate.reading.solutions import program, unfence
+from curate.reading.dialects.parsed_tests import ParsedTests, function_name, join_tests
+from curate.reading.solutions import parse_solution, unfence
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
-from curate.reading.values import ParseError, distinct, json_value, lines, optional_text, python_value, shorten
+from curate.reading.values import ParseError, distinct_cases, json_value, lines, optional_text, python_value, shorten
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
@@ -89,7 +89,7 @@ def read(table: Table, name: str = "generic") -> Iterator[Problem | Rejection]:
     for position, row in enumerate(read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))):
         id = f"{name}/{position}"
         if isinstance(row, UnreadableRow):
-            yield Rejection(id, name, "parse", "unparsable", f"{row.place}: {row.detail}")
+            yield Rejection(id, name, "parse", "unparsable", f"{row.location}: {row.detail}")
             continue
         try:
             if "id" in fields:
@@ -181,8 +181,8 @@ def _tests(
         if not values.get("public_tests"):
             return read(values["tests"]), 0
         public = read(values["public_tests"])
-        return joined(public, read(values["tests"]) if values["tests"] else ParsedTests(())), len(
-            distinct(public.cases)
+        return join_tests(public, read(values["tests"]) if values["tests"] else ParsedTests(())), len(
+            distinct_cases(public.cases)
         )
     if "inputs" not in values:
         return ParsedTests(()), 0
@@ -225,7 +225,7 @@ def _solutions(value: object, language: object, path: str) -> tuple[Program, ...
     languages = language if isinstance(language, list) else [language] * len(programs)
     if len(languages) != len(programs):
         raise ParseError(f"{len(programs)} solutions in {len(languages)} languages")
-    return tuple(program(text, optional_text(stated)) for text, stated in zip(programs, languages, strict=True))
+    return tuple(parse_solution(text, optional_text(stated)) for text, stated in zip(programs, languages, strict=True))
 
 
 def _quantity(value: object, factor: float, unit: str) -> object:

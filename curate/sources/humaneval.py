@@ -12,7 +12,7 @@ from typing import Any
 from curate.problem import Problem, Rejection
 from curate.reading.assertions.dependencies import parse
 from curate.reading.dialects import assertions
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text
@@ -29,7 +29,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, ())):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"humaneval/{row.place}", "humaneval", "parse", "unparsable", row.detail)
+            yield Rejection(f"humaneval/{row.location}", "humaneval", "parse", "unparsable", row.detail)
             continue
         number = optional_text(row["task_id"]).rpartition("/")[2]
         id = f"humaneval/{number or f'row-{position}'}"
@@ -51,7 +51,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         starter_code=given + beginning,
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
-        solutions=(program(prompt + optional_text(row["canonical_solution"]), "python"),),
+        solutions=(parse_solution(prompt + optional_text(row["canonical_solution"]), "python"),),
         title=name,
         licence=LICENCE,
     )

@@ -6,7 +6,7 @@ from typing import Any
 from curate.problem import Problem, Rejection
 from curate.reading.assertions.dependencies import classes_defined_by
 from curate.reading.dialects import assertions
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text, python_value
@@ -24,7 +24,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"kodcode/{row.place}", "kodcode", "parse", "unparsable", row.detail)
+            yield Rejection(f"kodcode/{row.location}", "kodcode", "parse", "unparsable", row.detail)
             continue
         id = f"kodcode/{optional_text(row['question_id']) or f'row-{position}'}"
         try:
@@ -44,7 +44,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         starter_code="" if row["style"] == "complete" else _declarations(row["test_info"]),
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
-        solutions=(program(optional_text(row["solution"]), "python"),),
+        solutions=(parse_solution(optional_text(row["solution"]), "python"),),
         platform=optional_text(row["subset"]),
         difficulty=optional_text(row["gpt_difficulty"]),
         licence=LICENCE,

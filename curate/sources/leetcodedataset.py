@@ -9,7 +9,7 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text, texts
@@ -27,7 +27,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"leetcodedataset/{row.place}", "leetcodedataset", "parse", "unparsable", row.detail)
+            yield Rejection(f"leetcodedataset/{row.location}", "leetcodedataset", "parse", "unparsable", row.detail)
             continue
         id = f"leetcodedataset/{optional_text(row['task_id']) or f'row-{position}'}"
         try:
@@ -46,7 +46,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         starter_code=optional_text(row["starter_code"]),
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
-        solutions=(program(optional_text(row["completion"]), "python"),),
+        solutions=(parse_solution(optional_text(row["completion"]), "python"),),
         platform="leetcode",
         title=name,
         url=f"https://leetcode.com/problems/{name}/" if name else "",

@@ -21,7 +21,7 @@ from curate.reading.dialects import cases
 from curate.reading.dialects.parsed_tests import function_name
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, known_options, read_rows
-from curate.reading.values import ParseError, distinct, json_value, optional_text, shorten
+from curate.reading.values import ParseError, distinct_cases, json_value, optional_text, shorten
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     outside = 0
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"livecodebench/{row.place}", "livecodebench", "parse", "unparsable", row.detail)
+            yield Rejection(f"livecodebench/{row.location}", "livecodebench", "parse", "unparsable", row.detail)
             continue
         id = f"livecodebench/{optional_text(row['question_id']) or f'row-{position}'}"
         day = optional_text(row["contest_date"])[:10]
@@ -117,7 +117,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         starter_code=starter_code,
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
-        n_public_tests=len(distinct(tests.cases[: len(public)])),
+        n_public_tests=len(distinct_cases(tests.cases[: len(public)])),
         solutions=None,
         platform=optional_text(row["platform"]),
         title=optional_text(row["question_title"]),

@@ -10,7 +10,7 @@ from curate.problem import Problem, Rejection
 from curate.reading.assertions.dependencies import classes_defined_by, defined_by
 from curate.reading.dialects import assertions
 from curate.reading.signature import headers
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text, texts
@@ -28,7 +28,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"mbpp/{row.place}", "mbpp", "parse", "unparsable", row.detail)
+            yield Rejection(f"mbpp/{row.location}", "mbpp", "parse", "unparsable", row.detail)
             continue
         number = optional_text(row["task_id"]).rpartition("/")[2]
         id = f"mbpp/{number or f'row-{position}'}"
@@ -56,6 +56,6 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         starter_code=headers(code, tests.assertions.names),
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
-        solutions=(program(code, "python"),),
+        solutions=(parse_solution(code, "python"),),
         licence=LICENCE,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
 from curate.reading.dialects.primeintellect import without_template
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text, python_value
@@ -28,7 +28,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     seen: set[str] = set()
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
-            yield Rejection(f"synthetic1/{row.place}", "synthetic1", "parse", "unparsable", row.detail)
+            yield Rejection(f"synthetic1/{row.location}", "synthetic1", "parse", "unparsable", row.detail)
             continue
         id = f"synthetic1/{optional_text(row['problem_id']) or f'row-{position}'}"
         if id in seen:
@@ -60,7 +60,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         starter_code=starter_code,
         tests=tests.suite(limits(metadata.get("time_limit"), metadata.get("memory_limit"))),
         n_tests_read=len(tests.cases),
-        solutions=(program(gold, language),) if isinstance(gold, str) and gold.strip() else (),
+        solutions=(parse_solution(gold, language),) if isinstance(gold, str) and gold.strip() else (),
         language=language,
         platform=optional_text(row["source"]),
         title=optional_text(row["in_source_id"]),

@@ -9,7 +9,7 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text, python_value, texts
@@ -39,7 +39,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         id = f"taco/{position}"
         if isinstance(row, UnreadableRow):
-            yield Rejection(id, "taco", "parse", "unparsable", f"{row.place}: {row.detail}")
+            yield Rejection(id, "taco", "parse", "unparsable", f"{row.location}: {row.detail}")
             continue
         try:
             yield _problem(id, row)
@@ -58,7 +58,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         tests=tests.suite(limits(row["time_limit"], row["memory_limit"])),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping,
-        solutions=tuple(map(program, texts(row["solutions"], "solutions"))),
+        solutions=tuple(map(parse_solution, texts(row["solutions"], "solutions"))),
         n_pictures=int(pictures) if pictures.isdecimal() else 0,
         platform=optional_text(row["source"]),
         title=optional_text(row["name"]) or _last_part(optional_text(row["url"])),

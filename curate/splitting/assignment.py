@@ -14,7 +14,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 PARTS = (TRAIN, VALIDATION, TEST)
 
 
-def size_of(text: str) -> float | int:
+def parse_size(text: str) -> float | int:
     """Parse the size of a part: a share such as 0.1, or a number of rows. Raises ValueError for anything else."""
     if text.isdecimal() and int(text) > 0:
         return int(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from curate.dataset.dataset_reader import DatasetReader
 from curate.decontamination.problem_keys import keys
 from curate.dedup import lsh
-from curate.dedup.duplicates import similar
+from curate.dedup.duplicates import find_similar
 from curate.dedup.lsh import LshIndex
 from curate.dedup.sketches import Sketches
 from curate.problem import Problem
@@ -68,7 +68,7 @@ def clusters(dataset: Path, *, similarity: float, progress: Progress) -> list[in
         blocks = range(0, len(sketches), _ROW_BATCH)
         bands = LshIndex(lsh.keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
         for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
-            for _, other in similar(row, sketches, bands, similarity):
+            for _, other in find_similar(row, sketches, bands, similarity):
                 links.union(row, other)
             bands.add_kept(row)
     return [links.find(row) for row in range(len(stored))]

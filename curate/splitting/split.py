@@ -16,7 +16,7 @@ from curate.dataset import output_folder
 from curate.dataset.dataset_reader import DatasetReader
 from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
-from curate.errors import CurateError, OtherPlanError
+from curate.errors import CurateError, PlanMismatchError
 from curate.manifest import MANIFEST, Manifest, Plan
 from curate.problem import Rejection
 from curate.progress import Progress, no_progress
@@ -140,9 +140,9 @@ def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
     for name in PARTS:
         if name in names or not (out / name).is_dir():
             continue
-        steps = output_folder.manifest_of(out / name).plan.steps
+        steps = output_folder.read_manifest(out / name).plan.steps
         if not steps or steps[-1].step != STEP:
             raise CurateError(f"{out / name} is not a part of a split. Choose another --out.")
         if not overwrite:
-            raise OtherPlanError(f"{out / name} belongs to another split. Choose another --out, or add --overwrite.")
+            raise PlanMismatchError(f"{out / name} belongs to another split. Choose another --out, or add --overwrite.")
         shutil.rmtree(out / name)

@@ -13,16 +13,16 @@
 
 from collections.abc import Sequence
 
-from curate.decontamination.evaluation_sets import evaluations_of
+from curate.decontamination.evaluation_sets import read_evaluations
 from curate.options import BuildOptions
 from curate.stage import Stage
-from curate.stages.cross_check import CrossCheck
-from curate.stages.decontaminate import Decontaminate
-from curate.stages.deduplicate import Deduplicate
-from curate.stages.evidence import GatherEvidence
-from curate.stages.rerun import RerunReference
-from curate.stages.strength import MeasureStrength
-from curate.stages.verify import Verify
+from curate.stages.cross_check import CrossCheckStage
+from curate.stages.decontaminate import DecontaminationStage
+from curate.stages.deduplicate import DeduplicationStage
+from curate.stages.evidence import EvidenceStage
+from curate.stages.rerun import RerunStage
+from curate.stages.strength import StrengthStage
+from curate.stages.verify import VerificationStage
 
 
 def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[Stage]:
@@ -30,16 +30,16 @@ def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[S
 
     against: evaluation sets, in the form that `curate decontaminate` takes
     """
-    verify = Verify(tries=options.tries, languages=options.reference_languages, seed=options.seed)
-    cross_check = CrossCheck(verify, others=options.cross_checks)
-    run_again = RerunReference(verify)
-    deduplicate = Deduplicate(threshold=options.dedup)
+    verify = VerificationStage(tries=options.tries, languages=options.reference_languages, seed=options.seed)
+    cross_check = CrossCheckStage(verify, others=options.cross_checks)
+    run_again = RerunStage(verify)
+    deduplicate = DeduplicationStage(threshold=options.dedup)
     return [
         verify,
         cross_check,
         run_again,
         deduplicate,
-        Decontaminate(evaluations_of(against), deduplicate),
-        MeasureStrength(verify, most=options.mutants, min_share=options.min_test_strength, seed=options.seed),
-        GatherEvidence(verify, cross_check, run_again),
+        DecontaminationStage(read_evaluations(against), deduplicate),
+        StrengthStage(verify, most=options.mutants, min_share=options.min_test_strength, seed=options.seed),
+        EvidenceStage(verify, cross_check, run_again),
     ]

@@ -7,11 +7,11 @@ from typing import Any
 from curate.build_state import BuildState
 from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
-from curate.stages.verify import Verify, reference_fails
+from curate.stages.verify import VerificationStage, reference_rejection
 from curate.verification.cross_check import CrossCheckRecord, cross_check
 
 
-class CrossCheck(ProblemStage[CrossCheckRecord]):
+class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     """Executes further solutions of each problem that has solutions.
 
     If a problem has a reference, up to `others` further solutions are executed. If it has none, the solutions that
@@ -23,7 +23,7 @@ class CrossCheck(ProblemStage[CrossCheckRecord]):
     record_type = CrossCheckRecord
     journal = "opinions.jsonl"
 
-    def __init__(self, verify: Verify, *, others: int) -> None:
+    def __init__(self, verify: VerificationStage, *, others: int) -> None:
         self._verify, self._others = verify, others
 
     @property
@@ -62,7 +62,7 @@ class CrossCheck(ProblemStage[CrossCheckRecord]):
     def rejection(self, id: str, record: CrossCheckRecord, build: BuildState) -> Rejection | None:
         """Return a more precise rejection of a problem without a reference."""
         finding = self._verify.records[id]
-        return None if finding.passed is not None else reference_fails(build.load_original(id), finding, record)
+        return None if finding.passed is not None else reference_rejection(build.load_original(id), finding, record)
 
     def cpu_seconds(self, record: CrossCheckRecord) -> float:
         return record.spent_seconds

@@ -5,14 +5,14 @@ from dataclasses import asdict
 
 from curate.build_state import BuildState
 from curate.dataset.contamination_hits import HIT_COLUMNS
-from curate.decontamination.contamination_search import decontaminate
+from curate.decontamination.contamination_search import find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.training_rows import reported, rows_of
+from curate.decontamination.training_rows import report_progress, rows_of
 from curate.stage import Stage
-from curate.stages.deduplicate import Deduplicate
+from curate.stages.deduplicate import DeduplicationStage
 
 
-class Decontaminate(Stage):
+class DecontaminationStage(Stage):
     """Compares all rows with the evaluation sets. A row also counts as having the names and dates of its duplicates.
 
     The plan's `against` records what the sets were read from, so the stage has no options of its own.
@@ -20,13 +20,13 @@ class Decontaminate(Stage):
 
     name = "decontaminate"
 
-    def __init__(self, evaluations: Sequence[EvaluationSet], deduplicate: Deduplicate) -> None:
+    def __init__(self, evaluations: Sequence[EvaluationSet], deduplicate: DeduplicationStage) -> None:
         self.evaluations = tuple(evaluations)
         self._deduplicate = deduplicate
 
     def run(self, build: BuildState) -> None:
         rows = rows_of(build.ids, build.load, self._deduplicate.removed)
-        findings = decontaminate(reported(rows, build.progress), self.evaluations)
+        findings = find_contamination(report_progress(rows, build.progress), self.evaluations)
         build.outputs.decontamination = findings.counts
         if self.evaluations:
             build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS

@@ -12,7 +12,7 @@ from curate.report.duplicate_section import duplicates_among
 from curate.stage import Stage
 
 
-class Deduplicate(Stage):
+class DeduplicationStage(Stage):
     """Removes duplicates across sources.
 
     threshold: the minimum Jaccard similarity of word 5-grams at which two statements are nearly the same

@@ -5,20 +5,20 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curate.build_state import BuildState
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, ShownTest, evidence_row, sort_key
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, EvidenceTest, evidence_row, sort_key
 from curate.json_records import to_json
 from curate.problem import Problem, Rejection
 from curate.reading.solutions import candidates
 from curate.stage import ProblemStage, compute_fingerprint
-from curate.stages.cross_check import CrossCheck
-from curate.stages.rerun import RerunReference
-from curate.stages.verify import Verify
+from curate.stages.cross_check import CrossCheckStage
+from curate.stages.rerun import RerunStage
+from curate.stages.verify import VerificationStage
 from curate.verification.evidence import EvidenceRecord, gather_evidence, most_informative
 from curate.verification.failure import CaseFailure
 from curate.verification.references import final_suite
 
 
-class GatherEvidence(ProblemStage[EvidenceRecord]):
+class EvidenceStage(ProblemStage[EvidenceRecord]):
     """Fills the table `evidence`; it rejects no row.
 
     A row that verification rejected gets the test on which its solutions failed, and what they answered. So does a row
@@ -29,13 +29,13 @@ class GatherEvidence(ProblemStage[EvidenceRecord]):
     name = "evidence"
     record_type = EvidenceRecord
 
-    def __init__(self, verify: Verify, cross_check: CrossCheck, run_again: RerunReference) -> None:
+    def __init__(self, verify: VerificationStage, cross_check: CrossCheckStage, run_again: RerunStage) -> None:
         self._verify, self._cross_check, self._run_again = verify, cross_check, run_again
 
     def ids(self, build: BuildState) -> Iterable[str]:
         """Return the problems whose solutions were executed, except those that a later stage rejected."""
         for id in self._verify.records:
-            rejection = build.rejected.get(id)
+            rejection = build.rejections_by_id.get(id)
             if rejection is None or rejection.stage == "verify":
                 yield id
 
@@ -77,18 +77,18 @@ class GatherEvidence(ProblemStage[EvidenceRecord]):
 
     def _failed_again(self, id: str, build: BuildState) -> bool:
         """Say whether the problem has a reference that failed in the second run."""
-        return self._verify.records[id].passed is not None and id in build.rejected
+        return self._verify.records[id].passed is not None and id in build.rejections_by_id
 
     def _rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table, sorted."""
         rejected = (self._rejected(rejection, build) for rejection in build.rejections)
-        stays = sorted(id for id in self.records if id not in build.rejected)
+        stays = sorted(id for id in self.records if id not in build.rejections_by_id)
         suspects = (self._suspected(build.load_original(id)) for id in stays)
         yield from heapq.merge((row for row in rejected if row is not None), suspects, key=sort_key)
 
     def _rejected(self, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a rejection; None if not even the statement is known."""
-        if build.rejected.get(rejection.id) == rejection:
+        if build.rejections_by_id.get(rejection.id) == rejection:
             problem = build.load_original(rejection.id)
             return evidence_row(rejection, problem.statement, self._shown(problem))
         statement = build.statement_of(rejection)
@@ -103,10 +103,10 @@ class GatherEvidence(ProblemStage[EvidenceRecord]):
             Rejection(problem.id, problem.source, "verify", SUSPECT, detail), problem.statement, self._shown(problem)
         )
 
-    def _shown(self, problem: Problem) -> ShownTest | None:
+    def _shown(self, problem: Problem) -> EvidenceTest | None:
         evidence = self.records.get(problem.id)
         if evidence is None:
             return None
         programs = candidates(problem, self._verify.languages)
         answers = tuple((programs[answer.solution], answer) for answer in evidence.answers)
-        return ShownTest(final_suite(problem, self._verify.records[problem.id]), evidence.test, answers)
+        return EvidenceTest(final_suite(problem, self._verify.records[problem.id]), evidence.test, answers)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from curate.build_state import BuildState
-from curate.json_records import omitted
+from curate.json_records import omit_if_default
 from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
-from curate.stages.verify import Verify
+from curate.stages.verify import VerificationStage
 from curate.verification.failure import CaseFailure, first_failure
 from curate.verification.metered_sandbox import cpu_seconds
 from curate.verification.references import rerun, trials
@@ -25,11 +25,11 @@ class RerunRecord:
 
     verdict: Verdict
     cpu_seconds: float
-    failure: CaseFailure | None = omitted(None)
-    trials: tuple[str, ...] = omitted(())
+    failure: CaseFailure | None = omit_if_default(None)
+    trials: tuple[str, ...] = omit_if_default(())
 
 
-class RerunReference(ProblemStage[RerunRecord]):
+class RerunStage(ProblemStage[RerunRecord]):
     """Runs the references that the stage `verify` found."""
 
     name = "run again"
@@ -37,7 +37,7 @@ class RerunReference(ProblemStage[RerunRecord]):
     record_type = RerunRecord
     journal = "second.jsonl"
 
-    def __init__(self, verify: Verify) -> None:
+    def __init__(self, verify: VerificationStage) -> None:
         self._verify = verify
         self._refereed: list[str] = []  # ids of problems
 
@@ -79,7 +79,7 @@ class RerunReference(ProblemStage[RerunRecord]):
     def run(self, build: BuildState) -> None:
         super().run(build)
         if self._refereed:  # only their records are read whenever a problem is loaded
-            build.add_update(self.records.of(self._refereed), _with_trials)
+            build.add_update(self.records.select(self._refereed), _with_trials)
 
 
 def _with_trials(problem: Problem, record: RerunRecord) -> Problem:

@@ -9,12 +9,12 @@ from curate.json_records import from_json
 from curate.manifest import StrengthSummary
 from curate.problem import Problem, Rejection
 from curate.stage import ProblemStage
-from curate.stages.verify import Verify
+from curate.stages.verify import VerificationStage
 from curate.strength import measurement
 from curate.strength.strength_record import StrengthRecord, summary
 
 
-class MeasureStrength(ProblemStage[StrengthRecord]):
+class StrengthStage(ProblemStage[StrengthRecord]):
     """Makes wrong programs from each reference and counts those that the tests reject.
 
     most         maximum number of wrong programs made from each reference; 0: nothing is measured
@@ -26,7 +26,7 @@ class MeasureStrength(ProblemStage[StrengthRecord]):
     record_type = StrengthRecord
     journal = "strengths.jsonl"
 
-    def __init__(self, verify: Verify, *, most: int, min_share: float | None, seed: int) -> None:
+    def __init__(self, verify: VerificationStage, *, most: int, min_share: float | None, seed: int) -> None:
         self._verify = verify
         self._most, self._min_share, self._seed = most, min_share, seed
 

@@ -11,7 +11,7 @@ from curate.verification.cross_check import CrossCheckRecord
 from curate.verification.references import ReferenceRecord, apply_record, find_references, fingerprint
 
 
-class Verify(ProblemStage[ReferenceRecord]):
+class VerificationStage(ProblemStage[ReferenceRecord]):
     """Looks for a reference among the solutions of each problem, if its source publishes solutions.
 
     tries      number of solutions to execute before giving up on a problem
@@ -55,7 +55,9 @@ class Verify(ProblemStage[ReferenceRecord]):
 
     def rejection(self, id: str, record: ReferenceRecord, build: BuildState) -> Rejection | None:
         return (
-            None if record.passed is not None else reference_fails(build.load_original(id), record, CrossCheckRecord())
+            None
+            if record.passed is not None
+            else reference_rejection(build.load_original(id), record, CrossCheckRecord())
         )
 
     def cpu_seconds(self, record: ReferenceRecord) -> float:
@@ -66,7 +68,7 @@ class Verify(ProblemStage[ReferenceRecord]):
         build.outputs.reference_cpu_seconds = sum(finding.cpu_seconds for finding in self.records.values())
 
 
-def reference_fails(problem: Problem, finding: ReferenceRecord, opinion: CrossCheckRecord) -> Rejection:
+def reference_rejection(problem: Problem, finding: ReferenceRecord, opinion: CrossCheckRecord) -> Rejection:
     """Return a rejection that says why no solution of this problem could be its reference."""
     causes = Counter(finding.causes)
     detail = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))

@@ -22,7 +22,7 @@ from curate.strength.mutants import (
     off_by_one,
     swapped_operator,
 )
-from curate.strength.mutants._places import NodePosition, mutable_nodes
+from curate.strength.mutants._node_positions import NodePosition, mutable_nodes
 from sandbox import Suite
 
 MOST = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
@@ -58,7 +58,7 @@ def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -
     for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
         if len(kinds) >= most:
             break
-        with place.replaced_by(node):
+        with place.replace_with(node):
             source = ast.unparse(tree)
         if source != original:
             kinds.setdefault(source, _name(kind))

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from curate.json_records import stored_as
+from curate.json_records import json_key
 from sandbox import Case
 
 
@@ -27,7 +27,7 @@ class StrengthRecord:
     n_killed: int = 0
     n_equivalent: int = 0
     survivors: tuple[tuple[str, int], ...] = ()
-    missed_inputs: tuple[Case, ...] = stored_as("holes", ())
+    missed_inputs: tuple[Case, ...] = json_key("holes", ())
     strongest: tuple[int, ...] = ()
     spent_seconds: float = 0.0
 

@@ -46,17 +46,17 @@ class NgramHashes:
     offsets: "Offsets"
 
 
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the text in the form in which it is compared, without differences of case and compatibility forms."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 def words(text: str) -> list[str]:
     """Return the words of a text, in order."""
-    return _WORD.findall(normal(text))
+    return _WORD.findall(normalize(text))
 
 
-def located(text: str) -> list[tuple[str, int, int]]:
+def word_spans(text: str) -> list[tuple[str, int, int]]:
     """Return the words of a text, with the places where each begins and ends in the NFKC form of the text."""
     folded: list[str] = []
     places: list[int] = []  # one for each folded letter: some letters fold to several
@@ -66,7 +66,7 @@ def located(text: str) -> list[tuple[str, int, int]]:
     return [(word[0], places[word.start()], places[word.end() - 1] + 1) for word in _WORD.finditer("".join(folded))]
 
 
-def hashed(texts: Sequence[str]) -> NgramHashes:
+def hash_words(texts: Sequence[str]) -> NgramHashes:
     """Return a hash for each word of each text. This is fastest with some hundred texts, which fit into the cache."""
     import numpy as np
 
@@ -81,7 +81,7 @@ def hashed(texts: Sequence[str]) -> NgramHashes:
     return NgramHashes(_word_hashes(data, starts, lengths), _offsets(np.searchsorted(starts, ends_of_texts)))
 
 
-def runs(words: NgramHashes, length: int) -> NgramHashes:
+def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
     """Return the hashes of all runs of `length` words, text by text. A text with fewer words has none."""
     import numpy as np
 
@@ -101,7 +101,7 @@ def runs(words: NgramHashes, length: int) -> NgramHashes:
 def _encoded(text: str) -> bytes:
     if text.isascii():
         return text.encode()  # case and separators are left to the table
-    text = _FOREIGN.sub(_letters, normal(text))
+    text = _FOREIGN.sub(_letters, normalize(text))
     return text.encode()
 
 

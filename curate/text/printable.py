@@ -4,14 +4,14 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return the text with control and formatting characters as escapes such as \\x1b. Line ends and tabs stay."""
     return "".join(map(_shown, text.replace("\r\n", "\n")))
 
 
 def one_line(text: str, width: int) -> str:
     """Return the text on one line of at most `width` characters, with line ends as \\n and dots in place of a cut."""
-    shown = printable(text[: width + 1]).replace("\n", "\\n").replace("\t", "\\t")
+    shown = escape_unprintable(text[: width + 1]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 
 
@@ -22,7 +22,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: str =
         all(value is None or isinstance(value, int | float) for value in column) for column in zip(*rows, strict=True)
     ] or [False] * len(header)
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    for line in ([printable(name) for name in header], *cells):
+    for line in ([escape_unprintable(name) for name in header], *cells):
         aligned = (
             cell.rjust(width) if right else cell.ljust(width)
             for cell, width, right in zip(line, widths, numeric, strict=True)

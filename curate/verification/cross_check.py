@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from curate.json_records import omitted, stored_as
+from curate.json_records import json_key, omit_if_default
 from curate.problem import Problem
 from curate.reading.solutions import candidates
 from curate.verification.failure import CaseFailure, wrong_answers
@@ -45,9 +45,9 @@ class CrossCheckRecord:
     n_passing: int = 0
     n_dissenting: int = 0
     n_wrong_tests: int = 0
-    n_executed: int = stored_as("n_asked", 0)
+    n_executed: int = json_key("n_asked", 0)
     spent_seconds: float = 0.0
-    failures: tuple[CaseFailure, ...] = omitted(())
+    failures: tuple[CaseFailure, ...] = omit_if_default(())
 
 
 def cross_check(

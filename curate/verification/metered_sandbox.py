@@ -17,7 +17,7 @@ class MeteredSandbox:
         self.spent_seconds = 0.0
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
-        judgement = judged(self._sandbox, program, suite, run_all=run_all)
+        judgement = judge_for_build(self._sandbox, program, suite, run_all=run_all)
         self.spent_seconds += cpu_seconds(judgement)
         return judgement
 
@@ -40,7 +40,7 @@ class MeteredSandbox:
         return result
 
 
-def judged(
+def judge_for_build(
     sandbox: Sandbox, program: Program, suite: Suite, *, run_all: bool = False, keep_outputs: bool = False
 ) -> Judgement:
     """Judge a program for a build, where a wrong answer is a solution on which the suite's own referee fails.

@@ -9,13 +9,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from curate.json_records import omitted
+from curate.json_records import omit_if_default
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import candidates
 from curate.reading.values import json_text, json_value
 from curate.verification.failure import CaseFailure, first_failure
 from curate.verification.failure_cause import cause
-from curate.verification.metered_sandbox import MeteredSandbox, cpu_seconds, judged
+from curate.verification.metered_sandbox import MeteredSandbox, cpu_seconds, judge_for_build
 from curate.verification.retries import with_retries
 from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite
 
@@ -41,7 +41,7 @@ class ReferenceRecord:
     cpu_seconds: float
     slowest_seconds: float
     spent_seconds: float
-    failures: tuple[CaseFailure, ...] = omitted(())
+    failures: tuple[CaseFailure, ...] = omit_if_default(())
 
     @property
     def n_tries(self) -> int:
@@ -77,7 +77,9 @@ def rerun(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Proble
 
     def judge(problem: Problem) -> Judgement:
         assert problem.reference is not None
-        return judged(sandbox, problem.reference, problem.tests, keep_outputs=problem.tests.referee is not None)
+        return judge_for_build(
+            sandbox, problem.reference, problem.tests, keep_outputs=problem.tests.referee is not None
+        )
 
     return with_retries(settled, judge, sandbox)
 

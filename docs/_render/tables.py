@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 def commands() -> str:
     """Return a section for each command of `curate`: its help, its usage and its options."""
-    from curate.commands.main import COMMANDS, load
+    from curate.commands.main import COMMANDS, load_command
 
-    return "\n\n".join(_command(name, load(name)) for name in sorted(COMMANDS))
+    return "\n\n".join(_command(name, load_command(name)) for name in sorted(COMMANDS))
 
 
 def columns() -> str:

@@ -10,10 +10,10 @@ from cast import Cast, free_ports
 
 from train.errors import ControllerUnreachable, RunError
 from train.swarm.folder import SwarmFolder
-from train.swarm.messages import NodeStatus, Status
+from train.swarm.messages import NodeStatus, SwarmStatus
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite, read_invite
-from train.swarm.signatures import public_of, read_key
+from train.swarm.signatures import public_key_bytes, read_key
 
 _START_SECONDS = 120.0
 
@@ -72,24 +72,24 @@ class Swarm:
         whole = [line for line in lines if line.endswith("\n")]
         return int(json.loads(whole[-1])["step"]) if whole else 0
 
-    def status(self) -> Status | None:
+    def status(self) -> SwarmStatus | None:
         """Return what the coordinator sees; None if it is away."""
         if self._client is None:
             place = SwarmFolder(self.folder / "coordinator")
             self._client = SignedClient(read_invite(self._invite()), read_key(place.key), reply_seconds=5.0)
         try:
-            return self._client.call("/status", None, Status)
+            return self._client.call("/status", None, SwarmStatus)
         except (ControllerUnreachable, RunError):
             return None
 
-    def node_in(self, status: Status, name: str) -> NodeStatus | None:
+    def node_in(self, status: SwarmStatus, name: str) -> NodeStatus | None:
         """Return what the coordinator says about a node."""
         public = self.public_of(name)
         return next((node for node in status.nodes if node.node == public), None)
 
     def public_of(self, name: str) -> bytes:
         """Return the public key of a node; nothing if it has none yet."""
-        return public_of(read_key(self._key(name))) if self._key(name).exists() else b""
+        return public_key_bytes(read_key(self._key(name))) if self._key(name).exists() else b""
 
     def _key(self, name: str) -> Path:
         return self.folder / "keys" / f"{name}.key"

@@ -16,7 +16,7 @@ from pathlib import Path
 from cast import run
 from parts import Swarm
 
-from train.swarm.messages import Status
+from train.swarm.messages import SwarmStatus
 
 HERE = Path(__file__).parent
 NODES = {"ann": "", "quentin": "quantised", "greta": "greedy", "drew": "dropping"}  # the name, and how it cheats
@@ -65,7 +65,7 @@ def _start(swarm: Swarm, config: Path, settings: list[str], folder: Path) -> Non
         swarm.start_node(name, cheat)
 
 
-def _play(swarm: Swarm) -> Status:
+def _play(swarm: Swarm) -> SwarmStatus:
     """Let things happen until the run is over, and return what the coordinator saw last."""
     steps = _steps(HERE / "swarm.toml")
     status, leaves = None, False
@@ -91,7 +91,7 @@ def _play(swarm: Swarm) -> Status:
     return swarm.status() or status
 
 
-def _table(swarm: Swarm, status: Status, replay: str, folder: Path, seconds: float) -> None:
+def _table(swarm: Swarm, status: SwarmStatus, replay: str, folder: Path, seconds: float) -> None:
     print(f"\n{'node':10} {'is':12} {'state':10} {'leases':>6} {'accepted':>8}  verdicts")
     for name, cheat in {**NODES, LATER: ""}.items():
         node = swarm.node_in(status, name)

@@ -68,11 +68,11 @@ class NodeInfo:
 class SupervisorHandle(Protocol):
     """The caller's side of a supervisor. If a future raises anything but BackendUnavailable, the supervisor is lost.
 
-    ready   completes with the number of its workers and the layers that isolate their runs; see
-            _supervisor.NodeSupervisor.start
+    ready_future  completes with the number of its workers and the layers that isolate their runs; see
+                  _supervisor.NodeSupervisor.start
     """
 
-    ready: "Future[tuple[int, dict[str, str]]]"
+    ready_future: "Future[tuple[int, dict[str, str]]]"
 
     def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
         """Deliver requests and bring back answers; see _supervisor.NodeSupervisor.exchange."""
@@ -508,7 +508,7 @@ class ClusterScheduler:
             ready: Future[Any] = Future()
             ready.set_exception(error)
         else:
-            ready = node.supervisor.ready
+            ready = node.supervisor.ready_future
         self._when_done(ready, self._started, node)
 
 

@@ -114,7 +114,7 @@ class Pool:
             raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
         if not self._end.alive:
             raise SandboxError("this Sandbox is closed")
-        request = self._maxima.bounded(request)
+        request = self._maxima.clamp_request(request)
         memory_mb = request.memory_mb
         slot = self._admission.acquire(memory_mb, cancellation)
         try:

@@ -52,7 +52,7 @@ class RetryBudget:
             log.warning("the service at %s answers again, after %.0f s", self._url, time.monotonic() - start_time)
 
 
-def seconds_from(text: str | None) -> float:
+def parse_budget_seconds(text: str | None) -> float:
     """Return the budget that the text of the environment variable states, in seconds; without one, RETRY_SECONDS.
 
     Raises ValueError.

@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any
 
 from sandbox import json_codec
-from sandbox.backends._retry_budget import VARIABLE, RetryBudget, seconds_from
+from sandbox.backends._retry_budget import VARIABLE, RetryBudget, parse_budget_seconds
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.concurrency.sockets import SocketRegistry
 from sandbox.concurrency.thread_map import map_results
@@ -30,7 +30,7 @@ from sandbox.errors import (
     error_code,
 )
 from sandbox.extras import install_command
-from sandbox.packages import Package, as_requested, check
+from sandbox.packages import Package, check, mark_requested
 from sandbox.request import Answer, JudgeRequest, Request
 
 try:
@@ -107,7 +107,7 @@ class Backend:
         self._url = where._replace(auth=None).url  # it is shown; the token is not
         self._owner = os.getpid()
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._retry_seconds = seconds_from(os.environ.get(VARIABLE)) if retry_seconds is None else retry_seconds
+        self._retry_seconds = parse_budget_seconds(os.environ.get(VARIABLE)) if retry_seconds is None else retry_seconds
         self._outage = RetryBudget(str(self._url), self._retry_seconds)
         self._closed = threading.Event()
         self._sockets = SocketRegistry()
@@ -121,7 +121,7 @@ class Backend:
         there = tuple(Package(**package) for package in about.get("packages", ()))
         remedy = f"Start it with: curate serve {' '.join(f'--package {shlex.quote(word)}' for word in packages)}"
         check(packages, {each.name: each.version for each in there}, f"the service at {self._url}", remedy)
-        self.packages = tuple(as_requested(each, packages) for each in there) if packages else ()
+        self.packages = tuple(mark_requested(each, packages) for each in there) if packages else ()
 
     def _fetch_health(self, isolation: str) -> dict[str, Any]:
         """Return what the service says about itself. Raises BackendUnavailable if it cannot be used."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from sandbox import machine
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import CannotIsolate
-from sandbox.jail import delegation, image, obstacles, stale_resources
+from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
 from sandbox.jail.channel import Channel
 from sandbox.jail.packages import Packages
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerConfig
@@ -68,7 +68,7 @@ class Backend(Pool):
         self._shared = stale_resources.make_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
-        start = partial(_ProcessWorker, seed, seen, self._shared, self._image, abi, delegation.why_no_scope())
+        start = partial(_ProcessWorker, seed, seen, self._shared, self._image, abi, delegation.scope_failure_reason())
         number = workers or machine.processors()
         memory_mb = machine.memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
@@ -129,7 +129,7 @@ class _Image:
                 maker.kill()
                 maker.wait()
         if words != image.MADE:
-            raise CannotIsolate(obstacles.describe(level, words.decode() or "killed"))
+            raise CannotIsolate(isolation_diagnosis.describe(level, words.decode() or "killed"))
         return descriptors
 
     def close(self) -> None:

@@ -200,7 +200,7 @@ class _Actor:
 
     def __init__(self, actor: Any, started: Any) -> None:
         self._actor = actor
-        self.ready: Future[tuple[int, dict[str, str]]] = _future(started)
+        self.ready_future: Future[tuple[int, dict[str, str]]] = _future(started)
 
     def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
         _check_connected()

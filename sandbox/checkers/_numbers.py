@@ -14,7 +14,7 @@ TOLERANCE = 1e-6
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 
 
-def close(number: int | float, expected: int | float) -> bool:
+def is_close(number: int | float, expected: int | float) -> bool:
     """Return whether a number is within the tolerance. One that a double cannot hold is close to nothing, not even to
     itself."""
     try:
@@ -26,8 +26,8 @@ def close(number: int | float, expected: int | float) -> bool:
     return abs(number - expected) <= TOLERANCE * max(1.0, abs(expected))
 
 
-def close_tokens(printed: str, expected: str) -> bool:
+def tokens_are_close(printed: str, expected: str) -> bool:
     """Return whether two tokens of text are numbers that are close."""
     if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(printed)):
         return False
-    return close(float(printed), float(expected))
+    return is_close(float(printed), float(expected))

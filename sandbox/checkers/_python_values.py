@@ -16,14 +16,14 @@ _NUMBERS = (int, float, bool, Fraction)
 
 
 @dataclass(frozen=True, slots=True)
-class SetOf:
+class ReturnedSet:
     """The members of a set that a program has returned. Never a set: its members may all have the same hash."""
 
     members: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DictOf:
+class ReturnedDict:
     """The keys and values of a dict that a program has returned."""
 
     items: tuple[tuple[Any, Any], ...]
@@ -75,11 +75,11 @@ def _add(value: Any, pieces: list[str], level: int) -> None:
             _add(item, pieces, level + 1)
     elif kind in (set, frozenset):
         _add_members(value, pieces, level)
-    elif kind is SetOf:
+    elif kind is ReturnedSet:
         _add_members(value.members, pieces, level)
     elif kind is dict:
         _add_items(value.items(), pieces, level)
-    elif kind is DictOf:
+    elif kind is ReturnedDict:
         _add_items(value.items, pieces, level)
     else:
         raise NeverEqual
@@ -122,11 +122,11 @@ def _form(value: Any, level: int) -> str:
 class _Words(reprlib.Repr):
     """Shows our own kinds as what they stand for."""
 
-    def repr_SetOf(self, value: SetOf, level: int) -> str:
+    def repr_SetOf(self, value: ReturnedSet, level: int) -> str:
         inside = self._repr_iterable(value.members, level, "{", "}", self.maxset)  # type: ignore[attr-defined]
         return str(inside) if value.members else "set()"
 
-    def repr_DictOf(self, value: DictOf, level: int) -> str:
+    def repr_DictOf(self, value: ReturnedDict, level: int) -> str:
         if level <= 0:
             return "{...}"
         parts = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in value.items[: self.maxdict]]

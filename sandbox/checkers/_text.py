@@ -36,7 +36,7 @@ def lines(text: str) -> Iterator[str]:
     yield from text[begin:].split("\n")
 
 
-def trimmed(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Return the text with each CRLF as LF, and without blank lines and blanks at both ends."""
     return text.replace("\r\n", "\n").strip(BLANKS + "\n")
 
@@ -47,7 +47,7 @@ def same_tokens(printed: str, expected: str, same_token: Callable[[str, str], bo
         return True
     if much_longer(printed, expected):
         return False
-    printed, expected = trimmed(printed), trimmed(expected)
+    printed, expected = normalize_text(printed), normalize_text(expected)
     return printed.count("\n") == expected.count("\n") and all(
         line.strip(BLANKS) == other.strip(BLANKS) or same_line(line, other, same_token, _TOKEN.findall, _BLANK)
         for line, other in zip(lines(printed), lines(expected), strict=True)

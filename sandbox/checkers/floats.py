@@ -23,8 +23,8 @@ def same_value(returned: Any, expected: Any) -> bool:
 
 
 def _same_token(printed: str, expected: str) -> bool:
-    return printed == expected or _numbers.close_tokens(printed, expected)
+    return printed == expected or _numbers.tokens_are_close(printed, expected)
 
 
 def _same_number(returned: int | float, expected: int | float) -> bool:
-    return returned == expected or _numbers.close(returned, expected)
+    return returned == expected or _numbers.is_close(returned, expected)

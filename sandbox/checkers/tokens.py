@@ -31,10 +31,10 @@ def same_token(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
     written_as_decimal = any(mark in expected for mark in ".eE")
-    return written_as_decimal and _numbers.close_tokens(printed, expected)
+    return written_as_decimal and _numbers.tokens_are_close(printed, expected)
 
 
 def _same_number(returned: int | float, expected: int | float) -> bool:
     if isinstance(expected, float) and math.isfinite(expected):
-        return _numbers.close(returned, expected)
+        return _numbers.is_close(returned, expected)
     return returned == expected

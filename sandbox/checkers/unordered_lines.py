@@ -19,7 +19,7 @@ def same(printed: str, expected: str) -> bool:
         return True
     if _text.much_longer(printed, expected):
         return False
-    printed, expected = _text.trimmed(printed), _text.trimmed(expected)
+    printed, expected = _text.normalize_text(printed), _text.normalize_text(expected)
     return printed.count("\n") == expected.count("\n") and _sorted_lines(printed) == _sorted_lines(expected)
 
 

@@ -67,7 +67,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
                 _judge_remaining(box, records, partial, work.n_records, progress, run_all=run_all)
         finally:
             partial.discard_if_empty()
-        partial.complete()
+        partial.commit()
     counts = _count_verdicts(out)
     click.echo(f"{counts.total()} records: " + ", ".join(f"{verdict} {n}" for verdict, n in counts.most_common()))
     click.echo(f"verdicts in {out}")
@@ -148,7 +148,7 @@ def _judge_remaining(
 
     remaining = islice(_numbered_lines(records), partial.n_lines, None)
     progress("judge", partial.n_lines, n_records)
-    with partial.appending() as append:
+    with partial.open_for_append() as append:
         for done, answer in enumerate(judge_lines(box, remaining, run_all=run_all), partial.n_lines + 1):
             if "error" in answer:
                 progress.write(f"{records}:{answer['line']}: {answer['error']}")

@@ -40,7 +40,7 @@ class PartialFile:
             self.path.unlink()
 
     @contextmanager
-    def appending(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    def open_for_append(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         """Yield a function that appends a line; the line is saved when that function returns."""
         with self.path.open("a", encoding="utf-8") as file:
 
@@ -50,7 +50,7 @@ class PartialFile:
 
             yield append
 
-    def complete(self) -> None:
+    def commit(self) -> None:
         """Rename the partial file to the file to write."""
         self.path.rename(self._out)
 

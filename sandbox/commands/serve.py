@@ -161,7 +161,7 @@ def _most(
     """Return the highest limits that clients may ask for."""
     from sandbox.service import request_bounds
 
-    defaults = request_bounds.default_most(workers)
+    defaults = request_bounds.default_max_limits(workers)
     return replace(
         defaults,
         wall_seconds=wall_seconds,

@@ -16,7 +16,7 @@ class TableColumn:
     width: int
     is_text: bool = False
 
-    def padded(self, cell: str) -> str:
+    def pad(self, cell: str) -> str:
         return f"{cell:<{self.width}}" if self.is_text else f"{cell:>{self.width}}"
 
 
@@ -30,11 +30,11 @@ class TableRow:
 
 def print_table(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
     """Print a table on stdout."""
-    if on_terminal():
+    if is_terminal():
         _print_by_rich(columns, rows)
         return
     for row in (TableRow([column.name for column in columns]), *rows):
-        click.echo("".join(column.padded(cell) for column, cell in zip(columns, row.cells, strict=True)))
+        click.echo("".join(column.pad(cell) for column, cell in zip(columns, row.cells, strict=True)))
         if row.note:
             click.echo(f"  {row.note}")
 
@@ -44,7 +44,7 @@ def warn(message: str) -> None:
     click.echo(click.style("Warning:", fg="yellow", bold=True) + f" {message}", err=True)
 
 
-def on_terminal() -> bool:
+def is_terminal() -> bool:
     """Return whether stdout is a terminal that can do more than print lines."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 

@@ -18,7 +18,7 @@
 The mount, network, ipc and uts namespaces are the zygote's and shared by its runs, one after another. None of them
 may be changed by a run, and what would outlive one in them is refused (ipc objects) or taken away with it (mounts).
 
-That is the level `namespaces`. Where a machine refuses it, the level is `landlock` (landlock.py, places.py): the zygote
+That is the level `namespaces`. Where a machine refuses it, the level is `landlock` (landlock.py, confinement.py): the zygote
 stays in the machine's namespaces, and each child enters a Landlock domain of its own before it becomes the program.
 What Landlock leaves open, the filter refuses (seccomp.py) or the zygote decides (seccomp_notify.py). The zygote is the
 subreaper of its runs: it counts their forks and ends their tree (process_tree.py). For root, the zygote has a root
@@ -32,43 +32,43 @@ Not covered: bugs in the kernel, side channels through timing or caches, and row
 a kernel exploit belong on a machine that you can afford to lose.
 
 The judge and the warden:
-    worker.py              the judge: answers requests for runs and judgements
-    runner.py              runs programs in zygotes and retries what the sandbox has lost
-    run_spec.py            what a zygote is asked to do
-    run_files.py           the files of one run: opened, handed to its zygote, read and closed
-    run_classification.py  decides how a run ended, from what was measured
-    compiler.py            compiles programs, in the sandbox like any run
-    compile_cache.py       keeps the results of compilations
-    interactive.py         lets a program and an interactive referee talk to each other
-    call_runner.py         runs a program for tests that are calls, several in one run where that changes nothing
-    assertion_runner.py    runs a program for tests that are Python
-    referee_validation.py  tries a referee on known answers, to tell whether its failure is the suite's fault
-    zygote_client.py       the judge's connection to a zygote
-    zygote_pool.py         the zygotes of one runner, and the cgroup that they and their runs are in
-    channel.py             messages between a worker and the process that started it
-    worker_config.py       what a worker is told at its start
-    warden.py              the warden, and the judge's connection to it
-    spawn.py               starts a zygote in its namespaces
-    cgroups.py             limits on memory, processes and processor time, by cgroup v1 or v2
-    delegation.py          where cgroups may be made
-    places.py              where runs take place without namespaces
-    obstacles.py           what on this machine refuses a level of isolation
-    stale_resources.py     finds and removes what killed owners have left behind
+    worker.py               the judge: answers requests for runs and judgements
+    runner.py               runs programs in zygotes and retries what the sandbox has lost
+    run_spec.py             what a zygote is asked to do
+    run_files.py            the files of one run: opened, handed to its zygote, read and closed
+    run_classification.py   decides how a run ended, from what was measured
+    compiler.py             compiles programs, in the sandbox like any run
+    compile_cache.py        keeps the results of compilations
+    interactive.py          lets a program and an interactive referee talk to each other
+    call_runner.py          runs a program for tests that are calls, several in one run where that changes nothing
+    assertion_runner.py     runs a program for tests that are Python
+    referee_validation.py   tries a referee on known answers, to tell whether its failure is the suite's fault
+    zygote_client.py        the judge's connection to a zygote
+    zygote_pool.py          the zygotes of one runner, and the cgroup that they and their runs are in
+    channel.py              messages between a worker and the process that started it
+    worker_config.py        what a worker is told at its start
+    warden.py               the warden, and the judge's connection to it
+    spawn.py                starts a zygote in its namespaces
+    cgroups.py              limits on memory, processes and processor time, by cgroup v1 or v2
+    delegation.py           where cgroups may be made
+    confinement.py          where runs take place without namespaces
+    isolation_diagnosis.py  what on this machine refuses a level of isolation
+    stale_resources.py      finds and removes what killed owners have left behind
 What programs see:
-    image.py               makes the file system of programs, a copy in memory or in a folder
-    rootfs.py              makes that image the root of a zygote
+    image.py                makes the file system of programs, a copy in memory or in a folder
+    rootfs.py               makes that image the root of a zygote
 Behind the wall:
-    zygote.py              forks, times and reaps one child for each run
-    child.py               turns a forked child into the program
-    workspace.py           the pid namespace, /tmp, /proc and source file of one run
-    files.py               files on their way into and out of that workspace
-    process_tree.py        what the processes of a run have used, and how to end them all
-    directories.py         empties directories that programs have filled
+    zygote.py               forks, times and reaps one child for each run
+    child.py                turns a forked child into the program
+    workspace.py            the pid namespace, /tmp, /proc and source file of one run
+    files.py                files on their way into and out of that workspace
+    process_tree.py         what the processes of a run have used, and how to end them all
+    directories.py          empties directories that programs have filled
 System calls:
-    linux.py               the system calls that the standard library does not have
-    landlock.py            makes the domain of Landlock that a run enters
-    system_calls.py        lists which system calls programs may make, and why
-    seccomp.py             makes a filter of these lists
-    syscall_key.py         the key with which our own calls pass the filter
-    seccomp_notify.py      answers the calls that the filter leaves to the zygote
+    linux.py                the system calls that the standard library does not have
+    landlock.py             makes the domain of Landlock that a run enters
+    syscall_policy.py       lists which system calls programs may make, and why
+    seccomp.py              makes a filter of these lists
+    syscall_key.py          the key with which our own calls pass the filter
+    seccomp_notify.py       answers the calls that the filter leaves to the zygote
 """

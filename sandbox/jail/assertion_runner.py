@@ -50,7 +50,7 @@ class PreambleCache:
         self._sound: OrderedDict[bytes, None] = OrderedDict()
 
     @contextlib.contextmanager
-    def compiled(self, source: str) -> Iterator[int]:
+    def open_compiled(self, source: str) -> Iterator[int]:
         """Open the compiled code. Raises RefereeError if it does not compile."""
         compiled = self._runner.compile(Program(source))
         if isinstance(compiled, RunResult):
@@ -67,12 +67,12 @@ class PreambleCache:
         if name in self._sound:
             self._sound.move_to_end(name)
             return
-        order = self._runner.order("evaluate", _NOTHING, limits)
+        order = self._runner.make_run_spec("evaluate", _NOTHING, limits)
         nothing = self._runner.compile(_NOTHING)
         assert not isinstance(nothing, RunResult)
-        with self.compiled(source) as descriptor:
+        with self.open_compiled(source) as descriptor:
             result = self._runner.execute(order.with_preamble(descriptor, source), nothing, _ATOM)
-        if failed(result):
+        if has_failed(result):
             raise RefereeError(f"their given code fails by itself: {result.outcome.value} {_tail(result)}")
         self._sound[name] = None
         if len(self._sound) > _CACHE_SIZE:
@@ -96,8 +96,8 @@ class AssertionRunner:
         self._runner = runner
         self._second = second
         self._given_code = given_code
-        self._evaluate = runner.order("evaluate", program, suite.limits)
-        self._serve = runner.order("serve", program, suite.limits).with_child_params(
+        self._evaluate = runner.make_run_spec("evaluate", program, suite.limits)
+        self._serve = runner.make_run_spec("serve", program, suite.limits).with_child_params(
             ChildParams("", self._shared.names)
         )
 
@@ -109,10 +109,10 @@ class AssertionRunner:
         if not case.expected:
             return self._run_statements(case, compiled, remaining_seconds)
         order = self._evaluate.with_time_limits(min(self._limits.wall_seconds, remaining_seconds))
-        with self._given_code.compiled(self._shared.given) as given:
+        with self._given_code.open_compiled(self._shared.given) as given:
             order = order.with_preamble(given, self._shared.given)
             result = self._runner.execute(order, compiled, case.input.encode("utf-8", "surrogatepass"))
-        if failed(result):
+        if has_failed(result):
             self._given_code.check(self._shared.given, self._limits)
         return CaseRun(result)
 
@@ -123,7 +123,7 @@ class AssertionRunner:
             REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, remaining_seconds + REFEREE_EXIT_SECONDS
         )
         ended, report = self._talk(case, compiled, wall_seconds, patience_seconds)
-        if failed(ended.program.result) and not report.has("met"):
+        if has_failed(ended.program.result) and not report.has("met"):
             self._given_code.check(self._shared.given, self._limits)
         hurried = patience_seconds < REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
         try:
@@ -132,7 +132,7 @@ class AssertionRunner:
             if not (report.has("met") and self._is_sound(case)):
                 raise
             result = replace(ended.program.result, outcome=Outcome.EXITED, exit_code=0)
-            return CaseRun(result, referee.wrong_answer_result(failure), ended.partner_seconds)
+            return CaseRun(result, referee.wrong_answer_result(failure), ended.referee_extra_seconds)
 
     def _talk(
         self, case: Case, compiled: CompiledProgram, wall_seconds: float, patience_seconds: float
@@ -142,11 +142,11 @@ class AssertionRunner:
         setup = second.compile(Program(self._shared.setup))
         if isinstance(setup, RunResult):
             raise RefereeError(f"their setup does not compile: {_tail(setup)}")
-        order = second.order("examine", Program(self._shared.setup), referee.LIMITS, referee=True)
+        order = second.make_run_spec("examine", Program(self._shared.setup), referee.LIMITS, referee=True)
         order = order.with_child_params(ChildParams(case.input, self._shared.names, classes=self._shared.classes))
         order = order.with_time_limits(patience_seconds, wall_seconds + _EXTRA_CPU_SECONDS)
         texts = f"{self._shared.given}\n{case.input}"
-        with self._given_code.compiled(self._shared.given) as given:
+        with self._given_code.open_compiled(self._shared.given) as given:
             program = Participant(
                 self._serve.with_time_limits(wall_seconds).with_preamble(given, self._shared.given),
                 compiled,
@@ -211,24 +211,26 @@ def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> Ca
     """
     result, tests = ended.program.result, ended.referee.result
     if ended.output_exceeded:
-        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.partner_seconds)
+        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
     if report.is_the_suites_fault and not report.has("ready"):
         if hurried and tests.outcome is Outcome.TIMED_OUT:
-            return CaseRun(referee.as_timed_out(result), None, ended.partner_seconds)
+            return CaseRun(referee.as_timed_out(result), None, ended.referee_extra_seconds)
         raise RefereeError(f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}")
     has_ruling = report.verdict in ("failed", "unreadable")
-    if failed(result) and not (has_ruling and ended.partner_ended_first):
-        return CaseRun(result, None, ended.partner_seconds)
+    if has_failed(result) and not (has_ruling and ended.referee_ended_first):
+        return CaseRun(result, None, ended.referee_extra_seconds)
     if has_ruling:
         words = "what the program said cannot be read: " if report.verdict == "unreadable" else ""
         result = replace(result, outcome=Outcome.EXITED, exit_code=0)
-        return CaseRun(result, RefereeResult(0.0, f"{words}{report.detail}"[:_MAX_DETAIL_CHARS]), ended.partner_seconds)
+        return CaseRun(
+            result, RefereeResult(0.0, f"{words}{report.detail}"[:_MAX_DETAIL_CHARS]), ended.referee_extra_seconds
+        )
     if report.verdict == "passed":
-        return CaseRun(result, RefereeResult(1.0), ended.partner_seconds)
+        return CaseRun(result, RefereeResult(1.0), ended.referee_extra_seconds)
     if report.verdict == "gone":
         message = b"the program ended while its tests were running"
-        return CaseRun(replace(result, exit_code=1, stderr=message), None, ended.partner_seconds)
-    return CaseRun(_without_verdict(result, tests), None, ended.partner_seconds)
+        return CaseRun(replace(result, exit_code=1, stderr=message), None, ended.referee_extra_seconds)
+    return CaseRun(_without_verdict(result, tests), None, ended.referee_extra_seconds)
 
 
 def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
@@ -239,7 +241,7 @@ def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
     return replace(result, outcome=outcome, stderr=message.encode())
 
 
-def failed(result: RunResult) -> bool:
+def has_failed(result: RunResult) -> bool:
     return result.outcome is not Outcome.EXITED or result.exit_code != 0
 
 

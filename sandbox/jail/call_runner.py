@@ -47,7 +47,7 @@ class CallRunner:
         self._limits = suite.limits
         self._cases = suite.cases
         self._next = 0  # the place of the case that comes next
-        self._order = runner.order("call", program, suite.limits, suite.entry_point)
+        self._order = runner.make_run_spec("call", program, suite.limits, suite.entry_point)
         self._found: deque[RunResult] = deque()  # of the next cases
         self._slice_seconds = min(_FIRST_SECONDS, self._max_slice_seconds)
         self._n_futile = 0

@@ -48,14 +48,14 @@ class ChargeNotReleased(Exception):
 class CgroupUsage:
     """What a run used.
 
-    peak_mb  its peak memory; None if the kernel does not report it
-    killed   whether a process was killed for exceeding the limit
-    hit      whether the limit was reached at least once, whatever the consequences
+    peak_mb        its peak memory; None if the kernel does not report it
+    killed         whether a process was killed for exceeding the limit
+    limit_reached  whether the limit was reached at least once, whatever the consequences
     """
 
     peak_mb: float | None
     killed: bool
-    hit: bool
+    limit_reached: bool
 
 
 class Cgroup:

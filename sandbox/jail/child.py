@@ -139,20 +139,20 @@ _NONE = ChildParams()
 class RunDescriptors:
     """Descriptors of a run besides its streams; -1 means that there is none.
 
-    artifact      the compiled program
-    result        receives the result of a compilation or a call
-    instructions  the instructions of the run
-    packed        files that the run finds
-    fetched       receives the files that are fetched from the run
-    given         compiled code that runs before the program
+    artifact       the compiled program
+    result         receives the result of a compilation or a call
+    instructions   the instructions of the run
+    packed_files   files that the run finds
+    fetched_files  receives the files that are fetched from the run
+    preamble       compiled code that runs before the program
     """
 
     artifact: int
     result: int
     instructions: int
-    packed: int
-    fetched: int
-    given: int
+    packed_files: int
+    fetched_files: int
+    preamble: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +160,19 @@ class ZygoteSetup:
     """How the zygote is set up, and so what its children get."""
 
     namespaces: bool
-    mount_proc: linux.Prepared  # mounts a /proc that shows the child's own pid namespace
-    enter_domain: linux.Prepared | None  # enters a domain of Landlock
+    mount_proc: linux.PreparedCall  # mounts a /proc that shows the child's own pid namespace
+    enter_domain: linux.PreparedCall | None  # enters a domain of Landlock
     owner: int | None  # the user and group that the child becomes where there are no namespaces; None keeps ours
     by_cgroup: bool  # memory and the number of processes are bounded by a cgroup
     counts_forks: bool  # the zygote bounds the number of processes
     languages: dict[str, ModuleType]
 
 
-def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.Prepared]:
+def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedCall]:
     """Return the system calls that a child makes on its way to becoming the program; the zygote prepares them."""
     # Or kill(0, ...) would reach the zygote. A session costs more. But without a cgroup, the kernel divides processors
     # between sessions, and beside a hundred busy processes in its own one the zygote would wait for seconds.
-    prepared = [linux.preparing_process_group() if setup.by_cgroup else linux.preparing_session()]
+    prepared = [linux.prepare_setpgid() if setup.by_cgroup else linux.prepare_setsid()]
     if setup.namespaces:
         prepared.append(setup.mount_proc)
         prepared += linux.prepare_setuid(UID) if os.getuid() == 0 else linux.prepare_capability_drop()
@@ -194,8 +194,8 @@ def exec_program(
     job: RunParams,
     language: ModuleType,
     fds: RunDescriptors,
-    enter_domain: linux.Prepared | None,
-    prepared: list[linux.Prepared],
+    enter_domain: linux.PreparedCall | None,
+    prepared: list[linux.PreparedCall],
     owner: int | None,
     ready: mmap,
 ) -> NoReturn:
@@ -212,10 +212,10 @@ def exec_program(
     try:
         executable = job.op == "run" and language.EXECUTABLE
         program = b"" if executable else _content(fds.artifact)
-        given = _content(fds.given) if fds.given >= 0 else b""
+        given = _content(fds.preamble) if fds.preamble >= 0 else b""
         instructions = ChildParams.read(fds.instructions) if fds.instructions >= 0 else _NONE
-        if fds.packed >= 0:
-            files.place(fds.packed, owner)
+        if fds.packed_files >= 0:
+            files.extract(fds.packed_files, owner)
         if enter_domain is not None:
             enter_domain()  # before its ruleset is closed
         kept = fds.artifact if executable else fds.result
@@ -254,7 +254,7 @@ def collect(job: RunParams, fds: RunDescriptors) -> NoReturn:
     """Pack the files to be fetched from the directory of a run that has ended. Called in a fork of its own."""
     status = 1
     try:
-        files.collect(ChildParams.read(fds.instructions).fetch, job.output_bytes, fds.fetched)
+        files.collect(ChildParams.read(fds.instructions).fetch, job.output_bytes, fds.fetched_files)
         status = 0
     finally:
         os._exit(status)

@@ -128,7 +128,7 @@ def scope_environment() -> dict[str, str]:
     return {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
-def why_no_scope() -> str:
+def scope_failure_reason() -> str:
     """Return why systemd makes no scope for us, and what to type; "" if it does, or none is needed."""
     try:
         command = scope_command()

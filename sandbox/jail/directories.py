@@ -13,12 +13,12 @@ def empty(directory: str) -> None:
     directory has become a link."""
     opened = os.open(directory, AS_IT_IS)
     try:
-        empty_opened(opened)
+        empty_directory_fd(opened)
     finally:
         os.close(opened)
 
 
-def empty_opened(directory: int, proc: int | None = None) -> None:
+def empty_directory_fd(directory: int, proc: int | None = None) -> None:
     """Do the same for a directory that was opened AS_IT_IS. Raises OSError.
 
     proc   descriptor of /proc, where that cannot be opened

@@ -30,7 +30,7 @@ def unpack(collected: bytes) -> dict[str, bytes]:
     return files
 
 
-def place(packed: int, owner: int | None) -> None:
+def extract(packed: int, owner: int | None) -> None:
     """Write the files packed in a descriptor into the working directory. Raises OSError.
 
     owner: uid and gid that the files get; None keeps our own.

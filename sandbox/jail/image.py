@@ -169,7 +169,7 @@ class Copy:
         return self.root + LIBRARIES
 
 
-def readable(root: str) -> list[str]:
+def readable_paths(root: str) -> list[str]:
     """Return the paths of a root that programs must read and execute: all but our own code, and folders of a run."""
     folders = [entry for entry in os.scandir(root) if not entry.is_symlink() and entry.name not in (BOX[1:], "tmp")]
     return [*(folder.path for folder in folders), f"{root}{LIBRARIES}"]

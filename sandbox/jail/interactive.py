@@ -38,18 +38,18 @@ _CHUNK_BYTES = 1 << 16
 class Participant:
     """The program or its referee: what is run, and by which runner."""
 
-    order: RunSpec
+    run_spec: RunSpec
     compiled: CompiledProgram
     runner: Runner
 
-    def within(self, wall_seconds: float, cpu_seconds: float | None = None) -> "Participant":
-        return replace(self, order=self.order.with_time_limits(wall_seconds, cpu_seconds))
+    def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "Participant":
+        return replace(self, run_spec=self.run_spec.with_time_limits(wall_seconds, cpu_seconds))
 
     def make_ready(self) -> None:
-        self.runner.make_ready(self.order)
+        self.runner.make_ready(self.run_spec)
 
     def attempt(self, pipes: StdioPipes) -> FinishedRun | LostRun:
-        return self.runner.attempt(self.order, self.compiled, pipes)
+        return self.runner.attempt(self.run_spec, self.compiled, pipes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,20 @@ class InteractionResult:
     """How both sides ended.
 
     output_exceeded  whether the program said more than it may
-    said             all that the program said; empty if it is longer than an output that is kept
+    program_output   all that the program said; empty if it is longer than an output that is kept
     """
 
     program: FinishedRun
     referee: FinishedRun
     output_exceeded: bool
-    said: bytes
+    program_output: bytes
 
     @property
-    def partner_ended_first(self) -> bool:
-        return self.referee.ended < self.program.ended
+    def referee_ended_first(self) -> bool:
+        return self.referee.end_time < self.program.end_time
 
     @property
-    def partner_seconds(self) -> float:
+    def referee_extra_seconds(self) -> float:
         """The seconds for which the partner was busy after the program's end."""
         return max(0.0, self.referee.result.wall_seconds - self.program.result.wall_seconds)
 
@@ -90,20 +90,20 @@ def run_interactive(
 
     Raises ExecutionLost, and RefereeError if the referee crashed or kept the program waiting, and is not sound.
     """
-    limit_seconds = program.order.job.wall_seconds
+    limit_seconds = program.run_spec.job.wall_seconds
     wall_seconds = min(WALL_FACTOR * limit_seconds, remaining_seconds)
     patience_seconds = REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
     hurried = remaining_seconds + REFEREE_EXIT_SECONDS < patience_seconds
-    program = program.within(wall_seconds)
-    partner = partner.within(
+    program = program.with_time_limits(wall_seconds)
+    partner = partner.with_time_limits(
         min(patience_seconds, remaining_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
     ended = retry_lost(lambda: make_ready(program, partner) or run_connected(program, partner))
     result, answer = ended.program.result, ended.referee.result
     if ended.output_exceeded:
-        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.partner_seconds)
+        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
     try:
-        result, ruling = _outcome(result, answer, ended.partner_ended_first, limit_seconds, judge)
+        result, ruling = _outcome(result, answer, ended.referee_ended_first, limit_seconds, judge)
     except RefereeError as failure:
         waited = _referee_stalled(result, answer, limit_seconds)
         if not is_sound(limit_seconds if waited else None):
@@ -113,7 +113,7 @@ def run_interactive(
         else:
             result = replace(result, outcome=Outcome.EXITED, exit_code=0)
             ruling = referee.wrong_answer_result(failure)
-    return CaseRun(replace(result, stdout=ended.said), ruling, ended.partner_seconds)
+    return CaseRun(replace(result, stdout=ended.program_output), ruling, ended.referee_extra_seconds)
 
 
 def run_scripted(text: bytes, partner: Participant) -> RunResult:
@@ -185,7 +185,7 @@ def run_connected(program: Participant, partner: Participant) -> InteractionResu
         except BaseException as error:  # for the thread that waits for us
             failures.append(error)
 
-    at_most = program.order.job.output_bytes
+    at_most = program.run_spec.job.output_bytes
     threads = [
         Thread(target=referee_runs, daemon=True),
         Thread(target=lambda: heard.append(_forward(we_read, we_write, at_most)), daemon=True),

@@ -93,7 +93,7 @@ def _through_libc(number: int, *arguments: int) -> int:
 
 _through: Callable[..., int] = _through_libc
 _key: SyscallKey | None = None
-_keyed_fork: "Prepared | None" = None
+_keyed_fork: "PreparedCall | None" = None
 
 
 def set_key(key: SyscallKey, *, forks: bool = False) -> None:
@@ -103,7 +103,7 @@ def set_key(key: SyscallKey, *, forks: bool = False) -> None:
     _key, _through = key, key.call
     if forks:
         flags, place = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, thread_id_address()
-        _keyed_fork = Prepared(_SYS_CLONE, flags, 0, 0, *((place, 0) if _X86 else (0, place)))
+        _keyed_fork = PreparedCall(_SYS_CLONE, flags, 0, 0, *((place, 0) if _X86 else (0, place)))
 
 
 def thread_id_address() -> int:
@@ -136,7 +136,7 @@ def _named(what: str, number: int, *arguments: int) -> int:
         raise OSError(error.errno, f"{what}: {error.strerror}") from None
 
 
-class Prepared:
+class PreparedCall:
     """A system call that is prepared before a fork and made after it. Every page that the child writes to is copied
     first, so the child should do no more than it must. Arguments of bytes are passed by their address."""
 
@@ -157,39 +157,39 @@ class Prepared:
         return returned
 
 
-def prepare_mount(source: str, target: str, kind: str, flags: int, data: str) -> Prepared:
-    return Prepared(_SYS_MOUNT, source.encode(), target.encode(), kind.encode(), flags, data.encode())
+def prepare_mount(source: str, target: str, kind: str, flags: int, data: str) -> PreparedCall:
+    return PreparedCall(_SYS_MOUNT, source.encode(), target.encode(), kind.encode(), flags, data.encode())
 
 
-def prepare_rlimit(kind: int, soft: int, hard: int) -> Prepared:
-    return Prepared(_SYS_PRLIMIT64, 0, kind, struct.pack("QQ", soft, hard))
+def prepare_rlimit(kind: int, soft: int, hard: int) -> PreparedCall:
+    return PreparedCall(_SYS_PRLIMIT64, 0, kind, struct.pack("QQ", soft, hard))
 
 
-def prepare_prctl(option: int, argument: int) -> Prepared:
-    return Prepared(_SYS_PRCTL, option, argument)
+def prepare_prctl(option: int, argument: int) -> PreparedCall:
+    return PreparedCall(_SYS_PRCTL, option, argument)
 
 
-def preparing_process_group() -> Prepared:
+def prepare_setpgid() -> PreparedCall:
     """Prepare to put the caller into a process group of its own."""
-    return Prepared(_SYS_SETPGID, 0, 0)
+    return PreparedCall(_SYS_SETPGID, 0, 0)
 
 
-def preparing_session() -> Prepared:
+def prepare_setsid() -> PreparedCall:
     """Prepare to put the caller into a session, and so a process group, of its own."""
-    return Prepared(_SYS_SETSID)
+    return PreparedCall(_SYS_SETSID)
 
 
-def prepare_setuid(number: int) -> list[Prepared]:
+def prepare_setuid(number: int) -> list[PreparedCall]:
     """Return the calls that change to this user and group. If the uid was 0, the kernel then takes away all
     capabilities."""
-    return [Prepared(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
+    return [PreparedCall(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
-def prepare_capability_drop() -> list[Prepared]:
+def prepare_capability_drop() -> list[PreparedCall]:
     """Return the calls that give up all capabilities, including ambient ones, and keep the same user."""
     return [
-        Prepared(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
-        Prepared(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
+        PreparedCall(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
+        PreparedCall(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
     ]
 
 
@@ -261,7 +261,7 @@ def pidfd_open(pid: int) -> int:
 
 def chmod(path: str, mode: int, folder: int) -> None:
     """Do the same as os.chmod with dir_fd, even where the filter forbids programs to do so."""
-    Prepared(_SYS_FCHMODAT, folder, path.encode(), mode)()
+    PreparedCall(_SYS_FCHMODAT, folder, path.encode(), mode)()
 
 
 def list_directory(descriptor: int, page: mmap.mmap) -> int:
@@ -271,7 +271,7 @@ def list_directory(descriptor: int, page: mmap.mmap) -> int:
     return system_call(_SYS_GETDENTS64, descriptor, start, len(page))
 
 
-def set_file_ids(number: int) -> None:
+def set_fsuid_fsgid(number: int) -> None:
     """Access files as this user and group from now on, and make new ones for them. Needs CAP_SETUID and CAP_SETGID."""
     for call in (_SYS_SETFSGID, _SYS_SETFSUID):
         system_call(call, number)

@@ -150,7 +150,7 @@ class ProcessTree:
         seconds = int(words[1]) / 1e6 if words[0] == b"usage_usec" else int(words[0]) / 1e9
         return seconds - time.process_time()
 
-    def seconds(self) -> tuple[float, float]:
+    def cpu_and_wait_seconds(self) -> tuple[float, float]:
         """Return the CPU seconds used so far, and for how many seconds the machine kept the run from a processor.
 
         The latter is the longest time that one of its threads has waited for a processor, less the time for which it
@@ -228,7 +228,7 @@ class ProcessTree:
         fields = self._read(f"{pid}/statm").split()
         return int(fields[1]) * mmap.PAGESIZE >> 10 if len(fields) > 1 else 0
 
-    def count(self) -> int:
+    def count_threads(self) -> int:
         """Return the number of threads of all processes of the run."""
         return sum(map(self._n_threads, self._pids())) - self._has_init
 

@@ -47,26 +47,26 @@ class ZygoteReport:
 class MemoryUsage:
     """What is known of a run's memory.
 
-    peak_mb    the most that it used, in megabytes
-    exceeded   whether it was ended for using more than its limit
-    hit        whether memory that it asked for may have been refused
+    peak_mb        the most that it used, in megabytes
+    exceeded       whether it was ended for using more than its limit
+    limit_reached  whether memory that it asked for may have been refused
     """
 
     peak_mb: float
     exceeded: bool
-    hit: bool
+    limit_reached: bool
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
     """A run about which everything is known.
 
-    ended        when it ended, in monotonic seconds
-    was_killed   whether it was ended by SIGKILL, for no reason that we know
+    end_time    when it ended, in monotonic seconds
+    was_killed  whether it was ended by SIGKILL, for no reason that we know
     """
 
     result: RunResult
-    ended: float
+    end_time: float
     was_killed: bool = False
 
 
@@ -108,6 +108,8 @@ def classify(job: RunParams, report: ZygoteReport, exit_code: int, longest_outpu
         return Outcome.TIMED_OUT
     if exit_code == -signal.SIGSYS:
         return Outcome.VIOLATION
-    if exit_code != 0 and (report.refused_memory or (memory.hit and memory.peak_mb > _NEARLY * job.memory_mb)):
+    if exit_code != 0 and (
+        report.refused_memory or (memory.limit_reached and memory.peak_mb > _NEARLY * job.memory_mb)
+    ):
         return Outcome.OUT_OF_MEMORY
     return Outcome.SIGNALLED if exit_code < 0 else Outcome.EXITED

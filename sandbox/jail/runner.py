@@ -56,7 +56,7 @@ class Runner:
         """The layers that isolate a run: name -> how."""
         return self._zygotes.layers
 
-    def order(
+    def make_run_spec(
         self, op: str, program: Program, limits: Limits, entry_point: str = "", *, referee: bool = False
     ) -> RunSpec:
         """Return an order, see make_order. Raises ValueError."""
@@ -119,7 +119,7 @@ class Runner:
             artifact = run_files.copy(artifact)
         zygote.start_run(order.encoded, [compiled.source, artifact, *run_files.handed])
         run_files.close_pipe_ends()
-        if not zygote.ends_within(job.wall_seconds):
+        if not zygote.wait_for_end(job.wall_seconds):
             self._zygotes.raise_weight()
         return ZygoteReport.from_answer(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
 
@@ -128,7 +128,7 @@ class Runner:
         can run beside it. Raises ZygoteLost.
         """
         try:
-            self._zygotes.ready(self._zygotes.kind_for(order))
+            self._zygotes.get_ready_zygote(self._zygotes.kind_for(order))
         except cgroups.ChargeNotReleased as error:
             raise ZygoteLost(str(error)) from error
 

@@ -28,7 +28,7 @@ _ALL_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class FilterSettings:
     """What the filter depends on.
 
     memfds    whether memfd_create is allowed; only a cgroup sees the memory of such files
@@ -122,7 +122,7 @@ _SETS_NO_LIMIT_OF_OURS = _If(1, _OUR_LIMITS, _EPERM, _ALLOW)
 _OF_ITSELF = _If(1, (0,), _unless(2, _NEGATIVE, _EPERM, _NOTHING), _EPERM)
 
 
-def _conditions(setting: Setting) -> dict[str, _Rule]:
+def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
     """Return the calls that are allowed under conditions: name -> rule."""
     notified = _NOTIFY if setting.notify else _EPERM
     forks = _NOTIFY if setting.notify else _ALLOW
@@ -208,10 +208,10 @@ def _conditions(setting: Setting) -> dict[str, _Rule]:
     }
 
 
-CONDITIONAL = frozenset(_conditions(Setting(memfds=True, notify=True)))  # names of calls
+CONDITIONAL = frozenset(_conditions(FilterSettings(memfds=True, notify=True)))  # names of calls
 
 
-def _beside_landlock(setting: Setting) -> dict[str, _Rule]:
+def _beside_landlock(setting: FilterSettings) -> dict[str, _Rule]:
     """Return the rules that differ where runs are in domains of Landlock, and in no namespaces: name -> rule."""
     usual = _conditions(setting)
 
@@ -240,7 +240,7 @@ def _beside_landlock(setting: Setting) -> dict[str, _Rule]:
     return rules
 
 
-def _rules(machine: str, setting: Setting) -> dict[int, _Rule]:
+def _rules(machine: str, setting: FilterSettings) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
     named |= dict.fromkeys(system_calls.ZYGOTE_ONLY, _Ours(_EPERM))
     named |= dict.fromkeys(system_calls.NO_OP, _NOTHING)
@@ -300,7 +300,7 @@ def _decision_tree(ranges: list[tuple[int, _Rule]]) -> list[_Line]:
     return [(_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
 
 
-def _lines(machine: str, setting: Setting) -> list[_Line]:
+def _lines(machine: str, setting: FilterSettings) -> list[_Line]:
     rules = _rules(machine, setting)
     ranges: list[tuple[int, _Rule]] = []
     for number in range(max(rules) + 2):
@@ -316,7 +316,7 @@ def _lines(machine: str, setting: Setting) -> list[_Line]:
     ]
 
 
-def program(machine: str, setting: Setting) -> bytes:
+def build_filter(machine: str, setting: FilterSettings) -> bytes:
     """Return the filter as classic BPF, with zeros in place of the key.
 
     Raises KeyError for a machine other than x86_64 and aarch64.
@@ -329,7 +329,7 @@ _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
 
 
-def install(setting: Setting) -> int:
+def install(setting: FilterSettings) -> int:
     """Put the filter on the calling process and all its forks; from now on linux.py makes its calls with the key.
 
     Returns the descriptor at which notifications arrive; -1 if there are none, because the setting says so, the kernel
@@ -353,11 +353,11 @@ def install(setting: Setting) -> int:
     return listener
 
 
-def _install(key: SyscallKey, setting: Setting) -> int:
+def _install(key: SyscallKey, setting: FilterSettings) -> int:
     machine = os.uname().machine
     lines = _lines(machine, setting)
     halves = [(8 * index + 4, -1 - line[3]) for index, line in enumerate(lines) if line[3] < 0]
-    memory, start = key.put_into(program(machine, setting), halves)
+    memory, start = key.put_into(build_filter(machine, setting), halves)
     try:
         pointer = struct.pack("HxxxxxxP", len(lines), start)
         holder = ctypes.create_string_buffer(pointer, len(pointer))

@@ -74,7 +74,7 @@ class SeccompNotifier:
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
         self._threads, self._max_threads = 1, processes
 
-    def answer(self) -> None:
+    def handle_notification(self) -> None:
         """Answer one notification. Nothing happens if the process that made the call has gone meanwhile."""
         ctypes.memset(self._start, 0, _NOTICE_BYTES)
         try:
@@ -101,7 +101,7 @@ class SeccompNotifier:
     def _answer_for_fork(self) -> tuple[int, int]:
         """Return the error and the flags of the answer to a call that makes a process or thread."""
         if self._threads >= self._max_threads:
-            self._threads = self._tree.count()  # those that have ended do not count
+            self._threads = self._tree.count_threads()  # those that have ended do not count
         if self._threads >= self._max_threads:
             self.has_refused_fork = True
             return errno.EAGAIN, 0

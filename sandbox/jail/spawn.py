@@ -60,7 +60,7 @@ class ZygoteKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ZygoteConfinement:
     """Where the runs of a zygote take place.
 
     level      see Configuration
@@ -78,12 +78,12 @@ class Place:
     owner: int | None = None
     abi: int = 0
 
-    def readable(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
+    def readable_paths(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
         """Return the paths that the runs of such a zygote may read and execute, as the zygote sees them."""
         if self.root:
-            return [path.removeprefix(self.root) for path in image.readable(self.root)]
+            return [path.removeprefix(self.root) for path in image.readable_paths(self.root)]
         packages = [self.copy.packages] if kind.loaded else []
-        return [*image.readable(self.copy.root), *packages, *image.loaders(), *toolchain]
+        return [*image.readable_paths(self.copy.root), *packages, *image.loaders(), *toolchain]
 
 
 class ZygoteProcess:
@@ -96,7 +96,9 @@ class ZygoteProcess:
     Raises OSError, and CgroupJoinError if the cgroup refuses it.
     """
 
-    def __init__(self, kind: ZygoteKind, place: Place, *, seed: int | None, cgroup: Cgroup | None, turn: int) -> None:
+    def __init__(
+        self, kind: ZygoteKind, place: ZygoteConfinement, *, seed: int | None, cgroup: Cgroup | None, turn: int
+    ) -> None:
         self._place = place
         namespaces = place.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -109,7 +111,7 @@ class ZygoteProcess:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
         if namespaces and toolchain:
             environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the interpreter's own may be hidden by the compiler's
-        readable = [] if namespaces else place.readable(kind, toolchain)
+        readable = [] if namespaces else place.readable_paths(kind, toolchain)
         if not namespaces and not place.root:
             environment |= {"HOME": place.work, "TMPDIR": place.work, "LD_LIBRARY_PATH": place.copy.libraries}
         inherited = [theirs.fileno()] + (cgroup.counters if cgroup is not None else [])
@@ -221,7 +223,7 @@ def _keep_capabilities(kept: Collection[int]) -> None:
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
 
 
-def judges_uid() -> int:
+def judge_uid() -> int:
     """Return a host uid for the judge of this warden. Nothing on the machine belongs to that uid."""
     uid = _FIRST_UID + _UIDS * os.getpid()
     return uid if _is_mapped(uid) else _FIRST_MAPPED_UID + _UIDS * (os.getpid() % _WORKERS)
@@ -233,9 +235,9 @@ def _is_mapped(uid: int) -> bool:
     return any(first <= uid < first + length for first, _, length in ranges)
 
 
-def programs_uid(turn: int) -> int | None:
+def program_uid(turn: int) -> int | None:
     """Return a host uid for the programs of one zygote of this warden; None if nobody may have it."""
-    uid = judges_uid() + 3 + 2 * (turn % (_UIDS // 2 - 1))
+    uid = judge_uid() + 3 + 2 * (turn % (_UIDS // 2 - 1))
     return uid if _is_mapped(uid) else None
 
 
@@ -243,9 +245,9 @@ def _user_without_namespaces(owner: int | None) -> str:
     return f"programs have {'your uid' if owner is None else 'a uid of their own'} and no capabilities"
 
 
-def wardens_uid() -> int:
+def warden_uid() -> int:
     """Return a host uid for this warden."""
-    return judges_uid() + 1
+    return judge_uid() + 1
 
 
 def _map_ids(pid: int, turn: int) -> tuple[str, bool]:
@@ -254,7 +256,7 @@ def _map_ids(pid: int, turn: int) -> tuple[str, bool]:
     Inside, 0 is the zygote and 1000 are the programs. Returns a description of this layer, and whether programs have
     our id. Raises OSError.
     """
-    first = judges_uid() + 2 + 2 * (turn % (_UIDS // 2 - 1))
+    first = judge_uid() + 2 + 2 * (turn % (_UIDS // 2 - 1))
     two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"
     try:
         Path(f"/proc/{pid}/gid_map").write_text(two_ids)

@@ -55,7 +55,7 @@ def _remove(folder: int, name: str) -> None:
         status = os.fstat(directory)
         if status.st_uid != os.geteuid():
             return
-        directories.empty_opened(directory)
+        directories.empty_directory_fd(directory)
         if os.path.samestat(status, os.stat(name, dir_fd=folder, follow_symlinks=False)):
             os.rmdir(name, dir_fd=folder)
     finally:

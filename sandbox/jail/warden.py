@@ -25,9 +25,9 @@ from sandbox.errors import BackendUnavailable
 from sandbox.jail import cgroups, image, linux, process_tree, spawn
 from sandbox.jail.cgroups import Cgroup, CgroupJoinError
 from sandbox.jail.compile_cache import SharedFolderStore, memfd
+from sandbox.jail.confinement import ConfinementManager
 from sandbox.jail.delegation import Subtree
-from sandbox.jail.places import Places
-from sandbox.jail.spawn import Place, ZygoteKind
+from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind
 from sandbox.jail.worker_config import NAMESPACES, WorkerConfig
 from sandbox.jail.zygote_client import ZygoteClient
 
@@ -45,12 +45,12 @@ _NEEDED = (
 )
 
 
-class WardenGone(EOFError):
+class WardenExited(EOFError):
     """The warden has ended, so nothing can be run any more: the judge ends, too, and its caller starts a new worker."""
 
 
 class WardenClient:
-    """The judge's connection to its warden, safe for any number of threads. Raises WardenGone if it has ended."""
+    """The judge's connection to its warden, safe for any number of threads. Raises WardenExited if it has ended."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -74,7 +74,7 @@ class WardenClient:
         return zygote
 
     def _end(self, number: int) -> None:
-        with contextlib.suppress(WardenGone):
+        with contextlib.suppress(WardenExited):
             self._request({"end": number})
 
     def replace_cgroup(self, runner: int) -> Cgroup:
@@ -108,9 +108,9 @@ class WardenClient:
                 _send(self._channel, request, descriptors or [])
                 answer = _receive(self._channel)
             except OSError as error:
-                raise WardenGone(str(error)) from error
+                raise WardenExited(str(error)) from error
         if answer is None:
-            raise WardenGone
+            raise WardenExited
         return answer
 
 
@@ -180,11 +180,11 @@ class _WardenServer:
         self._shares_any = bool(configuration.shared)
         folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
         self._shared = SharedFolderStore(f"/proc/self/fd/{folder}")
-        self._places: Places | None = None  # without namespaces
+        self._places: ConfinementManager | None = None  # without namespaces
         self._no_image = ""  # why there is no image
         try:
             if configuration.level != NAMESPACES:
-                self._places = Places(configuration)
+                self._places = ConfinementManager(configuration)
             elif configuration.image:
                 image.enter(configuration.image)
             else:
@@ -199,7 +199,7 @@ class _WardenServer:
 
     def _drop_privileges(self) -> None:
         """Become an ordinary user with a few capabilities, which are not effective for now. Raises OSError."""
-        uid = spawn.wardens_uid()
+        uid = spawn.warden_uid()
         linux.prctl(linux.PR_SET_KEEPCAPS, 1)
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -248,7 +248,7 @@ class _WardenServer:
         if self._no_image:
             return {"unavailable": self._no_image}, []
         try:
-            place = self._places.make(kind, self._turn) if self._places is not None else Place(NAMESPACES)
+            place = self._places.make(kind, self._turn) if self._places is not None else ZygoteConfinement(NAMESPACES)
             zygote = spawn.ZygoteProcess(kind, place, seed=self._seed, cgroup=cgroup, turn=self._turn)
         except CgroupJoinError as error:
             assert cgroup is not None

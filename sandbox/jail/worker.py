@@ -76,7 +76,7 @@ class JudgeWorker:
 
     def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
         """Run a program once. Raises ExecutionLost if the sandbox fails repeatedly."""
-        order = self._runner.order("run", program, limits)
+        order = self._runner.make_run_spec("run", program, limits)
         order = order.with_child_params(ChildParams(arguments=invocation.arguments, fetch=invocation.fetch))
         if invocation.files:
             order = order.with_files(dict(invocation.files))
@@ -90,7 +90,7 @@ class JudgeWorker:
         if suite.entry_point is not None:
             calls = CallRunner(program, suite, self._runner)
             return judge(suite, calls.run, run_all=run_all, keep_outputs=keep_outputs, alone=calls.run_isolated)
-        order = self._runner.order("run", program, suite.limits)
+        order = self._runner.make_run_spec("run", program, suite.limits)
 
         def run_case(case: Case, remaining_seconds: float) -> CaseRun:
             within = order.with_time_limits(min(suite.limits.wall_seconds, remaining_seconds))
@@ -136,7 +136,7 @@ class JudgeWorker:
 
         def is_sound(cpu_seconds: float | None) -> bool:
             def ask(text: bytes, wall_seconds: float) -> RunResult:
-                return run_scripted(text, partner.within(wall_seconds, cpu_seconds))
+                return run_scripted(text, partner.with_time_limits(wall_seconds, cpu_seconds))
 
             trial = referee_validation.scripted_inputs(case, suite)
             return self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits), cpu_seconds)
@@ -150,7 +150,7 @@ class JudgeWorker:
 
     def _referee_order(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
         contents = {referee.INPUT: _encoded(case.input), referee.ANSWER: _encoded(case.expected), **contents}
-        order = self._runner.order("run", judge.program, referee.LIMITS, referee=True)
+        order = self._runner.make_run_spec("run", judge.program, referee.LIMITS, referee=True)
         return order.with_child_params(ChildParams(arguments=referee.arguments(judge.convention))).with_files(contents)
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
     subtree, groups = _cgroups(configuration.no_scope)
     remove_shared = _make_cleanup(configuration.shared)
     wardens, judges = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    uid = spawn.judges_uid()
+    uid = spawn.judge_uid()
 
     def judge() -> None:
         wardens.close()

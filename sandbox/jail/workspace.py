@@ -22,7 +22,7 @@ _PROC = f"{BOX}/proc"
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 
 
-def prepare_proc_mount() -> linux.Prepared:
+def prepare_proc_mount() -> linux.PreparedCall:
     """Return the mount of /proc for the child, if there are namespaces: /proc shows the pid namespace of the process
     that mounts it."""
     return linux.prepare_mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
@@ -152,7 +152,7 @@ class Workspace:
 
     def _empty(self) -> bool:
         opened = os.open(self.work, directories.AS_IT_IS)
-        directories.empty_opened(opened, self._proc)
+        directories.empty_directory_fd(opened, self._proc)
         return False
 
 

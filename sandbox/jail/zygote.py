@@ -72,7 +72,7 @@ def main() -> None:
     _serve(channel, launcher)
 
 
-def _filter_calls(setting: seccomp.Setting, *, required: bool) -> tuple[str, int]:
+def _filter_calls(setting: seccomp.FilterSettings, *, required: bool) -> tuple[str, int]:
     """Install the filter of system calls; return a description for people, and the descriptor of notifications."""
     try:
         listener = seccomp.install(setting)
@@ -122,10 +122,10 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     workspace = Workspace(work, proc, namespaces=has_namespaces)
     ruleset = landlock.make_ruleset(abi, readable=config["readable"], writable=work) if abi else -1
     if owner is not None:
-        linux.set_file_ids(owner)  # files of a run are its own, and so are the processes that we look at
+        linux.set_fsuid_fsgid(owner)  # files of a run are its own, and so are the processes that we look at
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    setting = seccomp.Setting(memfds=config["cgroup"], notify=True, abi=abi, own_uid=owner is not None)
+    setting = seccomp.FilterSettings(memfds=config["cgroup"], notify=True, abi=abi, own_uid=owner is not None)
     layers["seccomp"], listener = _filter_calls(setting, required=level != NONE)
     if listener >= 0 and not config["cgroup"]:
         layers["number of processes"] = "counted at each fork"
@@ -135,7 +135,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     setup = ZygoteSetup(
         has_namespaces,
         prepare_proc_mount(),
-        landlock.preparing_entry(ruleset, abi) if abi else None,
+        landlock.prepare_restrict_self(ruleset, abi) if abi else None,
         owner,
         by_cgroup=config["cgroup"],
         counts_forks=listener >= 0,
@@ -215,7 +215,7 @@ class _RunLauncher:
         self._notifications = notifications
         self._workspace = workspace
         self._job: RunParams | None = None  # the latest
-        self._steps: list[linux.Prepared] = []  # of its child
+        self._steps: list[linux.PreparedCall] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
         self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
@@ -329,7 +329,7 @@ class _RunLauncher:
                 if descriptor in ready:
                     return ""
                 if ready:
-                    self._notifications.answer()
+                    self._notifications.handle_notification()
                 now = time.monotonic()
                 if now >= check:
                     exceeded = self._tree.limit_exceeded(job, deadline)
@@ -343,10 +343,12 @@ class _RunLauncher:
                     continue
                 # If it was not slow but kept from a processor, it gets the time that it missed.
                 elapsed = now - (self._began() or now)
-                cpu_seconds, kept_seconds = self._tree.seconds()
+                cpu_seconds, kept_seconds = self._tree.cpu_and_wait_seconds()
                 late = cpu_seconds >= job.cpu_seconds
                 if not late and elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting():
-                    late = elapsed - self._tree.seconds()[1] >= job.wall_seconds  # all its waits are counted by now
+                    late = (
+                        elapsed - self._tree.cpu_and_wait_seconds()[1] >= job.wall_seconds
+                    )  # all its waits are counted by now
                 if late:
                     return "" if descriptor in dict(poll_program.poll(0)) else "time"
                 if job.is_starved(cpu_seconds, now - forked):

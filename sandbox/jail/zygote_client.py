@@ -48,7 +48,7 @@ class ZygoteClient:
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
-    def ends_within(self, seconds: float) -> bool:
+    def wait_for_end(self, seconds: float) -> bool:
         """Wait so long for the end of the job; return whether it has come, or anything else that `end` reports."""
         return bool(self._events(seconds))
 

@@ -10,7 +10,7 @@ import logging
 
 from sandbox import languages
 from sandbox.errors import BackendUnavailable, CannotIsolate
-from sandbox.jail import cgroups, obstacles
+from sandbox.jail import cgroups, isolation_diagnosis
 from sandbox.jail.child import RunParams
 from sandbox.jail.run_classification import MemoryUsage, ZygoteReport
 from sandbox.jail.run_spec import RunSpec
@@ -102,7 +102,9 @@ class ZygotePool:
 
     def _cannot_isolate(self, reason: str) -> BackendUnavailable:
         level = self._configuration.level
-        return BackendUnavailable(reason) if level == NONE else CannotIsolate(obstacles.describe(level, reason))
+        return (
+            BackendUnavailable(reason) if level == NONE else CannotIsolate(isolation_diagnosis.describe(level, reason))
+        )
 
     @property
     def layers(self) -> dict[str, str]:
@@ -141,7 +143,7 @@ class ZygotePool:
         loaded = self._configuration.packages.loaded_for(order.sources) if interpreted else ()
         return ZygoteKind(loaded=loaded, referee=order.referee)
 
-    def ready(self, kind: ZygoteKind) -> ZygoteClient:
+    def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
         """Return a zygote in whose cgroup nothing of earlier runs is charged; if need be, a new one in a new cgroup.
 
         Raises ZygoteLost, and ChargeNotReleased if even a new cgroup does not help.
@@ -158,7 +160,7 @@ class ZygotePool:
 
     def begin_run(self, kind: ZygoteKind, job: RunParams) -> ZygoteClient:
         """Return the zygote for a run, after setting counters and limits for this run. Raises as ready does."""
-        zygote = self.ready(kind)
+        zygote = self.get_ready_zygote(kind)
         if self._cgroup is not None:
             self._cgroup.begin_run(job.memory_mb, job.processes)
         elif self._surroundings is not None:
@@ -180,10 +182,12 @@ class ZygotePool:
             parallel = report.cpu_seconds > report.wall_seconds + _PARALLEL_SECONDS
             used = self._cgroup.end_run(was_parallel=parallel)
             peak_mb = report.max_resident_mb if used.peak_mb is None else used.peak_mb
-            return MemoryUsage(peak_mb, exceeded or used.killed, used.hit)
+            return MemoryUsage(peak_mb, exceeded or used.killed, used.limit_reached)
         if self._surroundings is not None:
             exceeded = self._surroundings.end() or exceeded
-        return MemoryUsage(report.max_resident_mb, exceeded, hit=True)  # whether address space ran out, we cannot tell
+        return MemoryUsage(
+            report.max_resident_mb, exceeded, limit_reached=True
+        )  # whether address space ran out, we cannot tell
 
     def discard(self, kind: ZygoteKind) -> None:
         """Go on without a zygote that was lost. Raises the same as renew."""

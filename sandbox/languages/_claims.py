@@ -27,7 +27,7 @@ class ProxyTransport(Protocol):
 
     def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
 
-    def refuse(self, reason: str) -> NoReturn:
+    def fail_test(self, reason: str) -> NoReturn:
         """End the test: it has failed."""
         ...
 
@@ -91,9 +91,9 @@ class Claims:
 
     def _check_length(self) -> None:
         if self._is_complete and self._length not in (None, len(self._items)):
-            self._asking.refuse(f"an object has the length {self._length} and yields {len(self._items)} items")
+            self._asking.fail_test(f"an object has the length {self._length} and yields {len(self._items)} items")
 
     def _check(self, one: Any, other: Any) -> None:
         is_data = not (hasattr(type(one), "_asking") or hasattr(type(other), "_asking"))  # proxies never equal data
         if is_data and not (one is other or one != one or (type(one) is type(other) and one == other)):
-            self._asking.refuse("an object has another item at a place than it has yielded for that place")
+            self._asking.fail_test("an object has another item at a place than it has yielded for that place")

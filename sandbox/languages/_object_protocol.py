@@ -75,7 +75,7 @@ def allow_deep_recursion() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-class PeerGone(Exception):
+class PeerDisconnected(Exception):
     """The other side has ended."""
 
 
@@ -95,10 +95,10 @@ class FrameStream:
             while view:
                 view = view[self._write(self._sink, view) :]
         except BrokenPipeError:
-            raise PeerGone from None
+            raise PeerDisconnected from None
 
     def receive(self) -> dict[str, Any]:
-        """Return the next frame. Raises PeerGone and ProtocolError."""
+        """Return the next frame. Raises PeerDisconnected and ProtocolError."""
         length = int.from_bytes(self._exactly(_HEADER_BYTES), "little")
         if length > _MAX_BYTES:
             raise ProtocolError("it is too large")
@@ -118,7 +118,7 @@ class FrameStream:
         while len(data) < count:
             piece = self._read(self._source, min(_CHUNK_BYTES, count - len(data)))
             if not piece:
-                raise PeerGone
+                raise PeerDisconnected
             data += piece
         return bytes(data)
 

@@ -59,7 +59,7 @@ class RemoteClass(type):
     def __new__(mcs, name: str, bases: tuple[type, ...], content: dict[str, Any], *, number: int = -1) -> Any:
         for base in bases if number < 0 else ():
             if isinstance(base, RemoteClass) and base.__dict__.get("_number"):
-                base._asking.refuse("tests cannot extend a class of the submission")
+                base._asking.fail_test("tests cannot extend a class of the submission")
         return super().__new__(mcs, name, bases, content)
 
     def __init__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any], *, number: int = -1) -> None:
@@ -67,7 +67,12 @@ class RemoteClass(type):
 
     def __call__(cls, /, *arguments: Any, **named: Any) -> Any:
         result = cls._asking.request("call", cls, *arguments, **named)
-        if cls._is_tested and isinstance(result, Handle) and type(result)._is_named and result._is_subject is None:
+        if (
+            cls._is_tested
+            and isinstance(result, RemoteObject)
+            and type(result)._is_named
+            and result._is_subject is None
+        ):
             result._is_subject = True
         return result
 
@@ -99,7 +104,7 @@ class RemoteClass(type):
         return _is_among(item, cls)
 
 
-class Remote(metaclass=RemoteClass):
+class RemoteProxy(metaclass=RemoteClass):
     """A proxy. Its class tells what may be asked of it; `_remote` is its number in the submission's process."""
 
     __slots__ = ()
@@ -144,7 +149,7 @@ class Remote(metaclass=RemoteClass):
             raise TypeError(f"unhashable type: '{kind.__name__}'")
         if kind._is_named and "hash" in kind._has:
             return _exactly(int, kind._asking.request("hash", self))
-        return hash((Remote, self._remote))
+        return hash((RemoteProxy, self._remote))
 
     def __bool__(self) -> bool:
         kind = type(self)
@@ -162,16 +167,16 @@ class Remote(metaclass=RemoteClass):
         return _exactly(str, type(self)._asking.request("format", self, form))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        type(self)._asking.refuse("an object of the submission cannot be copied by tests")
+        type(self)._asking.fail_test("an object of the submission cannot be copied by tests")
 
 
-class Handle(Remote):
+class RemoteObject(RemoteProxy):
     """An object other than an exception."""
 
     __slots__ = ("_remote", "_is_subject")
 
 
-class RemoteError(Remote):
+class RemoteError(RemoteProxy):
     """An exception. It has the arguments and the text of the submission's exception."""
 
     __slots__ = ()
@@ -207,7 +212,7 @@ class _Method:
         if not _is_discarded(sys._getframe(1)):
             if not may_be_told:
                 words = f"{self.__name__} of type {self._kind.__name__} gets no arguments"
-                self._kind._asking.refuse(f"{words}: it belongs to an object that the test did not make")
+                self._kind._asking.fail_test(f"{words}: it belongs to an object that the test did not make")
             return ask("method", owner, self.__name__, *arguments, **named)
         result = ask("statement", owner, self.__name__, *arguments, **named)
         # The caller may be C code in the same statement, such as `map`, which does not drop the result.
@@ -241,9 +246,9 @@ def new_class(
     """Return a class for the proxies of a class of the submission, with the special methods that it has."""
     content: dict[str, Any] = {"__module__": "solution"}
     if any(issubclass(base, BaseException) for base in bases):
-        bases = bases if any(issubclass(base, Remote) for base in bases) else (RemoteError, *bases)
+        bases = bases if any(issubclass(base, RemoteProxy) for base in bases) else (RemoteError, *bases)
     else:
-        bases = bases or (Handle,)
+        bases = bases or (RemoteObject,)
         content |= {"__slots__": (), "__doc__": property(lambda self: asking.request("get", self, "__doc__"))}
         content["__contains__"] = _contains  # else Python would stop at the first item that fits
     content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in has}
@@ -262,7 +267,7 @@ def set_tested(kind: RemoteClass, is_tested: bool) -> None:
     type.__setattr__(kind, "_is_tested", is_tested)
 
 
-def inherits_a_name(bases: tuple[type, ...]) -> bool:
+def has_named_base(bases: tuple[type, ...]) -> bool:
     return any(getattr(base, "_is_named", False) is True for base in bases if isinstance(base, RemoteClass))
 
 
@@ -277,7 +282,7 @@ def iterate(remote: Any) -> Iterator[Any]:
 
 def _pulled(remote: Any, asking: ProxyTransport) -> Iterator[Any]:
     iterator = asking.request("iter", remote)
-    if not isinstance(iterator, Remote):
+    if not isinstance(iterator, RemoteProxy):
         yield from iterator
         return
     while True:
@@ -313,9 +318,9 @@ def _is_among(item: Any, remote: Any) -> bool:
     return any(member is item or member == item for member in members)
 
 
-def is_subject_still(operation: str, arguments: tuple[Any, ...]) -> bool:
+def remains_subject(operation: str, arguments: tuple[Any, ...]) -> bool:
     """Tell whether an operation asks a subject for what is usually itself, without an answer that could be data."""
-    if not (arguments and isinstance(arguments[0], Handle) and arguments[0]._is_subject):
+    if not (arguments and isinstance(arguments[0], RemoteObject) and arguments[0]._is_subject):
         return False
     return operation in _IN_PLACE or operation in ("iter", "statement") or arguments[1:2] == ("__enter__",)
 
@@ -327,7 +332,12 @@ def _refuse_memory(name: str) -> None:
 
 
 def _both_named(one: Any, other: Any) -> bool:
-    return isinstance(one, Remote) and isinstance(other, Remote) and type(one)._is_named and type(other)._is_named
+    return (
+        isinstance(one, RemoteProxy)
+        and isinstance(other, RemoteProxy)
+        and type(one)._is_named
+        and type(other)._is_named
+    )
 
 
 def _exactly(kind: type[Plain], value: Any) -> Plain:
@@ -343,7 +353,7 @@ def _forwarded(name: str) -> Callable[..., Any]:
 
 def _refuse(self: Any, what: str) -> NoReturn:
     asking: ProxyTransport = type(self)._asking
-    asking.refuse(f"{what} is not asked of an object of type {type(self).__name__}: the test did not make it")
+    asking.fail_test(f"{what} is not asked of an object of type {type(self).__name__}: the test did not make it")
 
 
 def _asked(name: str) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterable
 
 from sandbox.languages._pure_names import ANNOTATIONS, CALLED, LEADING, METHODS, MODULES, SPECIAL, VALUES
-from sandbox.languages._scopes import COMPREHENSIONS, binds, bound_by, declared_global, of_scope
+from sandbox.languages._scopes import COMPREHENSIONS, declared_global, names_bound_by, names_bound_in_scope, walk_scope
 
 _INTROSPECTION = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "__")  # beginnings of attributes that reveal frames
 _LIMITS = "setrecursionlimit"
@@ -63,7 +63,7 @@ class _Program:
         """Raises _Refused."""
         bound = self._bound
         for node in ast.walk(self._tree):
-            names = binds(node)
+            names = names_bound_by(node)
             bound |= names
             allowed = SPECIAL if isinstance(node, ast.FunctionDef) else {"__slots__"}
             if any(_is_special(name) and name not in allowed for name in names):
@@ -84,7 +84,7 @@ class _Program:
                 if not node.name.startswith("__"):
                     self._define(node.name)
             elif isinstance(node, ast.ClassDef):
-                for name in bound_by(node.body):
+                for name in names_bound_in_scope(node.body):
                     if not name.startswith("__"):
                         self._define(name)
         if (self._imported | self._taken) & bound or self._imported & self._taken:
@@ -92,7 +92,7 @@ class _Program:
         self._classes = _plain_classes(self._tree, bound)
         # What calls find without importing it; a name that is bound somewhere is not looked at more closely.
         self._modules = self._imported | (MODULES - bound - self._taken)
-        own = bound_by(self._tree.body) | declared_global(self._tree)
+        own = names_bound_in_scope(self._tree.body) | declared_global(self._tree)
         # At the level of the module, such a name means the library's object until it is assigned to.
         if any(name.startswith("__") or (name in _OF_LIBRARY and name not in VALUES) for name in own):
             raise _Refused
@@ -149,7 +149,7 @@ class _Program:
             # The first iterable belongs to the scope around the comprehension.
             first = node.generators[0].iter
             self._node(first, own)
-            inside = own | {name for part in node.generators for name in bound_by([part.target])}
+            inside = own | {name for part in node.generators for name in names_bound_in_scope([part.target])}
             parts = [child for part in node.generators for child in ast.iter_child_nodes(part) if child is not first]
             parts += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.comprehension)]
             self._block(parts, inside)
@@ -222,7 +222,7 @@ class _Program:
                 self._callee(decorator, own)
             self._annotation(node.returns, own)
             body = [*node.body]
-            names |= bound_by(node.body) - declared_global(node)
+            names |= names_bound_in_scope(node.body) - declared_global(node)
             inside = enclosing | names
         if names & self._modules:
             raise _Refused
@@ -234,10 +234,10 @@ class _Program:
         for decorator in node.decorator_list:
             self._callee(decorator, own)
         self._block(node.bases, own)
-        if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in of_scope(node.body)):
+        if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in walk_scope(node.body)):
             raise _Refused  # a module that is an attribute
         # In the body itself, a name means the library's object until it is assigned to; methods do not see the names.
-        bound = bound_by(node.body)
+        bound = names_bound_in_scope(node.body)
         inside = (own - (bound & _OF_LIBRARY)) | {
             name for name in bound if name not in _OF_LIBRARY and not name.startswith("__")
         }
@@ -285,7 +285,7 @@ def _plain_classes(tree: ast.Module, bound: set[str]) -> set[str]:
         elif isinstance(node, ast.arg):
             others.add(node.arg)
         else:
-            others |= binds(node)
+            others |= names_bound_by(node)
     return names - others
 
 

@@ -7,7 +7,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
 
 
-def binds(node: ast.AST) -> set[str]:
+def names_bound_by(node: ast.AST) -> set[str]:
     """Return the names that a node itself binds, other than by an import."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
@@ -21,12 +21,12 @@ def binds(node: ast.AST) -> set[str]:
     return set()
 
 
-def bound_by(body: Iterable[ast.AST]) -> set[str]:
+def names_bound_in_scope(body: Iterable[ast.AST]) -> set[str]:
     """Return the names that these statements bind in their own scope, other than by imports."""
-    return {name for node in of_scope(body) for name in binds(node)}
+    return {name for node in walk_scope(body) for name in names_bound_by(node)}
 
 
-def of_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+def walk_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Yield the nodes of the scope of these statements. Those of functions and classes have scopes of their own, and so
     have those of comprehensions, but for the names that they assign by `:=`."""
     pending = [(node, False) for node in body]

@@ -17,7 +17,7 @@ from sandbox.languages._object_protocol import (
     Codec,
     FrameStream,
     Graph,
-    PeerGone,
+    PeerDisconnected,
     ProtocolError,
     allow_deep_recursion,
 )
@@ -60,7 +60,7 @@ _BUILTIN_ERRORS = {
 }
 
 
-def named_builtin(value: Any) -> str | None:
+def builtin_name(value: Any) -> str | None:
     """Return the name, with its module, of a function or class that both sides have; None for others."""
     if not isinstance(value, type | types.BuiltinFunctionType):
         return None
@@ -71,8 +71,8 @@ def named_builtin(value: Any) -> str | None:
     return None
 
 
-def builtin_named(name: str) -> Any:
-    """Return what `named_builtin` has named. Raises ProtocolError."""
+def resolve_builtin(name: str) -> Any:
+    """Return what `builtin_name` has named. Raises ProtocolError."""
     module, _, name = name.partition(".")
     value = getattr(_MODULES.get(module), name, None)
     if not isinstance(value, type | types.BuiltinFunctionType):
@@ -80,9 +80,9 @@ def builtin_named(name: str) -> Any:
     return value
 
 
-def data_type_named(name: str) -> type:
+def resolve_data_type(name: str) -> type:
     """Return the type that the submission has returned, or the class of an exception. Raises ProtocolError."""
-    kind = builtin_named(name)
+    kind = resolve_builtin(name)
     if isinstance(kind, type) and (kind in _DATA_TYPES or issubclass(kind, Exception)):
         return kind
     raise ProtocolError(f"{name[:80]!r} is not data")
@@ -127,7 +127,7 @@ class SubmissionServer:
         while True:
             try:
                 question = self._wire.receive()
-            except PeerGone:
+            except PeerDisconnected:
                 return
             self._answer(question)
 
@@ -255,7 +255,7 @@ class SubmissionServer:
             case ["C", int(number)]:
                 return list(self._classes)[number]
             case ["B", str(name)]:
-                return builtin_named(name)
+                return resolve_builtin(name)
             case ["F", int(number), list(texts)]:
                 return self._callback(number, texts)
             case ["I", list(parts)]:

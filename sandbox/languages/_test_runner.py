@@ -16,17 +16,17 @@ from typing import Any, NoReturn
 
 from sandbox.languages import _pytest
 from sandbox.languages._claims import CLAIMS, Claims
-from sandbox.languages._object_protocol import SIGNED, Codec, FrameStream, Graph, PeerGone, ProtocolError
+from sandbox.languages._object_protocol import SIGNED, Codec, FrameStream, Graph, PeerDisconnected, ProtocolError
 from sandbox.languages._proxies import (
-    Remote,
     RemoteClass,
-    inherits_a_name,
-    is_subject_still,
+    RemoteProxy,
+    has_named_base,
     name_class,
     new_class,
+    remains_subject,
     set_tested,
 )
-from sandbox.languages._submission_server import data_type_named, library_error, named_builtin
+from sandbox.languages._submission_server import builtin_name, library_error, resolve_data_type
 
 MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
@@ -117,16 +117,16 @@ class SubmissionClient:
                 raise ProtocolError("it does not say which names it has")
         for kind in self._classes.values():
             is_used = any(kind is value for value in known.values())
-            if is_used or inherits_a_name(kind.__bases__):  # bases come before the classes that inherit them
+            if is_used or has_named_base(kind.__bases__):  # bases come before the classes that inherit them
                 name_class(kind)
         for name, value in known.items():
             if _catches_failures(value):
-                self.refuse(f"{name} stands for a class of which failures of tests are instances")
+                self.fail_test(f"{name} stands for a class of which failures of tests are instances")
             if isinstance(value, RemoteClass):  # one that also stands in place of a function is not tested
                 set_tested(value, all(other in classes for other, same in known.items() if same is value))
         return known
 
-    def refuse(self, reason: str) -> NoReturn:
+    def fail_test(self, reason: str) -> NoReturn:
         """End the test, since it would have to ask for something that discloses what it expects: it has failed."""
         self._report.write_verdict("failed", reason)
 
@@ -140,7 +140,7 @@ class SubmissionClient:
             return self._asked(operation, arguments, named)
 
     def _asked(self, operation: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        is_subject = is_subject_still(operation, arguments)
+        is_subject = remains_subject(operation, arguments)
         try:
             graph = Graph(self._codec)
             question = {"arguments": graph.encode(arguments), "named": graph.encode(named)}
@@ -181,7 +181,7 @@ class SubmissionClient:
             while "ask" in answer:
                 self._wire.send(self._called_back(answer))
                 answer = self._wire.receive()
-        except PeerGone:
+        except PeerDisconnected:
             self._report.write_verdict("gone")
         if answer.get("number") != number:
             raise ProtocolError("it answers another request")
@@ -233,11 +233,11 @@ class SubmissionClient:
         return name if self._shared.get(name) is kind else None
 
     def _reference(self, graph: Graph, value: Any) -> Any:
-        if isinstance(value, Remote):
+        if isinstance(value, RemoteProxy):
             return ["h", value._remote]
         if isinstance(value, RemoteClass):
             return ["C", value._number - 1]
-        builtin = named_builtin(value)
+        builtin = builtin_name(value)
         if builtin is not None:
             return ["B", builtin]
         if isinstance(value, type) and self._name_of(value) is not None:
@@ -272,7 +272,7 @@ class SubmissionClient:
                 set_tested(self._classes[number], False)
                 return self._classes[number]
             case ["B", str(name)]:
-                return data_type_named(name)
+                return resolve_data_type(name)
             case ["F", number]:
                 return self._function(number)
             case ["O", int(number)] if 0 <= number < len(self._foreign):
@@ -327,7 +327,7 @@ class SubmissionClient:
         try:
             match reference:
                 case ["B", str(name)]:
-                    kind = data_type_named(name)
+                    kind = resolve_data_type(name)
                 case ["G", str(name)]:
                     kind = self._shared.get(name)
                 case ["M", str(module), str(name)]:
@@ -367,7 +367,7 @@ class SubmissionClient:
         for base in bases:
             match base:
                 case ["B", str(builtin)]:
-                    kind = data_type_named(builtin)
+                    kind = resolve_data_type(builtin)
                     if not issubclass(kind, Exception):
                         raise ProtocolError("it has a class with an impossible base")
                 case ["G", str(shared)] if issubclass(self._shared.get(shared, int), Exception):
@@ -386,7 +386,7 @@ class SubmissionClient:
             made = new_class(self, number + 1, short, tuple(dict.fromkeys(kinds)), has, methods)
         except TypeError:  # they have no order of resolution, or do not fit together
             made = new_class(self, number + 1, short, tuple(kinds[:1]), has, methods)
-        if inherits_a_name(made.__bases__):
+        if has_named_base(made.__bases__):
             name_class(made)
         return made
 
@@ -452,7 +452,7 @@ def run(
 
 def _is_as_named(value: Any, must_be_class: bool) -> bool:
     """Tell whether what the submission defines is of the kind that a setup may expect."""
-    return isinstance(value, RemoteClass) or (isinstance(value, Remote) and callable(value) and not must_be_class)
+    return isinstance(value, RemoteClass) or (isinstance(value, RemoteProxy) and callable(value) and not must_be_class)
 
 
 def _catches_failures(value: Any) -> bool:

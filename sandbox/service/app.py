@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sandbox import json_codec
 from sandbox.box import Sandbox
-from sandbox.limit_bounds import bounds_of
+from sandbox.limit_bounds import bounds_by_name
 from sandbox.service import judge_routes, openapi, run_routes
 from sandbox.service.allowed_hosts import AllowedHosts
 from sandbox.service.executor import RequestExecutor
@@ -110,7 +110,7 @@ class ServiceApp:
             about |= {
                 "version": self._version,
                 "workers": box.workers,
-                "most": bounds_of(self.executor.bounds.most),
+                "most": bounds_by_name(self.executor.bounds.max_limits),
                 "layers": box.layers,
                 "packages": [asdict(package) for package in box.packages],
                 "waiting": queue.waiting,
@@ -122,7 +122,7 @@ class ServiceApp:
         return Response(self.executor.metrics.text(), media_type=self.executor.metrics.content_type)
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(openapi.document(self._version, self.executor.bounds.most))
+        return _json(openapi.document(self._version, self.executor.bounds.max_limits))
 
 
 class _Endpoint:

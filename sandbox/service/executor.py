@@ -22,7 +22,7 @@ from sandbox.service.fair_queue import FairQueue
 from sandbox.service.prometheus import ServiceMetrics
 from sandbox.service.rate_limit import RateLimiter
 from sandbox.service.request_codec import JudgeBatch, Request
-from sandbox.service.service_errors import ClientDisconnected, SandboxFailed, ShuttingDown, malformed
+from sandbox.service.service_errors import ClientDisconnected, SandboxFailed, ShuttingDown, translate_parse_errors
 from sandbox.service.settings import ANSWER_BYTES, BODIES, ServiceSettings
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class ClientConnection(Protocol):
     path: str
     client: str
 
-    def disconnected(self) -> "asyncio.Future[None]":
+    def disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client goes away."""
 
 
@@ -46,7 +46,9 @@ class RequestExecutor:
     def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
         self.box = box
         self.settings = settings
-        self.bounds = request_bounds.RequestBounds(settings.max_limits or request_bounds.default_most(box.workers))
+        self.bounds = request_bounds.RequestBounds(
+            settings.max_limits or request_bounds.default_max_limits(box.workers)
+        )
         turns = box.workers + min(_PREFETCH, box.workers)
         self.queue = FairQueue(turns, settings.queue)
         self.pace = RateLimiter(self.queue.is_contended)
@@ -79,7 +81,7 @@ class RequestExecutor:
 
         Raises a ServiceError, or ClientDisconnected: see FairQueue.turn.
         """
-        turn = self.queue.slot(requester.client, requester.disconnected, patience_seconds, admitted=admitted)
+        turn = self.queue.slot(requester.client, requester.disconnect_future, patience_seconds, admitted=admitted)
         async with turn as waited_seconds:
             self.metrics.queue_seconds.observe(waited_seconds)
             cancellation = CancelToken()
@@ -88,7 +90,7 @@ class RequestExecutor:
                 self._threads, self._answer, requester.path, request, identity, run_all, cancellation
             )
             try:
-                await asyncio.wait((running, requester.disconnected()), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((running, requester.disconnect_future()), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 if not running.done():
                     cancellation.cancel()
@@ -156,7 +158,7 @@ class RequestExecutor:
         """Time a call of the Sandbox, and turn its exceptions into Refusals, or ClientDisconnected."""
         start_time = time.monotonic()
         try:
-            with malformed():
+            with translate_parse_errors():
                 yield
         except Cancelled:
             self.metrics.cancelled.inc()

@@ -27,7 +27,7 @@ async def judge(executor: RequestExecutor, incoming: IncomingRequest, request: R
     run_all = _run_all(request)
     batch = await incoming.read()
     assert isinstance(batch, JudgeBatch)
-    if batch.alone:
+    if batch.is_single:
         return JsonResponse(await _judge(executor, incoming, batch.records[0], run_all=run_all), incoming, executor)
     executor.queue.check_capacity(incoming.client)
     answers = _judge_all(executor, incoming, batch.records, run_all=run_all)
@@ -63,7 +63,7 @@ async def _judge_all(
     async def answer(index: int, record: BatchRecord) -> bytes:
         try:
             async with window:
-                if incoming.disconnected().done():
+                if incoming.disconnect_future().done():
                     raise ClientDisconnected
                 return await _judge(executor, incoming, record, run_all=run_all, admitted=True)
         except ServiceError as refusal:

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from sandbox import json_codec
 from sandbox.judge import Judgement, Verdict
-from sandbox.limit_bounds import bounds_of
+from sandbox.limit_bounds import bounds_by_name
 from sandbox.program import Limits, RunResult
 from sandbox.record_fields import IGNORED
 from sandbox.request import JudgeRequest, RunRequest
@@ -146,7 +146,7 @@ def document(version: str, most: Limits) -> dict[str, Any]:
         path: _post(summary, _schema(request, schemas), _schema(answer, schemas))
         for path, (summary, request, answer) in runs.items()
     }
-    for limit, bound in bounds_of(most).items():
+    for limit, bound in bounds_by_name(most).items():
         places = [("Limits", limit)]
         places += {"wall_seconds": [("Record", "time_limit_s"), ("RunCodeRequest", "run_timeout")]}.get(limit, [])
         places += {"memory_mb": [("Record", "memory_limit_mb")]}.get(limit, [])

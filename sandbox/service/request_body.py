@@ -79,7 +79,7 @@ class IncomingRequest:
             assert before is not None
             timeout.reschedule(before + waited)
 
-    def disconnected(self) -> "asyncio.Future[None]":
+    def disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client goes away. Call it only after the body has been read."""
         if self._departure is None:
             self._departure = asyncio.ensure_future(self._watch())

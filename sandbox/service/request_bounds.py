@@ -21,19 +21,19 @@ _WHOLE_MB = 4096  # memory that a run may have if the machine has that much, how
 class RequestBounds:
     """Bounds of one request.
 
-    most     upper bounds for the limits of its runs
-    records  number of records in its body
-    values   number of JSON values in its body
-    depth    levels of arrays and objects nested in its body
+    max_limits  upper bounds for the limits of its runs
+    records     number of records in its body
+    values      number of JSON values in its body
+    depth       levels of arrays and objects nested in its body
     """
 
-    most: Limits
+    max_limits: Limits
     records: int = 2_000
     values: int = 500_000
     depth: int = 64
 
 
-def default_most(workers: int) -> Limits:
+def default_max_limits(workers: int) -> Limits:
     """Return the bounds that hold unless the operator sets others: all workers can have their share of the memory at
     the same time."""
     machine_mb = machine.memory_mb()
@@ -56,7 +56,7 @@ def clamp_limits(limits: Limits, requested: Mapping[str, str], most: Limits) -> 
 
     Raises ValueError if one of these is above its bound.
     """
-    bounds = limit_bounds.bounds_of(most)
+    bounds = limit_bounds.bounds_by_name(most)
     for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():
         if name in requested:
             option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""

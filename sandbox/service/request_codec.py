@@ -15,7 +15,7 @@ from sandbox.program import Limits, Program, RunResult
 from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service import request_bounds, sandboxfusion
 from sandbox.service.request_bounds import RequestBounds
-from sandbox.service.service_errors import MalformedRequest, malformed
+from sandbox.service.service_errors import MalformedRequest, translate_parse_errors
 
 Request = RunRequest | JudgeRequest
 
@@ -37,7 +37,7 @@ class JudgeBatch:
     """The records sent to POST /judge. alone: a single record, which is answered by a single verdict."""
 
     records: tuple[BatchRecord, ...]
-    alone: bool
+    is_single: bool
 
 
 def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
@@ -47,21 +47,21 @@ def parse(path: str, body: bytes, bound: RequestBounds) -> Request | JudgeBatch:
         raw = json_codec.loads(body)
     except ValueError as error:
         raise MalformedRequest(f"the body is not JSON: {error}") from None
-    with malformed():
+    with translate_parse_errors():
         match path:
             case "/judge":
                 return _batch(raw, bound)
             case "/run_code":
                 program, invocation, limits, requested = sandboxfusion.parse(_object(raw))
-                return RunRequest(program, invocation, request_bounds.clamp_limits(limits, requested, bound.most))
+                return RunRequest(program, invocation, request_bounds.clamp_limits(limits, requested, bound.max_limits))
             case "/run":
                 run = json_codec.decode(RunRequest, _object(raw))
                 return run.with_limits(
-                    request_bounds.clamp_limits(run.limits, _limit_fields(raw, "limits"), bound.most)
+                    request_bounds.clamp_limits(run.limits, _limit_fields(raw, "limits"), bound.max_limits)
                 )
         judge = json_codec.decode(JudgeRequest, _object(raw))
         requested = _limit_fields(raw["suite"], "suite.limits")
-        return judge.with_limits(request_bounds.clamp_limits(judge.suite.limits, requested, bound.most))
+        return judge.with_limits(request_bounds.clamp_limits(judge.suite.limits, requested, bound.max_limits))
 
 
 def parse_and_pack(path: str, body: bytes, bound: RequestBounds) -> bytes | JudgeBatch:
@@ -69,7 +69,7 @@ def parse_and_pack(path: str, body: bytes, bound: RequestBounds) -> bytes | Judg
     MalformedRequest."""
     parsed = parse(path, body, bound)
     if isinstance(parsed, JudgeBatch):
-        return JudgeBatch(tuple(map(_packed, parsed.records)), parsed.alone)
+        return JudgeBatch(tuple(map(_packed, parsed.records)), parsed.is_single)
     return pickle.dumps(parsed)
 
 
@@ -139,21 +139,21 @@ def _batch(raw: Any, bound: RequestBounds) -> JudgeBatch:
             )
         records = raw["records"]
     if isinstance(records, dict):
-        return JudgeBatch((BatchRecord(records.get("id"), _request(records, bound)),), alone=True)
+        return JudgeBatch((BatchRecord(records.get("id"), _request(records, bound)),), is_single=True)
     if not isinstance(records, list):
         raise MalformedRequest("the body must be a record, an array of records, or an object with the array `records`")
     if len(records) > bound.records:
         raise MalformedRequest(
             f"a request may hold at most {bound.records:,} records, not {len(records):,}; send several requests"
         )
-    return JudgeBatch(tuple(_record(entry, bound) for entry in records), alone=False)
+    return JudgeBatch(tuple(_record(entry, bound) for entry in records), is_single=False)
 
 
 def _record(raw: Any, bound: RequestBounds) -> BatchRecord:
     identity = raw.get("id") if isinstance(raw, dict) else None
     identity = identity if isinstance(identity, str | int) else None
     try:
-        with malformed():
+        with translate_parse_errors():
             return BatchRecord(identity, _request(raw, bound))
     except MalformedRequest as error:
         return BatchRecord(identity, str(error))
@@ -163,7 +163,7 @@ def _request(raw: Any, bound: RequestBounds) -> Request:
     _, program, suite = judge_record.parse(raw)
     requested = {limit: field for limit, field in judge_record.LIMITS.items() if field in raw}
     return JudgeRequest(
-        program, replace(suite, limits=request_bounds.clamp_limits(suite.limits, requested, bound.most))
+        program, replace(suite, limits=request_bounds.clamp_limits(suite.limits, requested, bound.max_limits))
     )
 
 

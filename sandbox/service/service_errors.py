@@ -98,7 +98,7 @@ class ClientDisconnected(Exception):
 
 
 @contextmanager
-def malformed() -> Iterator[None]:
+def translate_parse_errors() -> Iterator[None]:
     """Turn the exceptions that the content of a request causes into MalformedRequest."""
     try:
         yield

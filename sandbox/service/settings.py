@@ -18,7 +18,7 @@ class ServiceSettings:
     open_metrics           whether /metrics needs no token, as /health never does
     host                   the name or address that the service is bound to and that clients use
     max_limits             upper bounds for the limits of one run; None derives them from the machine
-                           (bounds.default_most)
+                           (bounds.default_max_limits)
     head_seconds           time within which the head of a request must arrive on a connection
     body_seconds           time within which the body of a request must arrive, not counting the time for which the
                            service itself holds it back in favour of other clients

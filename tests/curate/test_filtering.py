@@ -10,7 +10,7 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.dataset.output_folder import manifest_of
+from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
 from curate.difficulty.band import SolveRateBand
@@ -64,20 +64,20 @@ def test_rows_that_fulfil_every_condition_stay_as_they_are(dataset, tmp_path):
         **{f"taco/{n}": ("filter", "not_matching", "n_tests >= 7") for n in (0, 1)},
     }
     assert manifest.counts["livecodebench"].rejected == {"filter": {"not_matching": 4}}
-    assert manifest == manifest_of(out)
+    assert manifest == read_manifest(out)
 
 
 def test_rows_for_which_the_answer_is_not_known_do_not_stay_and_are_counted(dataset, tmp_path):
     _, outcome = write_filtered(dataset, ["test_strength >= 0"], tmp_path / "out")
     assert kept(tmp_path / "out") == ["taco/0", "taco/1"]
-    assert outcome.fulfilled == {"test_strength >= 0": {True: 2, None: 8}}
+    assert outcome.condition_counts == {"test_strength >= 0": {True: 2, None: 8}}
     assert {row["reason"] for row in rows(tmp_path / "out", "rejected")} == {"unknown"}
 
 
 def test_the_manifest_and_the_card_say_what_was_done(dataset, tmp_path):
     out = tmp_path / "out"
     manifest, _ = write_filtered(dataset, ["verified"], out)
-    before = manifest_of(dataset)
+    before = read_manifest(dataset)
     (step,) = manifest.plan.steps
     assert (step.step, step.content, step.options) == ("filter", before.content_hash, {"where": ["verified"]})
     assert manifest.content_hash != before.content_hash
@@ -146,10 +146,10 @@ def test_the_command_counts_and_writes(dataset, tmp_path):
     written = invoke(dataset, "--where", "verified", "--out", tmp_path / "out")
     assert written.exit_code == 0, written.output
     assert f"2 problems in {tmp_path / 'out'}" in written.stdout
-    assert written.stdout.splitlines()[-1] == f"content hash {manifest_of(tmp_path / 'out').content_hash}"
+    assert written.stdout.splitlines()[-1] == f"content hash {read_manifest(tmp_path / 'out').content_hash}"
     nothing = invoke(dataset, "--where", "n_tests > 99", "--out", tmp_path / "nothing")
     assert nothing.exit_code == 1
-    assert manifest_of(tmp_path / "nothing").n_kept == 0
+    assert read_manifest(tmp_path / "nothing").n_kept == 0
 
 
 def test_the_output_is_a_dataset_for_the_other_commands(dataset, tmp_path):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from curate.json_records import from_json, omitted, stored_as, to_json
+from curate.json_records import from_json, json_key, omit_if_default, to_json
 
 
 class Colour(Enum):
@@ -26,7 +26,7 @@ class Tree:
     counts: Mapping[str, int]
     colour: Colour | None
     anything: Any = None
-    note: str | None = omitted(None)
+    note: str | None = omit_if_default(None)
 
 
 TREE = Tree((Leaf("a"), Leaf("b", 2.5)), (3, "m"), {"x": 1}, Colour.RED, {"free": [1]}, "old")
@@ -45,7 +45,7 @@ def test_fields_are_written_in_order_and_omitted_where_they_have_their_defaults(
 def test_a_field_may_have_another_key_in_the_json():
     @dataclass(frozen=True)
     class Renamed:
-        n_executed: int = stored_as("n_asked", 0)
+        n_executed: int = json_key("n_asked", 0)
 
     assert to_json(Renamed(3)) == {"n_asked": 3}
     assert from_json(Renamed, {"n_asked": 3}) == Renamed(3)

@@ -1,6 +1,6 @@
 import pytest
 
-from curate.trust import Trust, left_out_lines
+from curate.trust import TrustPolicy, left_out_lines
 
 TRUSTED = {"verified": True, "suspect": False, "checker": "lcb"}
 
@@ -17,15 +17,15 @@ TRUSTED = {"verified": True, "suspect": False, "checker": "lcb"}
     ],
 )
 def test_a_row_is_taken_if_it_is_verified_and_its_tests_are_not_suspected(row, reason):
-    assert Trust().exclusion_reason(**TRUSTED | row) == reason
+    assert TrustPolicy().exclusion_reason(**TRUSTED | row) == reason
 
 
 def test_what_is_included_is_taken():
-    assert Trust.with_included(["unverified"]).exclusion_reason(**TRUSTED | {"verified": False}) is None
-    assert Trust.with_included(["suspects"]).exclusion_reason(**TRUSTED | {"suspect": True}) is None
-    assert Trust.with_included(["suspects"]).exclusion_reason(**TRUSTED | {"verified": False}) == "unverified"
+    assert TrustPolicy.with_included(["unverified"]).exclusion_reason(**TRUSTED | {"verified": False}) is None
+    assert TrustPolicy.with_included(["suspects"]).exclusion_reason(**TRUSTED | {"suspect": True}) is None
+    assert TrustPolicy.with_included(["suspects"]).exclusion_reason(**TRUSTED | {"verified": False}) == "unverified"
     with pytest.raises(ValueError, match="only unverified, suspects, altered can be included, not 'all'"):
-        Trust.with_included(["all"])
+        TrustPolicy.with_included(["all"])
 
 
 def test_a_line_says_how_many_rows_were_left_out_why_and_what_to_type():

@@ -11,13 +11,13 @@ GROUND_TRUTH = '{"inputs": ["1"], "outputs": ["1"]}'
 
 
 def test_an_unknown_reward_raises_nothing_and_is_counted_and_logged(lost_sandbox, caplog):
-    before = process_singletons.count_unknown()
+    before = process_singletons.get_unknown_count()
     assert verl.compute_score("mine", RIGHT, GROUND_TRUTH) == verl.UNKNOWN == 0.0
-    assert process_singletons.count_unknown() == before + 1
+    assert process_singletons.get_unknown_count() == before + 1
     assert "sandbox_failed" in caplog.text
     assert process_singletons.reward(RIGHT, ECHO, process_singletons.shared_sandbox()) is None
     assert verl.compute_score("mine", "No.", GROUND_TRUTH) == 0.0
-    assert process_singletons.count_unknown() == before + 2
+    assert process_singletons.get_unknown_count() == before + 2
 
 
 @pytest.mark.usefixtures("defective_sandbox")

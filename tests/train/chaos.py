@@ -34,7 +34,7 @@ class Run:
             completions=rng.randint(1, 3),
             steps=steps,
             max_tokens=8,
-            staleness=rng.choice([0, 1, 1, 2, 4]),
+            max_staleness=rng.choice([0, 1, 1, 2, 4]),
             max_running_groups=rng.choice([0, 0, 1, 4]),
             online_filter=rng.random() < 0.5,
             max_rounds=rng.randint(2, 8),
@@ -188,7 +188,7 @@ class Run:
     def check(self, groups: list[Group]) -> None:
         rollouts = [rollout for group in groups for rollout in group]
         versions = {version for rollout in rollouts for version in rollout.versions}
-        assert versions <= set(range(self.step - self.settings.staleness, self.step + 1))
+        assert versions <= set(range(self.step - self.settings.max_staleness, self.step + 1))
         assert all(len(rollout.token_ids) == len(rollout.logprobs) == len(rollout.versions) for rollout in rollouts)
         for rollout in rollouts:
             assert rollout.reward == reward_of(rollout.text).value or isnan(rollout.reward)

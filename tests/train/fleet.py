@@ -13,7 +13,7 @@ from train.asynchronous.controller.controller import Controller
 from train.asynchronous.controller.dispatcher import PromptSource
 from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.groups.events import Event, SegmentStarted
-from train.asynchronous.journal import NoJournal, Recorder
+from train.asynchronous.journal import NullJournal, Recorder
 from train.asynchronous.messages import (
     Heartbeat,
     Lease,
@@ -91,7 +91,7 @@ def controller(
     **changes: Any,
 ) -> Controller:
     given = {"submit": first_token_decides, "decode": text_of, "now": Clock(), **changes}
-    return Controller(questions or Endless(), settings, recorder or NoJournal(), **given)
+    return Controller(questions or Endless(), settings, recorder or NullJournal(), **given)
 
 
 def answer_to(

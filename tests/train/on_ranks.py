@@ -77,21 +77,21 @@ def train(path: str) -> dict[str, object]:
     made: dict[str, object] = {
         "figures": figures,
         "state": state_of(one),
-        "weights": dict(one.wait_for_weights()),
+        "weights": dict(one.export_weights()),
         "logprobs": one.logprobs(random_models.sequences(5, seed=2)),
     }
     one.close()
     lora = learner(path, lora_rank=2, activation_checkpointing=True)
-    made |= {"lora_figures": updates(lora, [0]), "lora_weights": dict(lora.wait_for_weights())}
+    made |= {"lora_figures": updates(lora, [0]), "lora_weights": dict(lora.export_weights())}
     lora.close()
     half = learner(path, dtype="bfloat16", activation_checkpointing=True)
-    made |= {"half_figures": updates(half, [0]), "half_weights": dict(half.wait_for_weights())}
+    made |= {"half_figures": updates(half, [0]), "half_weights": dict(half.export_weights())}
     half.close()
     both = learner(path, dtype="bfloat16", lora_rank=2)
     made |= {"half_lora_figures": updates(both, [0])}
     both.close()
     moe = learner(random_models.folder(Path(path).parent / "moe", "qwen3-moe"))
-    made["expert_weights"] = dict(moe.wait_for_weights())
+    made["expert_weights"] = dict(moe.export_weights())
     moe.close()
     return made
 
@@ -106,7 +106,7 @@ def divide(path: str, result: Path, ranks: RanksConfig) -> None:
     one.save_state(result.with_name(f"state-{result.name}")).result()
     one.load_state(result.with_name(f"state-{result.name}"))
     figures += updates(one, [3])
-    torch.save({"figures": figures, "weights": dict(one.wait_for_weights()), "state": state_of(one)}, result)
+    torch.save({"figures": figures, "weights": dict(one.export_weights()), "state": state_of(one)}, result)
     one.close()
 
 
@@ -137,7 +137,7 @@ def hand_over(one: Learner) -> None:
     if one.rank:
         one.serve_calls()
     else:
-        deque(one.wait_for_weights(), maxlen=0)
+        deque(one.export_weights(), maxlen=0)
         one.close()
 
 

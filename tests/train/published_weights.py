@@ -20,12 +20,12 @@ from train.swarm.broadcast.manifest import LatestVersion, signed_latest
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.signatures import public_of
+from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightFile, WeightManifest
 
 RUN = "coder"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-PUBLIC = public_of(KEY)
+PUBLIC = public_key_bytes(KEY)
 SHARD_BYTES = 10_000
 
 # What a server makes of a request: it gets the path and the honest content, and writes an answer.

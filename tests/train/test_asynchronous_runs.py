@@ -69,7 +69,7 @@ def test_no_token_is_older_than_the_bound_and_some_are_old(stale):
     run, figures = stale
     assert max(found["staleness/max"] for found in figures) == 2
     assert max(found["groups/age_max"] for found in figures) == 2
-    assert audit_journal(journal.read(run / journal.FOLDER), staleness=2).findings == []
+    assert audit_journal(journal.read_events(run / journal.FOLDER), staleness=2).findings == []
 
 
 def test_the_workers_answer_the_evaluation_with_the_newest_weights(stale):
@@ -113,7 +113,7 @@ def test_a_run_that_is_resumed_trains_the_recorded_batches_again(engine, small, 
     changes = [*ASYNC, "rollout.staleness=2", "run.steps=7", "run.checkpoint_steps=3", f"engine.kind={engine}"]
     with pytest.raises(KeyboardInterrupt):
         trained(small, run, *changes, report=interrupt)
-    newest = checkpoint.steps(run)[-1]
+    newest = checkpoint.list_checkpoints(run)[-1]
     newest.rename(tmp_path / "away")  # as if the run had been killed, so that only the checkpoint of step 3 is there
     before = [line for line in small_runs.lines(run / "samples.jsonl") if line["step"] <= 5]
     trained(small, run, *changes, resume=True)
@@ -154,15 +154,17 @@ class Lockstep:
         self.controller, self.engine, self.source, self.name = controller, engine, source, name
 
     def run(self):
-        version, tensors = self.newest(-1)
+        version, tensors = self.newest_manifest(-1)
         self.engine.load(tensors, version)
         self.send(self.sample(version))
         while answers := self.sample(version):
-            version, tensors = self.newest(version)  # before the trainer gets what it needs for the version after it
+            version, tensors = self.newest_manifest(
+                version
+            )  # before the trainer gets what it needs for the version after it
             self.send(answers)
             self.engine.load(tensors, version)
 
-    def newest(self, after):
+    def newest_manifest(self, after):
         manifest = self.controller.wait_for_weights(after, 300.0)
         return manifest.version, self.source.fetch(manifest)
 

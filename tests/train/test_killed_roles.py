@@ -99,7 +99,7 @@ def training(small, run, *changes):
 
 def check(run):
     """Check the journal of a finished run, and that it can be trained again to the same weights."""
-    found = audit_journal(journal.read(run / journal.FOLDER), staleness=STALENESS)
+    found = audit_journal(journal.read_events(run / journal.FOLDER), staleness=STALENESS)
     assert found.findings == []
     result = CliRunner().invoke(main, ["train", str(run), "--replay"])
     assert result.exit_code == 0, result.output
@@ -114,7 +114,7 @@ def test_a_run_survives_the_death_of_a_worker_and_of_the_trainer(small, tmp_path
         made.go_on(1)
         made.kill_trainer()
         made.wait_for_sampling()
-    assert check(tmp_path / "run").n_cuts == 5
+    assert check(tmp_path / "run").n_batches == 5
 
 
 @pytest.mark.thorough
@@ -130,7 +130,7 @@ def test_roles_that_are_killed_at_random_points_lose_nothing(seed, small, tmp_pa
             else:
                 made.kill_trainer()
         made.wait_for_sampling()
-    assert check(tmp_path / "run").n_cuts == 12
+    assert check(tmp_path / "run").n_batches == 12
 
 
 @contextmanager
@@ -165,4 +165,4 @@ def test_a_reward_service_that_is_killed_and_started_again_costs_nothing(small, 
             service.kill()
             service = stack.enter_context(judge_service(port))
         made.wait_for_sampling()
-    assert check(tmp_path / "run").n_cuts == 8
+    assert check(tmp_path / "run").n_batches == 8

@@ -63,12 +63,12 @@ def passed(folder, name, *changes):
     from train import config
     from train.loop import train
     from train.run.folder import open_run
-    from train.run.metrics_log import steps
+    from train.run.metrics_log import read_metrics
 
     settings = config.read_config(folder / "run.toml", changes)
     with open_run(folder / name, settings):
         train(settings, folder / name)
-    return [line["eval/pass@1"] for line in steps(folder / name) if line.get("eval/pass@1") is not None]
+    return [line["eval/pass@1"] for line in read_metrics(folder / name) if line.get("eval/pass@1") is not None]
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_a_step_that_fails_between_its_updates_leaves_the_step_before(way, error
         fail_at_update(patch, 6, error)  # in the midst of step 3
         with pytest.raises(type(error)):
             trained(small, tmp_path / "run", pipeline, SELDOM)
-    (saved,) = checkpoint.steps(tmp_path / "run")
+    (saved,) = checkpoint.list_checkpoints(tmp_path / "run")
     assert saved.name == "step-000002"
     trained(small, tmp_path / "run", pipeline, SELDOM, resume=True)
     trained(small, tmp_path / "undisturbed", pipeline, SELDOM)
@@ -102,6 +102,6 @@ def test_sigterm_to_ranks_keeps_their_last_whole_step(receivers, small, tmp_path
     assert (status, other_status) == (1, int(1 in receivers)), words
     assert words.splitlines()[-1].startswith("Error: interrupted; --resume continues"), words
     last_step = small_runs.lines(tmp_path / "run" / "metrics.jsonl")[-1]["step"]
-    (saved,) = checkpoint.steps(tmp_path / "run")
+    (saved,) = checkpoint.list_checkpoints(tmp_path / "run")
     assert saved.name == f"step-{last_step:06d}"
     trained(small, tmp_path / "run", f"run.steps={last_step + 1}", SELDOM, resume=True)  # on one rank

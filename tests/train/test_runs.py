@@ -30,7 +30,7 @@ from train.learning.learner import Learner
 from train.rollouts.batch_collector import Rollout
 from train.run import checkpoint
 from train.run.checkpoint import RunProgress
-from train.run.folder import open_run, read
+from train.run.folder import open_run, read_stored_config
 from train.run.step_metrics import metric_description
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -142,11 +142,11 @@ def test_an_update_with_the_objective_and_optimizer_of_a_preset_changes_the_weig
     settings = small_runs.read(small, "optimizer.row_tokens=256")
     model = ModelConfig(random_models.folder(tmp_path / "model"), head_dtype=settings.model.head_dtype)
     learner = Learner(model, settings.objective, settings.optimizer, temperature=1.0, total_updates=50, seed=0)
-    before, batch = {name: each.clone() for name, each in learner.wait_for_weights()}, random_models.sequences()
+    before, batch = {name: each.clone() for name, each in learner.export_weights()}, random_models.sequences()
     learner.begin_batch(batch)
     assert learner.update(batch, max_tokens=14)["skipped"] == 0
     learner.update(batch, max_tokens=14)  # the first may be a warm-up with a learning rate of 0
-    assert not same(dict(learner.wait_for_weights()), before)
+    assert not same(dict(learner.export_weights()), before)
     learner.close()
 
 
@@ -179,7 +179,7 @@ def test_a_run_that_ends_early_keeps_its_last_step(small, tmp_path, whole):
     changes = ["rollout.pipeline=one-off", "run.checkpoint_steps=100"]
     with pytest.raises(KeyboardInterrupt):
         trained(small, tmp_path / "run", *changes, report=interrupt)
-    assert checkpoint.steps(tmp_path / "run")[-1].name == "step-000003"
+    assert checkpoint.list_checkpoints(tmp_path / "run")[-1].name == "step-000003"
     trained(small, tmp_path / "run", *changes, resume=True)
     assert same(weights(tmp_path / "run"), weights(whole("one-off")))
 
@@ -222,7 +222,7 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
         with AsyncRewards(reward) as rewards:
             yield rewards
 
-    monkeypatch.setattr(loop, "scoring", lost)
+    monkeypatch.setattr(loop, "open_scorer", lost)
     with pytest.raises(RolloutError, match="without any reward because the sandbox failed.* then --resume"):
         trained(small, tmp_path / "run", "run.steps=2")
 
@@ -262,17 +262,17 @@ def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
         progress = RunProgress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)
         saving = checkpoint.save(tmp_path, progress, writer(step), keep=2)
         assert saving.result() == tmp_path / "checkpoints" / f"step-00000{step}"
-    assert load(checkpoint.steps(tmp_path)[-1]) == (progress, 3.0)
-    assert [path.name for path in checkpoint.steps(tmp_path)] == ["step-000002", "step-000003"]
+    assert load(checkpoint.list_checkpoints(tmp_path)[-1]) == (progress, 3.0)
+    assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == ["step-000002", "step-000003"]
 
 
 def test_a_checkpoint_does_not_exist_before_the_learner_has_written(tmp_path):
     learner = Future()
     saving = checkpoint.save(tmp_path, RunProgress(step=1), lambda folder: learner, keep=2)
     assert not saving.done()
-    assert checkpoint.steps(tmp_path) == []
+    assert checkpoint.list_checkpoints(tmp_path) == []
     learner.set_result(None)
-    assert checkpoint.steps(tmp_path) == [saving.result()]
+    assert checkpoint.list_checkpoints(tmp_path) == [saving.result()]
 
 
 @contextmanager
@@ -290,7 +290,7 @@ def test_a_full_disk_is_named_and_harms_no_earlier_checkpoint(tmp_path):
     checkpoint.save(tmp_path, RunProgress(step=1), writer(1), keep=2).result()
     with full_disk(), pytest.raises(CheckpointError, match="Make room; the same command with --resume"):
         checkpoint.save(tmp_path, RunProgress(step=2), writer(2, n=1_000_000), keep=2).result()
-    (left,) = checkpoint.steps(tmp_path)
+    (left,) = checkpoint.list_checkpoints(tmp_path)
     assert load(left) == (RunProgress(step=1), 1.0)
     assert [path.name for path in left.parent.iterdir()] == ["step-000001"]
 
@@ -307,7 +307,7 @@ def test_a_run_whose_disk_fills_up_ends_at_the_next_step(small, tmp_path, monkey
     monkeypatch.setattr(checkpoint, "save", save_when_the_disk_is_full_at_step_2)
     with pytest.raises(CheckpointError, match=r"step-000002: .* from the checkpoint before"):
         trained(small, tmp_path / "run", "run.checkpoint_steps=1")
-    assert [path.name for path in checkpoint.steps(tmp_path / "run")] == ["step-000001"]
+    assert [path.name for path in checkpoint.list_checkpoints(tmp_path / "run")] == ["step-000001"]
     assert [line["step"] for line in small_runs.lines(tmp_path / "run" / "metrics.jsonl")] == [0, 1, 2]
 
 
@@ -348,7 +348,7 @@ def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
         pass
     longer = small_runs.read(small, "run.steps=9")
     with open_run(folder, longer, resume=True):
-        assert read(folder) == longer
+        assert read_stored_config(folder) == longer
     with open_run(folder, other, overwrite=True):
         assert sorted(path.name for path in folder.iterdir()) == [".lock", "config.json"]
     (tmp_path / "mine").mkdir()

@@ -20,7 +20,7 @@ from sandbox import Case, Program, Referee, Sandbox, Suite
 from sandbox.judge_record import parse
 from train.evaluation.difficulty import measure_difficulty
 from train.evaluation.exercises import read_exercises
-from train.rollouts.problems import problems
+from train.rollouts.problems import read_problems
 from train.sampling.protocol import SampledCompletion
 
 # Two words, of which the second is a divisor of the number.
@@ -40,7 +40,7 @@ def dataset(tmp_path_factory):
 
 
 def test_training_and_evaluation_read_them(dataset):
-    (asked,) = problems(str(dataset), ONLY_TRUSTED, PromptFormat(), Counter(), Counter())
+    (asked,) = read_problems(str(dataset), ONLY_TRUSTED, PromptFormat(), Counter(), Counter())
     (exercise,) = read_exercises(str(dataset))
     assert Suite.from_json(asked.tests) == exercise.judge.suite == SUITE
     assert replace(exercise.judge, suite=SUITE.with_trials(())).identity == exercise.judge.identity

@@ -30,7 +30,7 @@ class AsynchronousPipeline:
     ) -> None:
         self.sampler: Sampler = controller.sampler(config.rollout.max_seconds)
         self.signal_counts: dict[str, int] = {}
-        self.waited_seconds = 0.0
+        self.wait_seconds = 0.0
         self._config = config
         self._controller = controller
         self._learner = learner
@@ -43,13 +43,13 @@ class AsynchronousPipeline:
         return self._controller.position
 
     @property
-    def sampled_seconds(self) -> float:
+    def sampling_seconds(self) -> float:
         return nan  # workers tell their share of idle time themselves
 
     def publish(self, step: int) -> dict[str, float]:
         prompts = [self._prompts.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
         probe = make_probe(self._learner, prompts)
-        manifest = self._publisher.publish(self._learner.wait_for_weights(), step, probe, self._config.engine.parity)
+        manifest = self._publisher.publish(self._learner.export_weights(), step, probe, self._config.engine.parity)
         self._controller.publish_weights(manifest)
         return self._proofs.take()
 
@@ -60,12 +60,12 @@ class AsynchronousPipeline:
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         start_time = time.monotonic()
         groups = self._controller.wait_for_batch(step - 1, self._config.rollout.max_seconds)
-        self.waited_seconds = time.monotonic() - start_time
+        self.wait_seconds = time.monotonic() - start_time
         self.signal_counts = _with_rounds(self._controller.signal_counts(), self._config.rollout.prompts)
         if groups:
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
-    def wait_until_sampled(self) -> None:
+    def wait_until_idle(self) -> None:
         """Do nothing: sampling never ends (evaluation.where = "idle" is refused)."""
 
     def wait_for_sampling(self) -> None:

@@ -34,7 +34,7 @@ class ReplayPipeline:
         self.sampler = _NoSampler()
         self.position = 0
         self.signal_counts: Counter[str] = Counter()  # the filter was at work when the journal was written
-        self.waited_seconds = self.sampled_seconds = 0.0
+        self.wait_seconds = self.sampling_seconds = 0.0
         self._recorded = recorded
         self._minibatches = minibatches
         self._batches = journal.recorded_batches(folder, step)
@@ -57,7 +57,7 @@ class ReplayPipeline:
             )
         yield split_into_minibatches(groups, self._minibatches)
 
-    def wait_until_sampled(self) -> None:
+    def wait_until_idle(self) -> None:
         """Do nothing: nothing is sampled."""
 
     def wait_for_sampling(self) -> None:

@@ -22,7 +22,7 @@ from train.config import Config
 from train.learning.learner import Learner
 from train.rollouts.batch_collector import Submit
 from train.rollouts.prompt_dataset import PromptDataset
-from train.sampling.chat_template import prompt_ids
+from train.sampling.chat_template import tokenize_prompt
 from train.sampling.open_engine import engine_spec, open_engine_in_process
 from train.weights.in_process import InProcessTransport
 from train.weights.shared_memory import SharedMemoryTransport
@@ -66,7 +66,7 @@ def open_async_pipeline(
             RunJournal.open(run / FOLDER),
             submit=submit,
             decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
-            encode=lambda prompt: prompt_ids(tokenizer, prompt, config.prompt.template_arguments),
+            encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.template_arguments),
             seed=config.run.seed,
             step=step,
             position=position,
@@ -131,15 +131,15 @@ def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> 
         completions=rollout.completions,
         steps=config.run.steps,
         max_tokens=max_tokens,
-        staleness=rollout.staleness,
+        max_staleness=rollout.staleness,
         max_running_groups=rollout.most_running,
         online_filter=rollout.online_filter,
         max_rounds=rollout.max_rounds,
         temperature=rollout.temperature,
-        truncated_reward_counts=config.objective.overlong != "unknown",
+        count_truncated_rewards=config.objective.overlong != "unknown",
         process_supervision=config.objective.supervision == "process",
         load_seconds=config.engine.sync_seconds,
-        vocabulary=vocabulary,
+        vocab_size=vocabulary,
     )
 
 

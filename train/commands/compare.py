@@ -91,9 +91,9 @@ def command(
 def _steps(run: Path) -> "Iterator[tuple[list[str], list[Result]]]":
     """Yield the names of the steps of a run and their results, for each suite."""
     from train.errors import NoRunError
-    from train.run.evaluation_results import evaluations, step_label
+    from train.run.evaluation_results import read_evaluations, step_label
 
-    for suite, of_suite in evaluations(run).items():
+    for suite, of_suite in read_evaluations(run).items():
         if len(of_suite) < 2:
             raise NoRunError(f"{run}: only one step is evaluated on {suite} so far. Wait for the next one.")
         yield [step_label(step) for step in of_suite], list(of_suite.values())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.console import require_extra, user_errors
-from train.commands.urls import checked_urls
+from train.commands.urls import validate_urls
 
 if TYPE_CHECKING:
     from train.asynchronous.http.client import HttpController
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     "public_url",
     default="",
     metavar="URL",
-    callback=checked_urls,
+    callback=validate_urls,
     help="URL by which others reach the coordinator, for invites.  [default: this machine's name, and the port]",
 )
 @click.option(
-    "--relay", "relays", multiple=True, metavar="URL", callback=checked_urls,
+    "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
     help="URL of a relay, for invites. Can be given several times.  [default: the coordinator itself]",
 )  # fmt: skip
 @click.option(
@@ -74,9 +74,9 @@ def command(
 
     with user_errors(TrainError), _interrupted():
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
-        from train.swarm.broadcast.manifest import run_name
+        from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
-        from train.swarm.coordinator.vocabulary import vocabulary_of
+        from train.swarm.coordinator.vocab_size import read_vocab_size
         from train.swarm.settings import SwarmSettings
         from train.swarm.verification.thresholds_file import read_thresholds
 
@@ -84,11 +84,11 @@ def command(
         measured = {} if thresholds is None else read_thresholds(thresholds)  # before the run is waited for
 
         def settings(controller: "HttpController") -> "SwarmSettings":
-            terms = controller.terms()
+            terms = controller.fetch_engine_spec()
             return SwarmSettings(
-                run=run_name(terms.run),
+                run=sanitize_run_name(terms.run),
                 engine=terms,
-                vocabulary=vocabulary or vocabulary_of(terms.model),
+                vocabulary=vocabulary or read_vocab_size(terms.model),
                 thresholds=measured,
                 lease_seconds=lease_seconds,
                 versions_kept=versions_kept,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include import include
+from curate.commands.include_option import include
 from curate.commands.printing import print_hashes
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
@@ -22,7 +22,7 @@ from train.commands.language import language
 
 if TYPE_CHECKING:
     from curate.manifest import Manifest
-    from curate.trust import Trust
+    from curate.trust import TrustPolicy
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
     from train.evaluation.difficulty import DifficultyMeasurement
@@ -149,7 +149,7 @@ def sample_models(
     """
     from curate.dataset.needed_packages import with_packages
     from curate.prompt import read_prompt
-    from curate.trust import Trust
+    from curate.trust import TrustPolicy
     from train.engine_options import EngineOptions
 
     if prompt:
@@ -165,7 +165,7 @@ def sample_models(
     if models:
         sandbox = with_packages(sandbox, dataset)
     open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
-    _measure(dataset, models, chosen, open_sampler, sandbox, resample, Trust.with_included(include))
+    _measure(dataset, models, chosen, open_sampler, sandbox, resample, TrustPolicy.with_included(include))
 
 
 def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:
@@ -188,7 +188,7 @@ def _measure(
     open_sampler: "Callable[[DifficultySettings], AbstractContextManager[Sample]]",
     sandbox: "SandboxOptions",
     resample: bool,
-    trust: "Trust",
+    trust: "TrustPolicy",
 ) -> None:
     """Sample the models one after another, with progress shown."""
     from train.evaluation.difficulty import measure_difficulty

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include import include
+from curate.commands.include_option import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.console import require_extra, user_errors
@@ -101,7 +101,7 @@ def command(
         raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
     from curate.errors import CurateError
     from curate.prompt import read_prompt
-    from curate.trust import Trust
+    from curate.trust import TrustPolicy
     from rewards.extract import PYTHON_ONLY
     from sandbox import SandboxError
     from train.engine_options import EngineOptions
@@ -111,7 +111,7 @@ def command(
     with user_errors(*kinds, interrupted=_to_continue(out)):
         form = read_prompt(prompt)
         asked = EvaluatedModel(model, base_url, EngineOptions.from_table(engine), form, prices)
-        trust, spoken = Trust.with_included(include), languages or PYTHON_ONLY
+        trust, spoken = TrustPolicy.with_included(include), languages or PYTHON_ONLY
         terms = EvaluationOptions(
             protocol, wishes, form, problems or 0, trust, spoken, contests, several=len(suites) > 1
         )
@@ -138,7 +138,7 @@ def command(
 def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
     """Return the name, the location and the result file of each suite. Raises CurateError."""
     from curate.errors import CurateError
-    from train.evaluation.suites.by_name import parse_suite
+    from train.evaluation.suites.registry import parse_suite
 
     places = [parse_suite(suite) for suite in suites] or [("", str(data))]
     names = [name for name, _ in places]

@@ -31,17 +31,17 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
     from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
     from train.evaluation.exports import evalplus, lcb, lcb_leaderboard, livecodebench
-    from train.evaluation.exports.answers import load_export_data
+    from train.evaluation.exports.export_data import load_export_data
 
     with user_errors(CurateError, OSError):
         if form == "evalplus":
             answers = load_export_data(result, evalplus.SUITES, form)
             text = evalplus.content(answers)
-            dataset = "humaneval" if answers.reopened.origin.suite == "humaneval+" else "mbpp"
+            dataset = "humaneval" if answers.loaded_result.provenance.suite == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
             answers = load_export_data(result, livecodebench.SUITES, form)
-            rows = livecodebench.benchmark(answers)
+            rows = livecodebench.select_rows(answers)
             if rows.unreadable:
                 warn(f"{len(rows.unreadable)} problems cannot be read here; LiveCodeBench counts them as wrong")
             if form == "lcb":

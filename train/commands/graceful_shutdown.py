@@ -8,13 +8,13 @@ from types import FrameType
 from typing import Protocol
 
 
-class Leavable(Protocol):
+class SupportsLeave(Protocol):
     def leave(self) -> None:
         """End soon, from any thread."""
 
 
 @contextmanager
-def leave_on_signal(worker: Leavable) -> Iterator[None]:
+def leave_on_signal(worker: SupportsLeave) -> Iterator[None]:
     """Leave at the first SIGINT or SIGTERM. A second one ends the process at once."""
 
     def leave(number: int, frame: FrameType | None) -> None:

@@ -58,15 +58,15 @@ def command(
     """
     require_extra("train")
     from train.errors import TrainError
-    from train.planning import from_config
+    from train.planning import simulation_inputs
     from train.planning.rates import GPUS
     from train.planning.split import MODES, best_split
 
     with user_errors(TrainError, ValueError):
         settings = config.read()
-        model = from_config.model_size(settings)
-        workload = from_config.workload(settings, mean_tokens=mean_tokens, sigma=sigma, rejected=rejected)
-        cluster = from_config.cluster(settings, GPUS[gpu], gpus)
+        model = simulation_inputs.model_size(settings)
+        workload = simulation_inputs.workload(settings, mean_tokens=mean_tokens, sigma=sigma, rejected=rejected)
+        cluster = simulation_inputs.cluster(settings, GPUS[gpu], gpus)
         click.echo(
             f"{settings.model.path}, {model.parameters / 1e9:.3g}B parameters, on {gpus} x {cluster.gpu.name}; "
             f"{workload.groups} x {workload.completions} answers of {workload.lengths.mean:,.0f} tokens on average, "
@@ -88,30 +88,30 @@ def command(
 
 
 def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int) -> str:
-    outcome = split.outcome
-    if split.way.pipeline == "sync":
+    outcome = split.result
+    if split.mode.pipeline == "sync":
         idle = outcome.idle_learner + outcome.idle_engines - 1
     else:
         of_engines = split.engines * tensor_parallel
         idle = (outcome.idle_learner * split.learner_gpus + outcome.idle_engines * of_engines) / gpus
     return (
-        f"{split.way!s:<22}{split.learner_gpus:>9}{split.engines:>9}{outcome.step_seconds:>9.0f}"
-        f"{outcome.tokens_per_second / first.outcome.tokens_per_second:>7.2f}x"
+        f"{split.mode!s:<22}{split.learner_gpus:>9}{split.engines:>9}{outcome.step_seconds:>9.0f}"
+        f"{outcome.tokens_per_second / first.result.tokens_per_second:>7.2f}x"
         f"{outcome.staleness_mean:>11.1f}{max(0.0, idle):>11.0%}"
     )
 
 
 def _advice(splits: Sequence["GpuSplit"], tensor_parallel: int) -> str:
     """Return the settings of the fastest way that is known to learn as well, or of one that is nearly as fast."""
-    sound = [split for split in splits if split.way.staleness <= _MAX_STALENESS]
-    most = max(split.outcome.tokens_per_second for split in sound)
-    split = next(split for split in sound if split.outcome.tokens_per_second >= _NEARLY * most)
-    lines = [f"advice: {split.way}", f"  --set rollout.pipeline={split.way.pipeline}"]
-    if split.way.pipeline == "async":
+    sound = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
+    most = max(split.result.tokens_per_second for split in sound)
+    split = next(split for split in sound if split.result.tokens_per_second >= _NEARLY * most)
+    lines = [f"advice: {split.mode}", f"  --set rollout.pipeline={split.mode.pipeline}"]
+    if split.mode.pipeline == "async":
         lines[-1] += (
-            f" --set rollout.staleness={split.way.staleness} --set objective.old=learner --set objective.truncation=2"
+            f" --set rollout.staleness={split.mode.staleness} --set objective.old=learner --set objective.truncation=2"
         )
-    if split.way.pipeline == "sync":
+    if split.mode.pipeline == "sync":
         lines.append(f"  the learner on all {split.learner_gpus} GPUs, in turns with {split.engines} engines")
     else:
         each = f" of {tensor_parallel} GPUs" if tensor_parallel > 1 else ""

@@ -61,14 +61,14 @@ def command(
     from curate.errors import CurateError
     from train.errors import NoRunError
     from train.run.plot import curves
-    from train.run.plot_evaluations import by_step
+    from train.run.plot_evaluations import plot_by_step
     from train.run.plot_style import PlottedRun
     from train.run.plot_timeline import timeline as draw_timeline
 
     labelled = [PlottedRun.parse(run) for run in runs]
     name, draw = ("curves", curves)
     if timeline or evaluations:
-        name, draw = ("timeline", draw_timeline) if timeline else ("evaluations", by_step)
+        name, draw = ("timeline", draw_timeline) if timeline else ("evaluations", plot_by_step)
     out = out or labelled[0].folder / f"{name}.svg"
     with user_errors(CurateError, NoRunError, OSError):
         draw(labelled, out)
@@ -79,9 +79,9 @@ def _by_month(results: tuple[Path, ...], out: Path | None, released: datetime | 
     from curate.errors import CurateError
     from train.errors import NoRunError
     from train.evaluation.results.reader import read_result
-    from train.run.plot_by_month import by_month
+    from train.run.plot_by_month import plot_by_month
 
     with user_errors(CurateError, NoRunError, OSError):
         out = out or results[0].with_name(f"{results[0].stem}.by-month.svg")
-        by_month([read_result(path) for path in results], out, released and released.date())
+        plot_by_month([read_result(path) for path in results], out, released and released.date())
     click.echo(out)

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from train.commands.finite_range import FiniteRange
-from train.evaluation.extraction.by_name import NAMES as EXTRACTIONS
-from train.evaluation.protocols.by_name import FORMS, OWN, PROTOCOLS
+from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
 from train.evaluation.protocols.overrides import CHAT, COMPLETE, ProtocolOverrides
+from train.evaluation.protocols.registry import FORMS, OWN, PROTOCOLS
 
 Command = Callable[..., Any]
 _OPTIONS = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.console import require_extra, user_errors
-from train.commands.urls import checked_urls
+from train.commands.urls import validate_urls
 
 if TYPE_CHECKING:
     import threading
@@ -23,7 +23,7 @@ _EITHER = "give one of --from, --invite and --controller"
     "sources",
     multiple=True,
     metavar="URL",
-    callback=checked_urls,
+    callback=validate_urls,
     help="Relay, coordinator or bucket to fetch the weights from. Can be given several times.  "
     "[default: those in the invite]",
 )
@@ -113,9 +113,9 @@ def command(
     with user_errors(TrainError):
         from train.swarm.broadcast.rate_limiter import RelayRateLimiter
         from train.swarm.broadcast.relay import RelayApp
-        from train.swarm.broadcast.relay_server import listener_at, serve, url_of
+        from train.swarm.broadcast.relay_server import open_listener, serve, url_of
 
-        with listener_at(listen) as listener:
+        with open_listener(listen) as listener:
             # An address that stands for all addresses of this machine means nothing to another one.
             url = (
                 url_of(listener).replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
@@ -138,7 +138,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
     from train.swarm.broadcast.relay_client import RelayClient
     from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
     from train.swarm.protocol.invites import read_invite
-    from train.swarm.signatures import public_from
+    from train.swarm.signatures import parse_public_key
 
     if invite:
         read = read_invite(invite)
@@ -150,7 +150,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
             )
         if not RUN_PATTERN.fullmatch(run):
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
-        public = public_from(public_key)
+        public = parse_public_key(public_key)
     download = RelayClient(RelaySelector(sources, at_once=MAX_CONCURRENT_FOR_RELAYS), run, public)
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
@@ -166,21 +166,21 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     from train.asynchronous.workers.local_first_source import LocalFirstSource
     from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
-    from train.swarm.broadcast.manifest import run_name
+    from train.swarm.broadcast.manifest import sanitize_run_name
     from train.swarm.broadcast.origin import Origin
-    from train.swarm.signatures import new_key, public_of, read_key
+    from train.swarm.signatures import new_key, public_key_bytes, read_key
 
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = HttpController(controller, os.environ.get(TOKEN_VARIABLE) or None)
     terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
     private = read_key(key) if key.exists() else new_key(key)
-    name = run_name(run or terms.run)
+    name = sanitize_run_name(run or terms.run)
     store = (folder / "store").resolve()
     origin = Origin(f"file://{store}", name, private, keep=keep)
     source = LocalFirstSource(client.url, client.headers, folder / "fetched")
     broadcaster = Broadcaster(client, source, origin, folder / "copies", note=click.echo)
-    public = public_of(private).hex()
+    public = public_key_bytes(private).hex()
     return (
         store,
         broadcaster.follow,

@@ -11,7 +11,7 @@ from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, require_extra, user_errors
 from sandbox.commands.table import warn
 from train.commands.cells import print_cells
-from train.evaluation.extraction.by_name import NAMES as EXTRACTIONS
+from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
@@ -66,7 +66,7 @@ def command(
     to_continue = "the same command continues" if out else "give --out to continue"
     with user_errors(CurateError, SandboxError, OSError, interrupted=to_continue):
         reopened = load_result(read_result(result), suite, extraction)
-        sandbox = with_packages(sandbox, reopened.origin.location)
+        sandbox = with_packages(sandbox, reopened.provenance.location)
         with ProgressBar(" answers") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
             found = rescore(
                 reopened,
@@ -97,6 +97,6 @@ def _print(reopened: "LoadedResult", found: "RescoreResult", most: int) -> None:
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
         print_cells(["", "before", "now"], problems[:most])
     if found.left_out:
-        warn(f"{reopened.origin.location} does not have {len(found.left_out)} of the problems; they are left out")
+        warn(f"{reopened.provenance.location} does not have {len(found.left_out)} of the problems; they are left out")
     if found.evaluation.n_unscored:
         warn(f"{found.evaluation.n_unscored} samples have no verdict and are left out")

@@ -45,7 +45,7 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
             )
         if form == "text" and out is None:
             board = leaderboard(found)
-            print_cells(*formats.as_text(board))
+            print_cells(*formats.text_cells(board))
             click.echo(formats.LEGEND.format(best="*", close="~"))
             for note in formats.rating_notes(board):
                 click.echo(note)

@@ -13,7 +13,7 @@ import click
 from sandbox.commands.console import require_extra, user_errors
 from train.commands.engine_options import engine_option
 from train.commands.graceful_shutdown import leave_on_signal
-from train.commands.urls import checked_urls
+from train.commands.urls import validate_urls
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -66,7 +66,7 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
     help="How long a run that cannot be reached is called again.",
 )
 @click.option(
-    "--relay", "relays", multiple=True, metavar="URL", callback=checked_urls,
+    "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
     help="Relay to take the weights from. Can be given several times.  [default: the run itself sends them]",
 )  # fmt: skip
 @click.option(
@@ -133,9 +133,9 @@ def command(
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
         from train.asynchronous.workers.rollout_process import RolloutOptions, RolloutProcess
         from train.swarm.broadcast.relay_source import RelaySourceFactory
-        from train.swarm.signatures import public_from
+        from train.swarm.signatures import parse_public_key
 
-        source_for = RelaySourceFactory(relays, public_from(public_key)) if relays else None
+        source_for = RelaySourceFactory(relays, parse_public_key(public_key)) if relays else None
         options = RolloutOptions(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None, source_for)
         if ray is not None:
             from train.asynchronous.workers.ray_actors import run_workers_on_ray

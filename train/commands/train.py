@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include import include
+from curate.commands.include_option import include
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.console import require_extra, user_errors
@@ -131,7 +131,7 @@ def command(
                 click.echo(line)
             return
         from train import loop
-        from train.run_evaluation.best import BEST, read_best_record
+        from train.run_evaluation.best_weights import BEST, read_best_record
 
         with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
             loop.train(settings, run, report=_step_printer(settings.run.steps))
@@ -166,13 +166,13 @@ def _replay(
     from train.asynchronous.journal.audit_report import audit_lines
     from train.config import with_overrides
     from train.errors import ConfigError
-    from train.run.folder import open_run, read
+    from train.run.folder import open_run, read_stored_config
     from train.run.model_card import MODEL
     from train.run.weights_digest import weights_digest
 
     if run.resolve() == recorded.resolve():
         raise ConfigError(f"{recorded} would be replaced by its own replay. Choose another --out.")
-    settings = with_overrides(read(recorded), changes)
+    settings = with_overrides(read_stored_config(recorded), changes)
     before = weights_digest(recorded / MODEL)
     if is_first_rank:
         for line in audit_lines(recorded, staleness=settings.rollout.staleness):

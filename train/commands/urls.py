@@ -8,7 +8,7 @@ import click
 Given = TypeVar("Given", str, tuple[str, ...])
 
 
-def checked_urls(context: click.Context, option: click.Parameter, value: Given) -> Given:
+def validate_urls(context: click.Context, option: click.Parameter, value: Given) -> Given:
     """Return the value of an option as it is: one URL, several, or none. A callback of click.
 
     Raises click.BadParameter for what does not begin with http:// or https:// and the name of a host.

@@ -13,7 +13,7 @@ from train.config.table import as_table
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ConfigKey:
     """A key of a section.
 
     kind      the type of its value in words
@@ -52,7 +52,7 @@ class Section:
     name: str
     repeated: bool
     about: str
-    keys: tuple[Key, ...]
+    keys: tuple[ConfigKey, ...]
 
     @property
     def heading(self) -> str:
@@ -72,11 +72,11 @@ def _section(name: str, hint: Any) -> Section:
     return Section(name, repeated, _first_paragraph(kind), tuple(keys))
 
 
-def _key(field: "Field[Any]", hint: Any, meaning: str) -> Key:
+def _key(field: "Field[Any]", hint: Any, meaning: str) -> ConfigKey:
     required = field.default is MISSING and field.default_factory is MISSING
     made = field.default_factory() if field.default_factory is not MISSING else field.default
     default = None if required else "none" if made is None else as_table(made)
-    return Key(field.name, _words(hint), required, default, meaning, _choices(hint))
+    return ConfigKey(field.name, _words(hint), required, default, meaning, _choices(hint))
 
 
 def _words(hint: Any) -> str:

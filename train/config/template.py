@@ -6,7 +6,7 @@ from typing import Any
 
 from curate.recipes.toml_writer import toml_value
 from train.config.file import preset_header, preset_table
-from train.config.key_descriptions import Key, describe_sections
+from train.config.key_descriptions import ConfigKey, describe_sections
 
 _WIDTH = 120
 
@@ -33,7 +33,7 @@ def template_lines(preset: str | None = None) -> Iterator[str]:
                 yield from _lines(key, values_of_section)
 
 
-def _lines(key: Key, values: Mapping[str, Any]) -> Iterator[str]:
+def _lines(key: ConfigKey, values: Mapping[str, Any]) -> Iterator[str]:
     """Yield a key with its value, its comment beside it or, if the line would be too long, above it."""
     comment = key.comment
     if key.required and key.name not in values:

@@ -25,13 +25,13 @@ from curate.problem import TESTS, tests_of
 from curate.progress import Progress, no_progress
 from curate.reading.values import shorten
 from curate.report.report_files import refresh_report
-from curate.trust import ONLY_TRUSTED, Trust, left_out_lines
+from curate.trust import ONLY_TRUSTED, TrustPolicy, left_out_lines
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox
 from sandbox.packages import fingerprint
 from train.evaluation.difficulty_settings import DifficultySettings, choose_settings, settings_of_rows
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.sample_and_judge import (
     Judged,
     ModelOutput,
@@ -85,7 +85,7 @@ def measure_difficulty(
     open_sandbox: Callable[[], Sandbox],
     *,
     resample: bool = False,
-    trust: Trust = ONLY_TRUSTED,
+    trust: TrustPolicy = ONLY_TRUSTED,
     packages: Sequence[Package] = (),
     progress: Progress = no_progress,
 ) -> DifficultyMeasurement:
@@ -144,9 +144,9 @@ def measure_difficulty(
     return measured
 
 
-def _left_out(dataset: Path, stored: DatasetReader, trust: Trust) -> dict[str, str]:
+def _left_out(dataset: Path, stored: DatasetReader, trust: TrustPolicy) -> dict[str, str]:
     """Return the reasons why rows are left out, by id. Raises CurateError if there is no row to sample."""
-    reasons = stored.excluded(trust)
+    reasons = stored.exclusion_reasons(trust)
     if len(reasons) == len(stored):
         why = "; ".join(left_out_lines(Counter(reasons.values()))) or "it has no rows"
         raise CurateError(f"{dataset}: there is no problem to sample ({why}).")

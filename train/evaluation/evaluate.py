@@ -22,7 +22,7 @@ from sandbox import Sandbox, Verdict
 from train.evaluation.exercise import Exercise
 from train.evaluation.fingerprints import legacy_fingerprint, sample_fingerprint, sample_key, verdict_fingerprint
 from train.evaluation.result_metadata import parsing_settings, result_metadata, tests_fingerprint
-from train.evaluation.results.cost import Tokens, tokens_of
+from train.evaluation.results.cost import TokenCounts, sum_tokens
 from train.evaluation.sample_and_judge import (
     Judged,
     ModelOutput,
@@ -35,8 +35,8 @@ from train.evaluation.sample_and_judge import (
 )
 from train.evaluation.sample_record import SampleRecord
 from train.evaluation.sample_store import SampleStore
-from train.evaluation.statistics.confidence import interval
-from train.evaluation.statistics.outcomes import ProblemOutcomes, counts
+from train.evaluation.statistics.confidence import solve_rate_interval
+from train.evaluation.statistics.outcomes import ProblemOutcomes, verdict_counts
 
 _STAGE = "evaluate"  # the name under which progress is reported
 
@@ -71,7 +71,7 @@ class EvaluationResult:
     mean_tokens: float
     outcomes: tuple[ProblemOutcomes, ...] = field(repr=False)
     verdicts: Mapping[str, int] = field(repr=False)
-    tokens: Tokens = Tokens(None, None)
+    tokens: TokenCounts = TokenCounts(None, None)
 
     def metrics(self) -> dict[str, float]:
         """Return the numbers under the names that train/run/step_metrics.py explains."""
@@ -95,15 +95,15 @@ class EvaluationResult:
 class CachedExercise:
     """An exercise, and the digests under which its samples are kept.
 
-    samples  names all that its answers depend on, see fingerprints.py
-    tests    names its tests
-    judge    names all that the verdicts depend on
+    samples_digest  names all that its answers depend on, see fingerprints.py
+    tests_digest    names its tests
+    judge_digest    names all that the verdicts depend on
     """
 
     exercise: Exercise
-    samples: str
-    tests: str
-    judge: str
+    samples_digest: str
+    tests_digest: str
+    judge_digest: str
 
     @classmethod
     def of(cls, exercise: Exercise, samples: str, judged_with: Sequence[Any]) -> "CachedExercise":
@@ -162,10 +162,10 @@ def evaluate(
 def _adopt_earlier(question: CachedExercise, earlier: str, samples: SampleStore, k: int) -> None:
     """Give the samples that an earlier version kept the keys that they have now."""
     for number in range(k):
-        key = sample_key(question.samples, number)
+        key = sample_key(question.samples_digest, number)
         record = samples.get(sample_key(earlier, number))
         if record is not None and samples.get(key) is None:
-            samples.add(key, replace(record, judge=question.judge))
+            samples.add(key, replace(record, judge=question.judge_digest))
 
 
 def evaluate_cached(
@@ -182,7 +182,7 @@ def evaluate_cached(
 
     sample   None: no samples are drawn, and those that are missing have no verdict
     """
-    places = {sample_key(one.samples, number): (one, number) for one in questions for number in range(k)}
+    places = {sample_key(one.samples_digest, number): (one, number) for one in questions for number in range(k)}
     wanted = {
         key: SampleRequest(key, sample_seed(seed, number, one.exercise.id), one.exercise)
         for key, (one, number) in places.items()
@@ -193,7 +193,7 @@ def evaluate_cached(
         record = None if samples is None else samples.get(key)
         if record is None:
             missing.append(wanted[key])
-        elif record.verdict and record.judge == one.judge:
+        elif record.verdict and record.judge == one.judge_digest:
             known[key] = _Counted.of(record)
         else:
             unjudged.append(wanted[key])
@@ -209,13 +209,13 @@ def evaluate_cached(
     progress(_STAGE, len(known), len(places))
     with closing(_rulings(_kept(unjudged, samples), missing, sample, sandbox, keep)) as rulings:
         for sampled, answer, result in rulings:
-            record = record_of(sampled, answer).judged(result, places[sampled.key][0].judge)
+            record = record_of(sampled, answer).with_verdict(result, places[sampled.key][0].judge_digest)
             known[sampled.key] = _Counted.of(record)
             if samples is not None:
                 samples.add(sampled.key, record)
             progress(_STAGE, len(known), len(places))
     return _summary(
-        [(one, [known.get(sample_key(one.samples, number)) for number in range(k)]) for one in questions], k
+        [(one, [known.get(sample_key(one.samples_digest, number)) for number in range(k)]) for one in questions], k
     )
 
 
@@ -243,8 +243,8 @@ def _rulings(
 def _summary(problems: Sequence[tuple[CachedExercise, Sequence[_Counted | None]]], k: int) -> EvaluationResult:
     """Return the result. Each exercise comes with its k samples; a sample without a verdict is None."""
     outcomes = tuple(_outcomes(question, samples) for question, samples in problems)
-    known = counts(outcomes)
-    low, high = interval(known)
+    known = verdict_counts(outcomes)
+    low, high = solve_rate_interval(known)
     estimates = [pass_at_k(n, n_correct, k) for n, n_correct in known]
     known_estimates = [estimate for estimate in estimates if estimate is not None]
     scored = [sample for _, samples in problems for sample in samples if sample is not None]
@@ -264,7 +264,7 @@ def _summary(problems: Sequence[tuple[CachedExercise, Sequence[_Counted | None]]
         mean_tokens=fmean(sample.n_tokens for sample in scored) if scored else nan,
         outcomes=outcomes,
         verdicts=_verdicts(scored),
-        tokens=tokens_of((sample.n_prompt_tokens, sample.n_tokens) for sample in scored),
+        tokens=sum_tokens((sample.n_prompt_tokens, sample.n_tokens) for sample in scored),
     )
 
 
@@ -275,8 +275,8 @@ def _outcomes(question: CachedExercise, samples: Sequence[_Counted | None]) -> P
         tuple(None if sample is None else sample.correct for sample in samples),
         tuple(0 if sample is None else sample.n_tokens for sample in samples),
         tuple(sample is not None and sample.truncated for sample in samples),
-        question.tests,
-        question.samples,
+        question.tests_digest,
+        question.samples_digest,
         _verdicts([sample for sample in samples if sample is not None]),
     )
 

@@ -15,28 +15,28 @@ NOTHING_KNOWN = ProblemMetadata()
 @dataclass(frozen=True, slots=True)
 class Exercise:
     """asked   messages, of which a last one of the assistant's is continued, or plain text that is continued
-    before  text before an answer that is judged with it: what the model continued of its own message or program
-    after   text after an answer that is judged with it, such as the end of a block that a stop cut off
+    answer_prefix  text before an answer that is judged with it: what the model continued of its own message or program
+    answer_suffix  text after an answer that is judged with it, such as the end of a block that a stop cut off
     """
 
     id: str
     prompt: Chat | str
     judge: Judge
     metadata: ProblemMetadata = NOTHING_KNOWN
-    before: str = ""
-    after: str = ""
+    answer_prefix: str = ""
+    answer_suffix: str = ""
 
     @property
     def fingerprint(self) -> str:
         """Return a digest of everything that an answer and its verdict depend on, except the model and its sampling."""
-        around = [[self.before, self.after]] if self.before or self.after else []
+        around = [[self.answer_prefix, self.answer_suffix]] if self.answer_prefix or self.answer_suffix else []
         identity = [self.id, self.prompt, *self.judge.identity, *around]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def judged_text(self, answer: str) -> str:
         """Return the text that the judge sees for an answer."""
-        return self.before + answer + self.after
+        return self.answer_prefix + answer + self.answer_suffix
 
     def judge_answer(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        """Judge an answer. Raises SandboxError and NoVerdict as the judge does."""
+        """Judge an answer. Raises SandboxError and NoVerdictError as the judge does."""
         return self.judge.judge(self.judged_text(answer), sandbox)

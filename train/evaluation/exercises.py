@@ -6,18 +6,18 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from curate.dataset.dataset_reader import DatasetReader, readable
+from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import download_dataset
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.tables import locate
-from curate.trust import ONLY_TRUSTED, Trust, left_out_lines, left_out_text
+from curate.trust import ONLY_TRUSTED, TrustPolicy, left_out_lines, left_out_text
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.suites import dataset
-from train.evaluation.suites.by_name import choose_suite
+from train.evaluation.suites.registry import choose_suite
 from train.evaluation.suites.suite import Bounds, SuiteOptions
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def read_exercises(
     most: int = 0,
     *,
     suite: str = "",
-    trust: Trust = ONLY_TRUSTED,
+    trust: TrustPolicy = ONLY_TRUSTED,
     prompt: PromptFormat = _DEFAULT,
     languages: tuple[str, ...] = PYTHON_ONLY,
     style: PromptStyle = _DEFAULT_STYLE,
@@ -42,7 +42,7 @@ def read_exercises(
                reads
     window     FROM..TO, the first and the last day of contests, both included; empty: all
     most       the maximum number of problems, which are chosen the same way each time; 0: all
-    suite      the name of the suite, see suites/by_name.py; empty: a dataset, or the only suite that can read the rows
+    suite      the name of the suite, see suites/registry.py; empty: a dataset, or the only suite that can read the rows
     trust      the rows of a dataset to use; the others are left out, and a warning says how many
     prompt     the form in which the model is asked
     languages  the languages that answers may be written in
@@ -66,18 +66,18 @@ def read_exercises(
     return tuple(exercise for exercise in problems if exercise.id in chosen)
 
 
-def _read(location: str, suite: str, asked: SuiteOptions, trust: Trust, left_out: Counter[str]) -> list[Exercise]:
+def _read(location: str, suite: str, asked: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> list[Exercise]:
     if suite in ("", dataset.NAME):
         folder = download_dataset(location) or Path(location).expanduser()
         if any((folder / "data").glob("*.parquet")):
             check_trusted(folder, trust)
-            with readable(folder):
+            with translate_read_errors(folder):
                 return list(dataset.read(DatasetReader(folder), asked, trust, left_out))
         if suite:
             raise CurateError(f"{location} is not a dataset that curate built: it has no data/*.parquet.")
     table = locate(location)
     rows = choose_suite(table, suite)
-    if asked.bounds is not None and not rows.dated:
+    if asked.bounds is not None and not rows.has_dates:
         raise CurateError(f"{table.location}: {rows.title} has no dates. Leave the window out.")
     return list(rows.read(table, asked))
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.prompt import read_prompt
-from curate.trust import SUSPECTS, UNVERIFIED, Trust
+from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.fingerprints import sample_key
 from train.evaluation.protocols.resolution import restore_style
 from train.evaluation.results.reader import Result, SampleProvenance
 from train.evaluation.statistics.outcomes import ProblemOutcomes
-from train.evaluation.suites.by_name import parse_suite
+from train.evaluation.suites.registry import parse_suite
 
 _AGAIN = "Run its `curate evaluate` again, which samples nothing twice."
 
@@ -23,12 +23,12 @@ _AGAIN = "Run its `curate evaluate` again, which samples nothing twice."
 class LoadedResult:
     """A result whose answers can be judged again and exported.
 
-    origin     how its samples came about, with what the caller wants instead
-    exercises  all exercises of its suite by id, whether they were evaluated or not
+    provenance  how its samples came about, with what the caller wants instead
+    exercises   all exercises of its suite by id, whether they were evaluated or not
     """
 
     result: Result
-    origin: SampleProvenance
+    provenance: SampleProvenance
     exercises: Mapping[str, Exercise]
 
     @property
@@ -58,7 +58,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
 
     Raises CurateError if the file does not say how its samples came about, or if the rows are not there any more.
     """
-    origin = result.origin
+    origin = result.provenance
     if origin is None or not all(problem.samples for problem in result.outcomes):
         raise CurateError(f"{result.path} does not say which answers are its own. {_AGAIN}")
     if suite is not None:
@@ -70,7 +70,9 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         origin.location,
         origin.window,
         suite=origin.suite,
-        trust=Trust.with_included((UNVERIFIED, SUSPECTS)),  # which rows count is decided by the problems of the result
+        trust=TrustPolicy.with_included(
+            (UNVERIFIED, SUSPECTS)
+        ),  # which rows count is decided by the problems of the result
         prompt=read_prompt(origin.prompt),
         languages=origin.languages,
         style=restore_style(origin.protocol, origin.suite),

@@ -49,13 +49,13 @@ def rescore(
     """
     known = [problem for problem in reopened.result.outcomes if problem.id in reopened.exercises]
     if not known:
-        raise CurateError(f"{reopened.origin.location} has none of the problems of {reopened.result.path}.")
+        raise CurateError(f"{reopened.provenance.location} has none of the problems of {reopened.result.path}.")
     judges: dict[str, str] = {}  # by the key of a sample
     questions = []
     for problem in known:
         exercise = _with_known(problem.facts, reopened.exercises[problem.id])
         questions.append(CachedExercise.of(exercise, problem.samples, judged_with))
-        judges |= dict.fromkeys(sample_keys(problem), questions[-1].judge)
+        judges |= dict.fromkeys(sample_keys(problem), questions[-1].judge_digest)
     before = dict.fromkeys(judges, NO_VERDICT)
     with SampleStore(samples) as kept:
         for key, record in iterate_samples(reopened.samples_path, judges):

@@ -19,12 +19,12 @@ from train.engine_options import EngineOptions
 from train.evaluation.codeforces.rating import ratings_of
 from train.evaluation.evaluate import EvaluationResult
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.loaded_result import LoadedResult
 from train.evaluation.model_metadata import model_metadata, weight_files
 from train.evaluation.results.cost import Prices, cost
-from train.evaluation.results.numbers import known_strata, summary_as_json
 from train.evaluation.results.reader import SCHEMA, suite_name
+from train.evaluation.results.summary_json import known_strata, summary_as_json
 from train.evaluation.results.tests_source import tests_source
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.summary import summarize
@@ -122,7 +122,7 @@ def with_new_verdicts(
     content: Mapping[str, Any], reopened: LoadedResult, evaluation: EvaluationResult
 ) -> dict[str, Any]:
     """Return the content of a result file after its answers were judged again."""
-    origin = reopened.origin
+    origin = reopened.provenance
     found = {problem.id for problem in evaluation.outcomes}
     exercises = [exercise for exercise in reopened.exercises.values() if exercise.id in found]
     prices = content["numbers"].get("prices")

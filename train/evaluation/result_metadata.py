@@ -5,9 +5,9 @@ import json
 from dataclasses import replace
 
 from train.evaluation.exercise import Exercise
-from train.evaluation.extraction.by_name import DEFAULT
-from train.evaluation.judges.by_calls import CallJudge
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.extraction.registry import DEFAULT
+from train.evaluation.judges.call_judge import CallJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
 
@@ -28,4 +28,4 @@ def parsing_settings(exercise: Exercise) -> list[str]:
     """Return what decides how an answer is read: the rule of extraction, and the text around the answer."""
     judge = exercise.judge
     extraction = judge.extraction if isinstance(judge, SuiteJudge | CallJudge) else ""
-    return [extraction, exercise.before, exercise.after]
+    return [extraction, exercise.answer_prefix, exercise.answer_suffix]

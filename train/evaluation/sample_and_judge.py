@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
-from curate.json_records import omitted
+from curate.json_records import omit_if_default
 from curate.verification.retries import with_retries
 from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
 from sandbox import Sandbox, SandboxError
@@ -55,8 +55,8 @@ class ModelOutput:
     text: str
     finish_reason: str
     n_tokens: int
-    reasoning: str = omitted("")
-    n_prompt_tokens: int = omitted(0)
+    reasoning: str = omit_if_default("")
+    n_prompt_tokens: int = omit_if_default(0)
 
     @property
     def truncated(self) -> bool:
@@ -112,7 +112,7 @@ def judge_outputs(answers: Iterable[tuple[SampleRequest, ModelOutput]], sandbox:
             found = wanted.exercise.judge_answer(answer.text, sandbox)
         except SandboxError:
             raise
-        except Exception as error:  # RefereeError or NoVerdict, most likely; no answer may end the measurement
+        except Exception as error:  # RefereeError or NoVerdictError, most likely; no answer may end the measurement
             return error
         return JudgeResult(TRUNCATED) if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER) else found
 

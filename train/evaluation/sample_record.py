@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from curate.json_records import omitted
+from curate.json_records import omit_if_default
 from train.evaluation.judges.judge import JudgeResult
 from train.evaluation.sample_and_judge import ModelOutput
 
@@ -25,10 +25,10 @@ class SampleRecord:
     n_tokens: int
     truncated: bool
     verdict: str
-    parts: tuple[tuple[str, str], ...] = omitted(())
-    reasoning: str = omitted("")
-    n_prompt_tokens: int = omitted(0)
-    judge: str = omitted("")
+    parts: tuple[tuple[str, str], ...] = omit_if_default(())
+    reasoning: str = omit_if_default("")
+    n_prompt_tokens: int = omit_if_default(0)
+    judge: str = omit_if_default("")
 
     @classmethod
     def of(cls, id: str, number: int, answer: ModelOutput) -> "SampleRecord":
@@ -49,6 +49,6 @@ class SampleRecord:
         end = "length" if self.truncated else "stop"
         return ModelOutput(self.text, end, self.n_tokens, self.reasoning, self.n_prompt_tokens)
 
-    def judged(self, result: JudgeResult, judge: str) -> "SampleRecord":
+    def with_verdict(self, result: JudgeResult, judge: str) -> "SampleRecord":
         """Return this record with the verdict that this judge gave."""
         return replace(self, verdict=result.verdict, parts=result.parts, judge=judge)

@@ -7,7 +7,7 @@ from curate.errors import CurateError
 from curate.reading.location import split
 from curate.reading.tables import locate
 from train.evaluation.suites import dataset
-from train.evaluation.suites.by_name import SUITES, choose_suite
+from train.evaluation.suites.registry import SUITES, choose_suite
 
 
 def file_sha256(location: str) -> str | None:

@@ -155,7 +155,7 @@ class Learner:
         metrics: dict[str, float] = self._everywhere("_update", sequences, old, reference, max_tokens)
         return metrics
 
-    def wait_for_weights(self) -> Iterator[tuple[str, Tensor]]:
+    def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`.
 
         A part of the model is put together at a time, just before it is yielded, so that at most that part is whole.
@@ -216,7 +216,7 @@ class Learner:
         try:
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir()
-            write_weights(self.wait_for_weights(), aside)
+            write_weights(self.export_weights(), aside)
             self._write_settings(aside)
             if self._model.lora_rank:
                 write_adapter(self._everywhere("_adapter"), self._model, aside / ADAPTER)
@@ -256,7 +256,7 @@ class Learner:
         self._free()
 
     def _empty(self, model: config.ModelConfig) -> Any:
-        self._ranks.check_on_first(lambda: sharded_model.check_family(model.path))
+        self._ranks.check_on_rank_zero(lambda: sharded_model.check_family(model.path))
         causal = sharded_model.empty_model(model)
         settings = causal.config.get_text_config()
         heads = settings.num_attention_heads
@@ -430,7 +430,7 @@ class Learner:
 
     def _backward(self, sequences: Sequence[TrainingSequence], batch: Minibatch) -> tuple[Tensor, Tensor]:
         """Accumulate the gradient of the loss; return log-probability and entropy of each token over all ranks."""
-        logp_T, entropy_T = torch.zeros_like(batch.old_T), torch.zeros_like(batch.old_T)
+        logp_T, entropy_T = torch.zeros_like(batch.old_logp_T), torch.zeros_like(batch.old_logp_T)
         for row in self._rows(sequences):
             logp_R, entropy_R = self._policy(row, entropy_gradient=self._objective.entropy != 0)
             loss_of_row = loss(logp_R, entropy_R, batch.select(row.token_index_R), self._objective)

@@ -16,13 +16,13 @@ from train.learning.objectives import (
     clipped_loss,
     constant_length,
     k3,
-    overlong_to_zero,
+    mask_overlong,
     ratio,
     sampler_weights,
     sequence_mask,
     sequence_mean,
     token_mean,
-    without_overlong,
+    zero_overlong_advantages,
 )
 from train.learning.sequences import TrainingSequence
 
@@ -39,12 +39,12 @@ class Minibatch:
     max_tokens             the longest answer that was allowed, for the aggregation "constant_length"
     """
 
-    sample_T: Tensor
+    sample_index_T: Tensor
     advantage_T: Tensor
-    sampler_T: Tensor
+    sampler_logp_T: Tensor
     has_sampler_logprob_T: Tensor
-    old_T: Tensor
-    reference_T: Tensor | None
+    old_logp_T: Tensor
+    reference_logp_T: Tensor | None
     weight_T: Tensor
     denominator_mask_T: Tensor
     loss_mask_T: Tensor
@@ -57,12 +57,12 @@ class Minibatch:
         """Return a minibatch of only the tokens with these indices, with the denominators of the whole minibatch."""
         return replace(
             self,
-            sample_T=self.sample_T[indices],
+            sample_index_T=self.sample_index_T[indices],
             advantage_T=self.advantage_T[indices],
-            sampler_T=self.sampler_T[indices],
+            sampler_logp_T=self.sampler_logp_T[indices],
             has_sampler_logprob_T=self.has_sampler_logprob_T[indices],
-            old_T=self.old_T[indices],
-            reference_T=None if self.reference_T is None else self.reference_T[indices],
+            old_logp_T=self.old_logp_T[indices],
+            reference_logp_T=None if self.reference_logp_T is None else self.reference_logp_T[indices],
             weight_T=self.weight_T[indices],
             denominator_mask_T=self.denominator_mask_T[indices],
             loss_mask_T=self.loss_mask_T[indices],
@@ -94,10 +94,10 @@ def minibatch(
     if old is None or objective.truncation or objective.mismatch_high:
         denominator_mask_T = denominator_mask_T * has_sampler_logprob_T
     if objective.overlong in ("mask", "unknown"):
-        denominator_mask_T = without_overlong(denominator_mask_T, truncated_N, samples)
+        denominator_mask_T = mask_overlong(denominator_mask_T, truncated_N, samples)
     elif objective.overlong == "zero_advantage":
         rewards_N = torch.tensor([sequence.reward for sequence in sequences])
-        advantage_T = overlong_to_zero(advantage_T, rewards_N[samples], truncated_N[samples])
+        advantage_T = zero_overlong_advantages(advantage_T, rewards_N[samples], truncated_N[samples])
     loss_mask_T, weight_T = denominator_mask_T, torch.ones_like(sampler_T)
     if old is not None and objective.mismatch_high:
         loss_mask_T = sequence_mask(
@@ -130,17 +130,22 @@ def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objecti
     The weights that correct the sampler's mismatch apply to the policy's term only, as in TRL.
     """
     loss_T = batch.weight_T * clipped_loss(
-        logp_T, batch.old_T, batch.advantage_T, low=objective.clip_low, high=objective.clip_high, delta=objective.delta
+        logp_T,
+        batch.old_logp_T,
+        batch.advantage_T,
+        low=objective.clip_low,
+        high=objective.clip_high,
+        delta=objective.delta,
     )
-    if batch.reference_T is not None:
-        loss_T = loss_T + objective.kl * k3(logp_T, batch.reference_T)
+    if batch.reference_logp_T is not None:
+        loss_T = loss_T + objective.kl * k3(logp_T, batch.reference_logp_T)
     if objective.entropy:
         loss_T = loss_T - objective.entropy * entropy_T
     if objective.aggregation == "token_mean":
         return token_mean(loss_T, batch.loss_mask_T, n_tokens=batch.n_tokens)
     if objective.aggregation == "sequence_mean":
         return sequence_mean(
-            loss_T, batch.loss_mask_T, batch.sample_T, tokens_N=batch.tokens_N, n_sequences=batch.n_sequences
+            loss_T, batch.loss_mask_T, batch.sample_index_T, tokens_N=batch.tokens_N, n_sequences=batch.n_sequences
         )
     return constant_length(loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens)
 
@@ -155,8 +160,8 @@ def minibatch_metrics(
         **_clip_ratios(logp_T, batch, objective),
         **_sampler_mismatch(logp_T, batch, objective),
     }
-    if batch.reference_T is not None:
-        metrics["kl"] = _mean(k3(logp_T, batch.reference_T), batch.denominator_mask_T)
+    if batch.reference_logp_T is not None:
+        metrics["kl"] = _mean(k3(logp_T, batch.reference_logp_T), batch.denominator_mask_T)
     if objective.truncation:
         metrics |= _weights(batch, objective)
     if objective.mismatch_high:
@@ -183,13 +188,13 @@ def _weights(batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
 def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
     """Return the shares of clipped tokens. TRL takes low_min and high_max over processes; here they are taken over
     completions, so that they do not depend on the number of processes."""
-    ratio_T = ratio(logp_T, batch.old_T)
+    ratio_T = ratio(logp_T, batch.old_logp_T)
     low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * batch.denominator_mask_T
     high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * batch.denominator_mask_T
     alive_N = batch.tokens_N > 0
 
     def share_N(clipped_T: Tensor) -> Tensor:
-        clipped_N = torch.zeros_like(batch.tokens_N).index_add(0, batch.sample_T, clipped_T)
+        clipped_N = torch.zeros_like(batch.tokens_N).index_add(0, batch.sample_index_T, clipped_T)
         return clipped_N[alive_N] / batch.tokens_N[alive_N]
 
     return {
@@ -207,8 +212,8 @@ def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConf
     compared_T = batch.denominator_mask_T * batch.has_sampler_logprob_T
     if not compared_T.any():
         return {}
-    learner_T = logp_T if objective.old == "sampler" else batch.old_T
-    difference_T, ratio_T = (learner_T - batch.sampler_T).abs(), ratio(learner_T, batch.sampler_T)
+    learner_T = logp_T if objective.old == "sampler" else batch.old_logp_T
+    difference_T, ratio_T = (learner_T - batch.sampler_logp_T).abs(), ratio(learner_T, batch.sampler_logp_T)
     is_compared = compared_T > 0
     return {
         "sampling/sampling_logp_difference/mean": _mean(difference_T, compared_T),
@@ -217,7 +222,7 @@ def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConf
         "sampling/importance_sampling_ratio/min": ratio_T[is_compared].min().item(),
         "sampling/importance_sampling_ratio/mean": _mean(ratio_T, compared_T),
         "sampling/importance_sampling_ratio/max": ratio_T[is_compared].max().item(),
-        "mismatch/kl": _mean(k3(batch.sampler_T, learner_T), compared_T),  # KL(sampler || learner)
+        "mismatch/kl": _mean(k3(batch.sampler_logp_T, learner_T), compared_T),  # KL(sampler || learner)
         "mismatch/token_mult_prob_error": _mean(difference_T.exp(), compared_T),  # NeMo-RL's name; at most 1.05 is fine
     }
 

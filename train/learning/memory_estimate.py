@@ -31,7 +31,7 @@ class LearnerMemory:
 
     parameters: int
     trained: int
-    wait_for_weights: int  # as they are kept, and the copies with which the model computes
+    weights: int  # as they are kept, and the copies with which the model computes
     gradients: int
     moments: int  # of AdamW
     reference: int  # the weights of the reference in k3
@@ -45,7 +45,7 @@ class LearnerMemory:
     @property
     def lasting(self) -> int:
         """The bytes that stay while the learner rests; gradients and activations do not."""
-        return self.wait_for_weights + self.moments + self.reference
+        return self.weights + self.moments + self.reference
 
 
 def row_tokens(config: Config) -> int:
@@ -95,7 +95,7 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     return LearnerMemory(
         parameters=parameters,
         trained=trained,
-        wait_for_weights=-(-lasting // ranks) + copies,
+        weights=-(-lasting // ranks) + copies,
         gradients=-(-trained * 4 // ranks),
         moments=-(-trained * 8 // ranks),
         reference=-(-trained * 4 // ranks) if reference else 0,

@@ -129,14 +129,14 @@ def constant_length(loss_T: Tensor, mask_T: Tensor, *, n_sequences: float, max_t
     return (loss_T * mask_T).sum() / max(n_sequences * max_tokens, 1.0)
 
 
-def without_overlong(mask_T: Tensor, truncated_N: Tensor, sample_T: Tensor) -> Tensor:
+def mask_overlong(mask_T: Tensor, truncated_N: Tensor, sample_T: Tensor) -> Tensor:
     """Return (T,), the mask without completions that were cut off at the length limit, since it is unknown whether they
     would have been right. Like DAPO's overlong filtering, and DeepCoder's as it is described, this takes them out of
     numerator and denominator."""
     return mask_T * ~truncated_N[sample_T]
 
 
-def overlong_to_zero(advantage_N: Tensor, rewards_N: Tensor, truncated_N: Tensor) -> Tensor:
+def zero_overlong_advantages(advantage_N: Tensor, rewards_N: Tensor, truncated_N: Tensor) -> Tensor:
     """Return (N,), the advantages with 0 where the reward is 0 and the answer was cut off, as DeepCoder's released code
     does. The tokens of such an answer stay in the denominator, and its reward counts in the group's mean and std."""
     return torch.where(truncated_N & (rewards_N == 0), 0.0, advantage_N)

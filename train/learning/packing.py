@@ -20,29 +20,29 @@ KEYS_PER_TOKEN = 2
 class PackedPrompt:
     """A prompt, and those of its answers that are in the same row.
 
-    prompt   tokens of the prompt
-    completions  for each answer, the tokens of it that are read, after its number in the minibatch; answers that are
-                 the
-             same token by token are one answer with several numbers
+    prompt_tokens  tokens of the prompt
+    completions    for each answer, the tokens of it that are read, after its number in the minibatch; answers that are
+                   the
+                   same token by token are one answer with several numbers
     """
 
-    prompt: int
+    prompt_tokens: int
     completions: tuple[tuple[tuple[int, ...], int], ...]
 
     @property
     def tokens(self) -> int:
-        return self.prompt + sum(tokens for _, tokens in self.completions)
+        return self.prompt_tokens + sum(tokens for _, tokens in self.completions)
 
     @property
-    def keys(self) -> int:
+    def attention_keys(self) -> int:
         """Return how many keys attention holds."""
-        return sum(self.prompt + tokens for _, tokens in self.completions)
+        return sum(self.prompt_tokens + tokens for _, tokens in self.completions)
 
     @property
     def cost(self) -> float:
         """Return the work of this part in that of a token; attention makes it grow with squared lengths."""
-        square = self.prompt * self.prompt
-        squares = square + sum((self.prompt + tokens) ** 2 - square for _, tokens in self.completions)
+        square = self.prompt_tokens * self.prompt_tokens
+        squares = square + sum((self.prompt_tokens + tokens) ** 2 - square for _, tokens in self.completions)
         return self.tokens + squares / _SQUARE_TOKENS
 
 
@@ -62,13 +62,15 @@ def pack(
     parts = []
     for prompt, completions in groups:
         sizes = [(tokens, prompt + tokens) for _, tokens in completions]
-        for row in first_fit(sizes, (capacity - prompt, KEYS_PER_TOKEN * capacity)):
+        for row in first_fit_decreasing(sizes, (capacity - prompt, KEYS_PER_TOKEN * capacity)):
             parts.append(PackedPrompt(prompt, tuple(completions[index] for index in row)))
-    sizes = [(part.tokens, part.keys) for part in parts]
-    return [[parts[index] for index in row] for row in first_fit(sizes, (capacity, KEYS_PER_TOKEN * capacity))]
+    sizes = [(part.tokens, part.attention_keys) for part in parts]
+    return [
+        [parts[index] for index in row] for row in first_fit_decreasing(sizes, (capacity, KEYS_PER_TOKEN * capacity))
+    ]
 
 
-def first_fit(sizes: Sequence[tuple[int, int]], capacity: tuple[int, int]) -> list[list[int]]:
+def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, int]) -> list[list[int]]:
     """Return the indices of the items, bin by bin; neither sum of a bin's sizes is above `capacity`.
 
     The largest are placed first: with one size, this needs at most 11/9 of the fewest bins possible, plus one. Raises

@@ -105,7 +105,7 @@ def _row(
     lengths: list[tuple[int, ...]] = []
     for part in parts:
         ids += sequences[part.completions[0][0][0]].prompt_ids
-        position_ids += range(part.prompt)
+        position_ids += range(part.prompt_tokens)
         end_of_prompt = len(ids) - 1
         for numbers, n_read in part.completions:
             token_ids = sequences[numbers[0]].token_ids
@@ -115,10 +115,10 @@ def _row(
             if token_ids:
                 positions += (end_of_prompt, *range(len(ids), len(ids) + n_read))
             targets += token_ids
-            position_ids += range(part.prompt, part.prompt + n_read)
+            position_ids += range(part.prompt_tokens, part.prompt_tokens + n_read)
             ids += token_ids[:n_read]
         completions = [n_read for _, n_read in part.completions if n_read]
-        lengths.append((part.prompt, *completions) if len(completions) > 1 else (part.tokens,))
+        lengths.append((part.prompt_tokens, *completions) if len(completions) > 1 else (part.tokens,))
     if not ids:
         ids, position_ids, lengths = [0], [0], [(1,)]
     token_ids_L, position_ids_L, positions_U, targets_U, token_index_R, unique_index_R = (

@@ -41,7 +41,7 @@ class TimedEngine:
         self.recomputed_tokens = 0.0
 
     @property
-    def load(self) -> int:
+    def n_pending(self) -> int:
         """The number of answers that it has to draw."""
         return len(self._running) + len(self._waiting)
 
@@ -49,7 +49,7 @@ class TimedEngine:
         self._waiting.append(drawing)
         self._admit()
 
-    def take_weights(self, version: int) -> None:
+    def load_weights(self, version: int) -> None:
         """Load new weights: the cache of what runs is computed again, as when generation is interrupted."""
         self.version = version
         self._busy(self._rates.load_seconds + self._context * self._rates.prefill_seconds)
@@ -98,7 +98,7 @@ class TimedEngine:
 
     def _admit(self) -> None:
         """Begin what waits, as far as slots and the cache have room."""
-        while self._waiting and len(self._running) < self._rates.at_once:
+        while self._waiting and len(self._running) < self._rates.max_concurrent:
             drawing = self._waiting[0]
             if self._running and self._context + drawing.prompt_tokens > self._rates.cache_tokens:
                 return

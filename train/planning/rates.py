@@ -33,7 +33,7 @@ class ModelSize:
     """What of a model decides how long it takes."""
 
     parameters: float
-    cache_bytes: float  # of one token: 2 * layers * key heads * width of a head * bytes of a number
+    kv_bytes_per_token: float  # of one token: 2 * layers * key heads * width of a head * bytes of a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class EngineRates:
     prefill_seconds  for each token of a prompt, or of a cache that is computed again
     load_seconds     for taking in new weights
     cache_tokens     tokens that the cache holds
-    at_once          answers that the engine draws at once
+    max_concurrent   answers that the engine draws at once
     """
 
     step_seconds: float
@@ -54,7 +54,7 @@ class EngineRates:
     prefill_seconds: float
     load_seconds: float
     cache_tokens: float
-    at_once: int = 256
+    max_concurrent: int = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ def engine_rates(
     return EngineRates(
         step_seconds=weights / bandwidth + _STEP_SECONDS,
         answer_seconds=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
-        context_seconds=model.cache_bytes / bandwidth,
+        context_seconds=model.kv_bytes_per_token / bandwidth,
         prefill_seconds=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
         load_seconds=load_seconds,
-        cache_tokens=room / model.cache_bytes,
-        at_once=at_once,
+        cache_tokens=room / model.kv_bytes_per_token,
+        max_concurrent=at_once,
     )
 
 

@@ -18,7 +18,7 @@ from rewards.reward import Completion as Completion
 from rewards.reward import Reward, Task
 from train.asynchronous.controller.controller import Controller
 from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.journal import NoJournal
+from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import Lease, LeaseRequest, SampleResult, SubmitResults, VersionSpan
 from train.planning.engine import SimulatedSample, TimedEngine
 from train.planning.lengths import LengthDistribution
@@ -38,7 +38,7 @@ class Workload:
     groups          groups in a batch, with `completions` answers each
     rejected        share of the groups that teach nothing and are replaced
     reward_seconds  least, most likely and most seconds until an answer is scored
-    unit            tokens for which one token stands in a message
+    token_stride    tokens for which one token stands in a message
     """
 
     groups: int
@@ -47,7 +47,7 @@ class Workload:
     lengths: LengthDistribution
     rejected: float = 0.0
     reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)
-    unit: int = 64
+    token_stride: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +154,14 @@ class _Run:
                 prompts=workload.groups,
                 completions=workload.completions,
                 steps=self._n_steps + way.staleness + 1,
-                max_tokens=ceil(workload.lengths.limit / workload.unit),
-                staleness=way.staleness,
+                max_tokens=ceil(workload.lengths.limit / workload.token_stride),
+                max_staleness=way.staleness,
                 online_filter=workload.rejected > 0,
                 max_rounds=1_000,
                 worker_timeout_seconds=_FOREVER,
                 min_lease_seconds=_FOREVER,
             ),
-            NoJournal(),
+            NullJournal(),
             submit=self._submit,
             decode=lambda ids: "",
             seed=seed,
@@ -196,8 +196,8 @@ class _Run:
             return
         self._let_pass(number)
         engine = self._engines[number]
-        if not engine.load and engine.version != self._version:  # it has finished what it had begun
-            engine.take_weights(self._version)
+        if not engine.n_pending and engine.version != self._version:  # it has finished what it had begun
+            engine.load_weights(self._version)
             self._engines_are_full = True
         if self._engines_are_full:
             self._feed()
@@ -232,7 +232,7 @@ class _Run:
         if groups is None:
             return
         self._n_ready -= len(groups)
-        tokens = sum(len(rollout.token_ids) for group in groups for rollout in group) * self._workload.unit
+        tokens = sum(len(rollout.token_ids) for group in groups for rollout in group) * self._workload.token_stride
         prompts = len(groups) * self._workload.prompt_tokens
         rates = self._layout.learner
         seconds = (tokens + prompts) * rates.token_seconds + rates.batch_seconds
@@ -248,7 +248,7 @@ class _Run:
     def _publish_if_possible(self) -> None:
         """Let the engines have new weights. In the pipeline "one-off" they wait until the next batch is there."""
         version, together = self._unpublished, self._way.pipeline == "one-off"
-        is_sampled = self._n_ready >= self._workload.groups and not any(engine.load for engine in self._engines)
+        is_sampled = self._n_ready >= self._workload.groups and not any(engine.n_pending for engine in self._engines)
         if version is None or (together and not is_sampled):
             return
         self._unpublished = None
@@ -257,8 +257,8 @@ class _Run:
             self._learner_is_free = True
         for number, engine in enumerate(self._engines):
             self._let_pass(number)
-            if self._way.interrupts or not engine.load:
-                engine.take_weights(version)
+            if self._way.interrupts or not engine.n_pending:
+                engine.load_weights(version)
                 self._await(number)
         self._controller.publish_weights(WeightManifest(version))
         tokens, ages = self._of_cut
@@ -287,7 +287,7 @@ class _Run:
             return
         group = self._workload.completions
         least = [
-            (engine.load, number)
+            (engine.n_pending, number)
             for number, engine in enumerate(self._engines)
             if self._has_room(engine) and (self._way.interrupts or engine.version == self._version)
         ]
@@ -304,10 +304,12 @@ class _Run:
             self._begin(number, leases[0])
             self._await(number)
             if self._has_room(engine):
-                heappush(least, (engine.load, number))
+                heappush(least, (engine.n_pending, number))
 
     def _has_room(self, engine: TimedEngine) -> bool:
-        return not engine.load or engine.load + self._workload.completions <= self._layout.engine.at_once
+        return (
+            not engine.n_pending or engine.n_pending + self._workload.completions <= self._layout.engine.max_concurrent
+        )
 
     def _begin(self, number: int, lease: Lease) -> None:
         workload = self._workload
@@ -328,9 +330,9 @@ class _Run:
 
     def _send(self, number: int, drawing: SimulatedSample) -> None:
         group, attempt, place = drawing.key
-        n_tokens = ceil(drawing.tokens / self._workload.unit)
+        n_tokens = ceil(drawing.tokens / self._workload.token_stride)
         data = bytes(4 * n_tokens)
-        spans = _spans(drawing, n_tokens, self._workload.unit)
+        spans = _spans(drawing, n_tokens, self._workload.token_stride)
         finish: Literal["stop", "length"] = "length" if drawing.tokens >= self._workload.lengths.limit else "stop"
         answer = SampleResult(group, place, attempt, data, data, spans, finish)
         self._sent = group, place

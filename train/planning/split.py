@@ -37,10 +37,10 @@ class GpuCluster:
 class GpuSplit:
     """A way of training and a division of the GPUs, with what the simulation measured."""
 
-    way: TrainingMode
+    mode: TrainingMode
     learner_gpus: int
     engines: int
-    outcome: SimulationResult
+    result: SimulationResult
 
 
 def best_split(
@@ -51,7 +51,7 @@ def best_split(
         GpuSplit(way, learner_gpus, engines, _simulated(way, model, cluster, workload, learner_gpus, engines, steps))
         for learner_gpus, engines in divisions(way, cluster)
     ]
-    return max(splits, key=lambda split: split.outcome.tokens_per_second, default=None)
+    return max(splits, key=lambda split: split.result.tokens_per_second, default=None)
 
 
 def divisions(way: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:

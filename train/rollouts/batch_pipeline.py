@@ -63,11 +63,11 @@ class BatchPipeline:
         return self._overlap.batch.counts
 
     @property
-    def waited_seconds(self) -> float:
+    def wait_seconds(self) -> float:
         return self._overlap.waited_seconds
 
     @property
-    def sampled_seconds(self) -> float:
+    def sampling_seconds(self) -> float:
         return self._overlap.sampled_seconds
 
     def publish(self, step: int) -> dict[str, float]:
@@ -91,8 +91,8 @@ class BatchPipeline:
                 self.sampler.sleep()
             yield minibatches
 
-    def wait_until_sampled(self) -> None:
-        self._overlap.wait_until_sampled()
+    def wait_until_idle(self) -> None:
+        self._overlap.wait_until_idle()
 
     def wait_for_sampling(self) -> None:
         self._overlap.wait_for_sampling()
@@ -124,5 +124,5 @@ class BatchPipeline:
             cut_off_known=self._config.objective.overlong != "unknown",
             process=self._config.objective.supervision == "process",
             note=lambda part, start_time, ended: timeline.record(step, part, start_time, ended, batch=number),
-            now=timeline.now,
+            now=timeline.clock,
         )

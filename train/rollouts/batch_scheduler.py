@@ -128,7 +128,7 @@ class BatchScheduler:
         if self._ahead is None:
             self.sampled_seconds = current.batch.sampled_seconds
 
-    def wait_until_sampled(self) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until the batch that began to be collected last is complete. Raises the errors of collecting."""
         newest = self._ahead or self._current
         if newest is not None:

@@ -26,7 +26,7 @@ class Mixture:
         self._lock = threading.Lock()  # several threads ask
         self._before = [(0,) * len(weights)]  # for each block, how many prompts of each dataset come before it
 
-    def at(self, position: int) -> tuple[int, int]:
+    def locate(self, position: int) -> tuple[int, int]:
         """Return the number of the dataset, and how many prompts of this dataset come before this position."""
         if not self._bounds:
             return 0, position

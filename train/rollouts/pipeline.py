@@ -11,7 +11,7 @@ class TimelineWriter(Protocol):
     """The record of when each part of a run worked (train/run/timeline.py)."""
 
     @property
-    def now(self) -> Callable[[], float]: ...
+    def clock(self) -> Callable[[], float]: ...
 
     def record(self, step: int, part: str, start_time: float, ended: float, *, batch: int | None = None) -> None: ...
 
@@ -36,11 +36,11 @@ class Pipeline(Protocol):
         """What the groups of this step's batch teach, by the words of `signal` in batch_collector.py; and "rounds"."""
 
     @property
-    def waited_seconds(self) -> float:
+    def wait_seconds(self) -> float:
         """How long the trainer waited for groups in this step."""
 
     @property
-    def sampled_seconds(self) -> float:
+    def sampling_seconds(self) -> float:
         """How long the sampler worked in this step; nan if it is not known."""
 
     def publish(self, step: int) -> dict[str, float]:
@@ -52,7 +52,7 @@ class Pipeline(Protocol):
         There is one minibatch for each update. Raises RolloutError if no batch comes in time.
         """
 
-    def wait_until_sampled(self) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until the sampler has drawn all that was asked of it, from a thread of its own.
 
         Only pipelines with times in which nothing is sampled have such a moment.

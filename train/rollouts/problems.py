@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.dataset_reader import DatasetReader, readable
+from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import dataset_folder
 from curate.problem import TESTS, tests_of
 from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import UnreadableRow, locate, read_rows
 from curate.reading.values import shorten
-from curate.trust import UNVERIFIED, Trust
+from curate.trust import UNVERIFIED, TrustPolicy
 from train.errors import ConfigError
 
 _COLUMNS = (
@@ -71,8 +71,8 @@ def is_file(dataset: str) -> bool:
     return Path(dataset).expanduser().is_file()
 
 
-def problems(
-    dataset: str, trust: Trust, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
+def read_problems(
+    dataset: str, trust: TrustPolicy, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
 ) -> Iterator[TrainingProblem]:
     """Yield the problems of a dataset.
 
@@ -102,11 +102,11 @@ def unverified_text(counts: Mapping[str, int], include: Sequence[str]) -> str:
 
 
 def _curated(
-    dataset: str, trust: Trust, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
+    dataset: str, trust: TrustPolicy, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
 ) -> Iterator[TrainingProblem]:
     folder = dataset_folder(dataset)
     check_trusted(folder, trust)
-    with readable(folder):
+    with translate_read_errors(folder):
         for row in DatasetReader(folder).columns(*_COLUMNS):
             suite = tests_of(row)
             objection = trust.exclusion_reason(
@@ -130,7 +130,7 @@ def _curated(
 def _of_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
     for number, row in enumerate(read_rows(locate(str(path)), [], ["prompt", "answer", "id", "source"]), 1):
         if isinstance(row, UnreadableRow):
-            raise ConfigError(f"{row.place}: {row.detail}. Correct that line.")
+            raise ConfigError(f"{row.location}: {row.detail}. Correct that line.")
         if row["prompt"] is None:
             raise ConfigError(
                 f"{path}: row {number} has no prompt. A file to train on needs the column prompt and, for reward.math, "

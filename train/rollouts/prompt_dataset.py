@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from curate.prompt import PromptFormat
-from curate.trust import Trust, left_out_lines, left_out_text
+from curate.trust import TrustPolicy, left_out_lines, left_out_text
 from rewards.length_budget import length_instruction
 from rewards.reward import Task
 from sandbox import Suite
 from train.config import DataConfig
 from train.errors import ConfigError
 from train.rollouts.mixture import Mixture
-from train.rollouts.problems import ProblemKinds, TrainingProblem, problems, unverified_text
-from train.sampling.chat_template import prompt_ids
+from train.rollouts.problems import ProblemKinds, TrainingProblem, read_problems, unverified_text
+from train.sampling.chat_template import tokenize_prompt
 
 log = logging.getLogger(__name__)
 
@@ -87,13 +87,13 @@ class PromptDataset:
 
     def at(self, position: int) -> TrainingPrompt:
         """Return the question at this position. Several threads may ask at the same time."""
-        number, place = self._mixture.at(position)
+        number, place = self._mixture.locate(position)
         problem = self._read(self._datasets[number], place)
         target = None
         if self._targets:
             target = random.Random(f"{self._seed} {position} target").choice(self._targets)
             problem.chat[-1]["content"] += "\n" + length_instruction(target)
-        ids = prompt_ids(self._tokenizer, problem.chat, self._template_arguments)
+        ids = tokenize_prompt(self._tokenizer, problem.chat, self._template_arguments)
         task = Task(
             Suite.from_json(problem.tests) if problem.tests else None,
             problem.strongest_tests,
@@ -116,8 +116,10 @@ class PromptDataset:
         left_out: Counter[str] = Counter()
         unverified: Counter[str] = Counter()
         n_too_long = 0
-        for problem in problems(dataset.name, Trust.with_included(data.include), prompt, left_out, unverified):
-            ids = prompt_ids(self._tokenizer, problem.chat, prompt.template_arguments)
+        for problem in read_problems(
+            dataset.name, TrustPolicy.with_included(data.include), prompt, left_out, unverified
+        ):
+            ids = tokenize_prompt(self._tokenizer, problem.chat, prompt.template_arguments)
             if len(ids) > data.max_prompt_tokens:
                 n_too_long += 1
                 continue

@@ -29,7 +29,7 @@ _UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is th
 
 
 @contextmanager
-def scoring(
+def open_scorer(
     settings: config.RewardConfig,
     programs: config.SandboxConfig,
     most: config.ProgramLimitsConfig,

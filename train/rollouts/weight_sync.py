@@ -44,7 +44,7 @@ def publish(
     probe = make_probe(learner, prompts)
 
     def hand_over() -> Metrics:
-        weights = learner.wait_for_weights()
+        weights = learner.export_weights()
         late = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
         return call_with_timeout(lambda: sampler.update_weights(weights, version, probe, max_error), seconds, late)
 

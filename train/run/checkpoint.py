@@ -54,7 +54,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         shutil.rmtree(aside, ignore_errors=True)
         return CheckpointError(
             f"cannot write checkpoint {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
-            f"continues from {'the checkpoint before' if steps(run) else 'the start'}."
+            f"continues from {'the checkpoint before' if list_checkpoints(run) else 'the start'}."
         )
 
     def complete(learner: Future[None]) -> None:
@@ -64,7 +64,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
             shutil.rmtree(folder, ignore_errors=True)  # from an attempt that was later resumed at an earlier step
             aside.rename(folder)
             fsync_path(folder.parent)
-            for old in steps(run)[: -max(keep, 1)]:
+            for old in list_checkpoints(run)[: -max(keep, 1)]:
                 shutil.rmtree(old)
         except BaseException as error:
             saved.set_exception(failed(error))
@@ -89,14 +89,14 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
     return saved
 
 
-def steps(run: Path) -> list[Path]:
+def list_checkpoints(run: Path) -> list[Path]:
     """Return the folders of the complete checkpoints of a run, oldest first."""
     return sorted((run / FOLDER).glob("step-*"))
 
 
-def oldest(run: Path) -> int:
+def oldest_step(run: Path) -> int:
     """Return the step of the oldest checkpoint of a run, which must have one."""
-    return int(steps(run)[0].name.removeprefix("step-"))
+    return int(list_checkpoints(run)[0].name.removeprefix("step-"))
 
 
 def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:

@@ -7,7 +7,7 @@ from train.evaluation.results.reader import Result, read_result
 from train.run_evaluation.result_paths import results
 
 
-def evaluations(run: Path) -> dict[str, dict[int, Result]]:
+def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
     """Return the results of a run by suite and step; steps ascend.
 
     Raises NoRunError if there are none, and CurateError if one is damaged.

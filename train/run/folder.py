@@ -82,7 +82,7 @@ def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: b
         yield
 
 
-def read(folder: Path) -> Config:
+def read_stored_config(folder: Path) -> Config:
     """Return the configuration of the run in this folder. Raises ConfigError if there is none."""
     try:
         return from_table(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
@@ -100,12 +100,12 @@ def _has_begun(folder: Path) -> bool:
     from train.asynchronous import journal
     from train.asynchronous.groups.events import Dispatched
 
-    return any(isinstance(event, Dispatched) for event in journal.read(folder / journal.FOLDER))
+    return any(isinstance(event, Dispatched) for event in journal.read_events(folder / journal.FOLDER))
 
 
 def _check_unchanged(folder: Path, config: Config) -> None:
     """Raise ConfigError for the first key that has changed although it must not."""
-    old, new = _flatten(as_table(read(folder))), _flatten(as_table(config))
+    old, new = _flatten(as_table(read_stored_config(folder))), _flatten(as_table(config))
     for key in sorted(old.keys() | new.keys()):
         may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY
         if old.get(key) != new.get(key) and not may_change:

@@ -51,7 +51,7 @@ class MemoryNeed:
     advice     what to change if they do not suffice
     """
 
-    where: str
+    scope: str
     parts: dict[str, float]
     available: float
     advice: str
@@ -67,7 +67,7 @@ class MemoryNeed:
     def line(self) -> str:
         parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in self.parts.items() if size >= GB / 100)
         has = f" of {self.available / GB:.4g}" if self.available else ""
-        return f"{self.where:<22} {parts}: {self.total / GB:.1f}{has}"
+        return f"{self.scope:<22} {parts}: {self.total / GB:.1f}{has}"
 
 
 def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
@@ -99,7 +99,7 @@ def lines(config: Config, machines: Machines) -> Iterator[str]:
             missing.append(need)
     for need in missing:
         raise ConfigError(
-            f"{need.where} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
+            f"{need.scope} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
             "or use more GPUs"
         )
 
@@ -173,7 +173,7 @@ def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> M
 
 def _of_engine(engine: EngineMemory) -> dict[str, float]:
     return {
-        "weights": engine.wait_for_weights,
+        "weights": engine.weights,
         "cache of the longest answer": engine.of_a_token * engine.longest,
         "overhead": ENGINE_OVERHEAD_BYTES,
     }

@@ -51,7 +51,7 @@ class MetricsLog:
         for name in (METRICS, SAMPLES, TIMELINE):
             delete_after_step(self._folder / name, step)
         self._open_board(step + 1)
-        last = steps(self._folder)[-1:]
+        last = read_metrics(self._folder)[-1:]
         return {name: value for line in last for name, value in line.items() if value is not None}
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -66,7 +66,7 @@ class MetricsLog:
         if self._wandb is not None:
             self._wandb.log({**known, "step": step})
 
-    def sample(self, step: int, rollouts: "Iterable[Rollout]") -> None:
+    def log_samples(self, step: int, rollouts: "Iterable[Rollout]") -> None:
         """Write some completions with their verdicts and rewards."""
         _append(
             self._folder / SAMPLES,
@@ -97,7 +97,7 @@ class MetricsLog:
             self._board = SummaryWriter(self._folder / "tensorboard", purge_step=step)
 
 
-def steps(folder: Path) -> list[dict[str, Any]]:
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Return the metrics of a run, one dictionary for each step in order; an unknown value is None."""
     by_step: dict[int, dict[str, Any]] = {}
     for line in lines(folder / METRICS):

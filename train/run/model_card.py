@@ -11,16 +11,16 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import StrictUndefined, Template
 
-from curate.dataset.output_folder import manifest_of, write_atomic
+from curate.dataset.output_folder import read_manifest, write_atomic
 from curate.errors import CurateError
 from curate.recipes.toml_writer import toml_value
 from sandbox import machine
 from train.config import Config, as_table
 from train.errors import NoRunError
-from train.evaluation.suites.by_name import has_dates, parse_suite
+from train.evaluation.suites.registry import has_dates, parse_suite
 from train.run.describe import describe_objective, describe_rewards
-from train.run.folder import read
-from train.run.metrics_log import lines, steps
+from train.run.folder import read_stored_config
+from train.run.metrics_log import lines, read_metrics
 from train.run.step_metrics import mean
 from train.run.timeline import TIMELINE
 from train.run_evaluation.run_suites import metric_suite_name
@@ -57,8 +57,8 @@ class Evaluations:
 
 def write(run: Path) -> Path:
     """Write RUN/model/README.md. Raises ConfigError if there is no run in the folder, NoRunError if it has no step."""
-    config = read(run)
-    rows = steps(run)
+    config = read_stored_config(run)
+    rows = read_metrics(run)
     trained = [row for row in rows if row.get("reward") is not None]
     if not trained:
         raise NoRunError(f"{run}: no step is finished yet, so its model has no card. Wait for the first step.")
@@ -152,7 +152,7 @@ def _number(row: Row, name: str, form: str = ".3f") -> str:
 def _dataset(name: str, weight: float) -> dict[str, Any]:
     """Return what the card says about a dataset."""
     try:
-        manifest = manifest_of(Path(name).expanduser())
+        manifest = read_manifest(Path(name).expanduser())
     except CurateError:
         return {"name": name, "weight": weight, "there": Path(name).expanduser().is_file(), "content_hash": ""}
     return {

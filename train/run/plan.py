@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields
 
-from curate.dataset.dataset_reader import DatasetReader, readable
+from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import dataset_folder
 from curate.prompt import PromptFormat
-from curate.trust import Trust, left_out_lines
+from curate.trust import TrustPolicy, left_out_lines
 from train.config import Config, DataConfig
 from train.config.checks import config_warnings
 from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu, row_tokens
-from train.rollouts.problems import ProblemKinds, is_file, problems, unverified_text
+from train.rollouts.problems import ProblemKinds, is_file, read_problems, unverified_text
 from train.rollouts.scoring import check_scorable
 from train.run import memory_plan
 from train.run.memory_plan import Machines
@@ -70,16 +70,16 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield how many problems of a dataset will be trained on, and why the others are left out."""
     if is_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
-        for problem in problems(dataset, Trust(), PromptFormat(), Counter(), Counter()):
+        for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):
             kinds, n_prompts = kinds | problem.kind, n_prompts + 1
         check_scorable(config.reward, kinds)
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
         return
     check_scorable(config.reward, ProblemKinds(tests=True))
-    folder, trust = dataset_folder(dataset), Trust.with_included(config.data.include)
-    with readable(folder):
+    folder, trust = dataset_folder(dataset), TrustPolicy.with_included(config.data.include)
+    with translate_read_errors(folder):
         stored = DatasetReader(folder)
-        left_out = stored.excluded(trust)
+        left_out = stored.exclusion_reasons(trust)
         rows = stored.columns("id", "source", "verified")
         unverified = Counter(row["source"] for row in rows if not row["verified"] and row["id"] not in left_out)
     check_trusted(folder, trust)

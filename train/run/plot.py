@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from train.errors import NoRunError
-from train.run.metrics_log import METRICS, steps
+from train.run.metrics_log import METRICS, read_metrics
 from train.run.plot_style import COLOURS, STYLE, PlottedRun, save
 
 Row = dict[str, Any]  # the metrics of a step; None: unknown
@@ -136,7 +136,7 @@ def _draw_panel(
 def _steps(folder: Path) -> list[Row]:
     if not (folder / METRICS).is_file():
         raise NoRunError(f"{folder}: there is no {METRICS} in it. Give the folder of a run of curate train.")
-    return steps(folder)
+    return read_metrics(folder)
 
 
 def _draw_curve(place: Axes, rows: Sequence[Row], curve: _Curve, colour: str) -> None:

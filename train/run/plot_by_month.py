@@ -23,7 +23,7 @@ from train.run.plot_style import COLOURS, STYLE, save
 _APART = 0.12  # months between the points of two models
 
 
-def by_month(results: Sequence[Result], out: Path, released: date | None = None) -> None:
+def plot_by_month(results: Sequence[Result], out: Path, released: date | None = None) -> None:
     """Draw pass@1 by month, and since each month, into a file. Raises NoRunError if no problem has a date."""
     names = labels(results)
     for result in results:

@@ -18,16 +18,16 @@ from train.errors import NoRunError
 from train.evaluation.results.reader import Result
 from train.evaluation.statistics.ranking import ComparedModel, compare_with_reference
 from train.evaluation.statistics.summary import summarize
-from train.run.evaluation_results import evaluations, step_label
+from train.run.evaluation_results import read_evaluations, step_label
 from train.run.plot_style import COLOURS, STYLE, PlottedRun, save
 
 
-def by_step(runs: Sequence[PlottedRun], out: Path) -> None:
+def plot_by_step(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw the evaluations of these runs into a file.
 
     Raises NoRunError if one of them has none, and CurateError if steps of a run were judged by different tests.
     """
-    found = [(run.label, evaluations(run.folder), COLOURS[n % len(COLOURS)]) for n, run in enumerate(runs)]
+    found = [(run.label, read_evaluations(run.folder), COLOURS[n % len(COLOURS)]) for n, run in enumerate(runs)]
     suites = list(dict.fromkeys(suite for _, of_run, _ in found for suite in of_run))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9.6, 2.7 * len(suites) + 0.4), layout="constrained")

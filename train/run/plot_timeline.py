@@ -29,7 +29,7 @@ _MAX_STEPS = 16  # steps in a picture; the last ones of a longer run are shown
 
 def timeline(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw when each part of each run was busy, with one scale for all runs; white is idle. Raises NoRunError."""
-    bars_of_runs = [(run, _last_steps(_bars(run.folder))) for run in runs]
+    bars_of_runs = [(run, _last_steps(_thresholds(run.folder))) for run in runs]
     longest = max(_span(bars)[1] - _span(bars)[0] for _, bars in bars_of_runs)
     with matplotlib.rc_context({**STYLE, "axes.grid": False}):
         heights = [0.9 + 0.3 * len(_lanes(bars)) for _, bars in bars_of_runs]
@@ -41,7 +41,7 @@ def timeline(runs: Sequence[PlottedRun], out: Path) -> None:
         save(figure, out)
 
 
-def _bars(folder: Path) -> list[Bar]:
+def _thresholds(folder: Path) -> list[Bar]:
     # The number of a batch is that of its step, unless the line says otherwise.
     bars = [
         {"batch": line["step"], **line}

@@ -25,7 +25,7 @@ class Timeline:
         self._start = time.monotonic() - after_seconds
         self._lock = threading.Lock()
 
-    def now(self) -> float:
+    def clock(self) -> float:
         """Return the seconds since the run's start."""
         return time.monotonic() - self._start
 
@@ -44,8 +44,8 @@ class Timeline:
     @contextmanager
     def part(self, step: int, part: str) -> Iterator[None]:
         """Record the time spent in a `with` block as a stretch of work."""
-        start_time = self.now()
+        start_time = self.clock()
         try:
             yield
         finally:
-            self.record(step, part, start_time, self.now())
+            self.record(step, part, start_time, self.clock())

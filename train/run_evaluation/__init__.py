@@ -10,6 +10,6 @@ inline_backend.py        within the step, with the run's engine
 overlapped_backend.py    with the run's engine, while it would wait for the learner
 process_backend.py       with an engine in a process of its own, which reads the weights from files
 evaluation_process.py    that process
-best.py                  the weights that were best so far
+best_weights.py          the weights that were best so far
 evaluation_scheduler.py  Evaluations, which the loop calls
 """

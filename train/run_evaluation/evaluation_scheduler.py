@@ -13,7 +13,7 @@ from train.errors import LearnerError
 from train.interrupts import defer_interrupts
 from train.learning.learner import Learner
 from train.rollouts.pipeline import Pipeline, TimelineWriter
-from train.run_evaluation import best
+from train.run_evaluation import best_weights
 from train.run_evaluation.backend import EvaluationBackend
 from train.run_evaluation.inline_backend import InlineBackend
 from train.run_evaluation.overlapped_backend import OverlappedBackend
@@ -64,7 +64,7 @@ class EvaluationScheduler:
     def resume(self, step: int) -> None:
         """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
         if their weights are still there."""
-        best.recover(self._run)
+        best_weights.recover(self._run)
         forget_after(self._run, step if step else -1)
         for pending in unfinished_evaluations(self._run):
             if pending.step > step or step == 0 or not self._names:
@@ -84,7 +84,7 @@ class EvaluationScheduler:
 
         max_tokens: length limit of the answers, unless evaluation.max_tokens is another one
         """
-        now = self._timeline.now()
+        now = self._timeline.clock()
         if not self._names or not self.schedule.is_due(step, now):
             return {}
         if self._pending is not None and step == self._config.run.steps:
@@ -111,11 +111,11 @@ class EvaluationScheduler:
         pending.remove()
         return metrics
 
-    def engine_is_free(self) -> None:
+    def on_engine_idle(self) -> None:
         """Note that the engine has a batch to draw, and nothing to do after it until it gets new weights."""
         self._backend.on_engine_idle()
 
-    def engine_is_needed(self) -> None:
+    def wait_for_engine(self) -> None:
         """Wait until the engine may get new weights."""
         self._backend.wait_for_engine()
         self.collect()
@@ -156,7 +156,7 @@ class EvaluationScheduler:
         return True
 
     def _begin(self, pending: PendingEvaluation) -> None:
-        self._pending, self._began = pending, self._timeline.now()
+        self._pending, self._began = pending, self._timeline.clock()
         if not self._is_complete(pending.suite_metrics()):
             self._backend.begin(pending)
 
@@ -170,7 +170,7 @@ class EvaluationScheduler:
             log.warning(
                 "step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._backend.failure_reason()
             )
-        self._timeline.record(pending.step, "evaluate", self._began, self._timeline.now())
+        self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
         return self._named(found)
@@ -191,13 +191,13 @@ class EvaluationScheduler:
     def _keep_if_best(self, pending: PendingEvaluation) -> None:
         suite = self._config.evaluation.keep_best
         try:
-            note = best.best_record(suite, pending.step, result_path(self._run, suite, pending.step))
-            if not best.is_better(note, best.read_best_record(self._run)):
+            note = best_weights.best_record(suite, pending.step, result_path(self._run, suite, pending.step))
+            if not best_weights.is_better(note, best_weights.read_best_record(self._run)):
                 return
             if not pending.model.exists():  # evaluated within the step that was made last: the learner has its weights
                 self._learner.save_pretrained(pending.model)
             with defer_interrupts():
-                best.replace_best(self._run, pending.model, note)
+                best_weights.replace_best(self._run, pending.model, note)
         except (OSError, LearnerError) as error:
             log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)
 

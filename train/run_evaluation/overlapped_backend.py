@@ -60,7 +60,7 @@ class OverlappedBackend:
     def _in_thread(self, pending: PendingEvaluation) -> Callable[[], None]:
         def evaluate() -> None:
             try:
-                self._pipeline.wait_until_sampled()
+                self._pipeline.wait_until_idle()
                 evaluate_suites(self._config, self._suites, self._pipeline.sampler, pending)
             except BaseException as error:
                 self._error = error

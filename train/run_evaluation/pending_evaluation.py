@@ -45,7 +45,7 @@ class PendingEvaluation:
         """Return the folder for the weights. It exists only if they are whole."""
         return self.folder / _MODEL
 
-    def samples(self, suite: str) -> Path:
+    def samples_path(self, suite: str) -> Path:
         return self.folder / f"{suite}.jsonl"
 
     def request(self, config: Config) -> None:

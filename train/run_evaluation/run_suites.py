@@ -3,14 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from curate.trust import Trust
+from curate.trust import TrustPolicy
 from train.config import Config
 from train.errors import ConfigError
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.results.reader import suite_name
 from train.evaluation.suites import dataset
-from train.evaluation.suites.by_name import has_dates, parse_suite
+from train.evaluation.suites.registry import has_dates, parse_suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def _read(config: Config, name: str, suite: str, location: str, window: str) -> 
         window,
         settings.problems,
         suite=suite,
-        trust=Trust.with_included(settings.include),
+        trust=TrustPolicy.with_included(settings.include),
         prompt=config.prompt,
         languages=config.reward.languages,
     )

@@ -29,7 +29,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
         for suite in suites:
             if suite.name in finished:
                 continue
-            with SampleStore(pending.samples(suite.name)) as samples:
+            with SampleStore(pending.samples_path(suite.name)) as samples:
                 evaluation = evaluate(
                     suite.exercises,
                     partial(sampler.sample, sampling=sampling),

@@ -8,7 +8,7 @@ transformers.py      a model in this process, slow and simple, for tests
 engine_processes.py  vLLM engines in processes of their own, on other GPUs than the trainer's; engine_environment.py
                      prepares such a process
 http.py              a model behind an OpenAI-compatible address
-open_sampler.py      opens the sampler of a command; has_chat_template.py: whether a model on this machine can chat
+open_sampler.py      opens the sampler of a command; chat_template_check.py: whether a model on this machine can chat
 open_engine.py       opens the sampler of a training run
 verifiable/          answers that others can check: noise that anybody can repeat, and commitments to hidden states
 """

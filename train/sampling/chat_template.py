@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 
 
-def prompt_ids(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
+def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
     """Return the ids of a prompt's tokens, up to the place where the answer begins.
 
     tokenizer  a tokenizer of transformers; it needs a chat template for chats only

@@ -15,7 +15,7 @@ def gpus_of_engines(gpus: Sequence[int], tensor_parallel: int) -> list[tuple[int
     return [tuple(gpus[first : first + tensor_parallel]) for first in range(0, len(gpus), tensor_parallel)]
 
 
-def visible(gpus: Sequence[int]) -> str:
+def cuda_visible_devices(gpus: Sequence[int]) -> str:
     """Return CUDA's names of these GPUs; their numbers count the GPUs that are visible to the run, from 0.
 
     Raises SamplerError if the run sees fewer GPUs.

@@ -13,12 +13,12 @@ ENGINE_OVERHEAD_BYTES = 4 * 2**30
 class EngineMemory:
     """Bytes on each GPU of an engine.
 
-    wait_for_weights  the model's, divided among the engine's GPUs
-    of_a_token        cache of keys and values of one token
-    longest           tokens of the longest prompt and answer together, which the cache must be able to hold
+    weights     the model's, divided among the engine's GPUs
+    of_a_token  cache of keys and values of one token
+    longest     tokens of the longest prompt and answer together, which the cache must be able to hold
     """
 
-    wait_for_weights: int
+    weights: int
     of_a_token: int
     longest: int
 
@@ -38,7 +38,7 @@ def engine_memory(
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     heads_on_a_gpu = max(1, -(-heads // tensor_parallel))
     return EngineMemory(
-        wait_for_weights=-(-parameters * n_bytes // tensor_parallel),
+        weights=-(-parameters * n_bytes // tensor_parallel),
         of_a_token=2 * text.num_hidden_layers * heads_on_a_gpu * width * n_bytes,
         longest=min(longest, getattr(text, "max_position_embeddings", longest)),
     )

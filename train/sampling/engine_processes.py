@@ -18,7 +18,7 @@ from torch import Tensor
 
 from train import config
 from train.errors import ParityError, SamplerError, TransferError
-from train.sampling.engine_environment import gpus_of_engines, prepare_for_engine, visible
+from train.sampling.engine_environment import cuda_visible_devices, gpus_of_engines, prepare_for_engine
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Probe, WeightManifest
@@ -122,7 +122,7 @@ class EngineProcesses:
         return {name: (min if name == CHECKED else max)(each[name] for each in figures) for name in figures[0]}
 
     @property
-    def processes(self) -> Sequence[int]:
+    def processes_per_engine(self) -> Sequence[int]:
         """For each engine, the number of its processes; see `Receivers` in train/weights/nccl.py."""
         return self._processes
 
@@ -229,7 +229,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
     threading.Thread(target=_end_with_parent, daemon=True).start()
     prepare_for_engine()
     try:
-        os.environ["CUDA_VISIBLE_DEVICES"] = visible(gpus)
+        os.environ["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices(gpus)
         from train.sampling.vllm import VllmSampler
 
         sampler, source = VllmSampler(model, **options), SharedMemoryTransport()

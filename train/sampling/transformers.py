@@ -14,9 +14,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
-from train.sampling import stepwise
+from train.sampling import stepwise_sampling
 from train.sampling.answer_text import truncate_at_stop
-from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
+from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_of_unknown
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, sample_tokens
 from train.weights.checksums import checksum
@@ -88,11 +88,11 @@ class TransformersSampler:
         waiting = enumerate(prompts)
         # The next answers begin when all of these are finished: what is drawn together decides their last bits.
         while batch := list(islice(waiting, _PROMPT_BATCH)):
-            yield from stepwise.sample(
+            yield from stepwise_sampling.sample(
                 self,
                 batch,
                 sampling,
-                lambda prompt: prompt_ids(self._tokenizer, prompt, self._template_arguments),
+                lambda prompt: tokenize_prompt(self._tokenizer, prompt, self._template_arguments),
                 self._decode,
             )
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox.extras import install_command
 from train.errors import SamplerError
-from train.sampling import stepwise
-from train.sampling.chat_template import NO_ARGUMENTS, prompt_ids, warn_of_unknown
+from train.sampling import stepwise_sampling
+from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_of_unknown
 from train.sampling.model_name import check_folder
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.vllm_worker import with_head
@@ -95,11 +95,11 @@ class VllmSampler:
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
-        return stepwise.sample(
+        return stepwise_sampling.sample(
             self,
             enumerate(prompts),
             sampling,
-            lambda prompt: prompt_ids(self._tokenizer, prompt, self._template_arguments),
+            lambda prompt: tokenize_prompt(self._tokenizer, prompt, self._template_arguments),
             self._decode,
         )
 
@@ -389,7 +389,7 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
                 "max_model_len": -1,  # as long as the model allows and the memory holds
                 "logprobs_mode": "processed_logprobs",
                 "use_tqdm_on_load": False,
-                "worker_extension_cls": "train.sampling.vllm_worker.WorkerMethods",
+                "worker_extension_cls": "train.sampling.vllm_worker.WorkerExtension",
                 **(_ON_CPU if current_platform.is_cpu() else {}),
                 **options,
             },

@@ -63,7 +63,7 @@ def partial_checksums(found: Sequence[Placement], outlines: Iterable[Outline]) -
             held = _held(place) if held is None else held
             if held is not None:
                 dtype, shape = kinds[place.name]
-                total = partial_checksum(place.target.of(held).to(dtype), place.source, shape)
+                total = partial_checksum(place.target.view(held).to(dtype), place.source, shape)
                 parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
     return parts
 

@@ -12,7 +12,7 @@ from train.weights.source import TensorFiles
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
-class WorkerMethods:
+class WorkerExtension:
     """A mix-in for vLLM's worker class in each of its processes; `VllmSampler` calls these methods."""
 
     reload_weights: Any  # the worker's own

@@ -10,7 +10,7 @@
     POST /file/ID     None -> the file                          for verifiers
     POST /verdict/ID  VerificationResult -> None                for verifiers
     POST /ban         Ban -> None                               for the key of the run
-    POST /status      None -> Status                            for the key of the run
+    POST /status      None -> SwarmStatus                            for the key of the run
 
 ID is the id of a lease in hexadecimal. Which node speaks is known from the signature, never from a message.
 """
@@ -162,7 +162,7 @@ class NodeStatus(Struct, frozen=True):
     reasons: dict[Reason, int]
 
 
-class Status(Struct, frozen=True):
+class SwarmStatus(Struct, frozen=True):
     """A swarm, as the operator sees it.
 
     leases    how many are in which state

@@ -58,14 +58,14 @@ class NodeEffect(Enum):
 class Node:
     """A node as the coordinator sees it.
 
-    beat_at   time of its last sign of life, in seconds
-    verdicts  its latest verdicts, the newest last; True: soft rejection or expired lease
-    suspect   whether its last file that was judged was rejected softly
+    last_heartbeat          time of its last sign of life, in seconds
+    recent_soft_rejections  its latest verdicts, the newest last; True: soft rejection or expired lease
+    suspect                 whether its last file that was judged was rejected softly
     """
 
     state: NodeState = NodeState.INVITED
-    beat_at: float = 0.0
-    verdicts: tuple[bool, ...] = ()
+    last_heartbeat: float = 0.0
+    recent_soft_rejections: tuple[bool, ...] = ()
     suspect: bool = False
 
     @property
@@ -96,7 +96,9 @@ def next_state(node: Node, event: NodeEvent, now: float) -> tuple[Node, Effects]
             return replace(node, state=NodeState.LEFT), (NodeEffect.FREE_LEASES, NodeEffect.RELEASE_STAKE)
         case NodeEvent.ACCEPTED if node.state is not NodeState.BANNED:
             healed = NodeState.HEALTHY if node.state is NodeState.PROBATION else node.state
-            return replace(node, state=healed, verdicts=_with(node, is_soft=False), suspect=False), (NodeEffect.PAY,)
+            return replace(node, state=healed, recent_soft_rejections=_with(node, is_soft=False), suspect=False), (
+                NodeEffect.PAY,
+            )
         case NodeEvent.HARD if node.state is not NodeState.BANNED:
             return replace(node, state=NodeState.BANNED), (NodeEffect.FREE_LEASES, NodeEffect.SLASH)
         case NodeEvent.SOFT if node.suspect and node.state is NodeState.PROBATION:
@@ -113,18 +115,18 @@ def _joined(node: Node, now: float) -> tuple[Node, Effects]:
     if node.state in _ALIVE or node.state is NodeState.BANNED:
         return node, ()
     # Its verdicts stay: leaving and coming back must not wash off what it did.
-    return replace(node, state=NodeState.PROBATION, beat_at=now), (NodeEffect.PROBE,)
+    return replace(node, state=NodeState.PROBATION, last_heartbeat=now), (NodeEffect.PROBE,)
 
 
 def _beaten(node: Node, now: float) -> tuple[Node, Effects]:
     if node.state not in _ALIVE:
         return node, ()
     healed = NodeState.HEALTHY if node.state is NodeState.UNHEALTHY else node.state
-    return replace(node, state=healed, beat_at=max(now, node.beat_at)), ()
+    return replace(node, state=healed, last_heartbeat=max(now, node.last_heartbeat)), ()
 
 
 def _waited(node: Node, now: float) -> tuple[Node, Effects]:
-    missed = (now - node.beat_at) / BEAT_SECONDS
+    missed = (now - node.last_heartbeat) / BEAT_SECONDS
     if node.state not in _ALIVE or missed < MISSED_UNHEALTHY:
         return node, ()
     if missed >= MISSED_DEAD or node.state is NodeState.PROBATION:
@@ -136,7 +138,7 @@ def _waited(node: Node, now: float) -> tuple[Node, Effects]:
 
 def _softly_rejected(node: Node) -> tuple[Node, Effects]:
     verdicts = _with(node, is_soft=True)
-    changed = replace(node, verdicts=verdicts)
+    changed = replace(node, recent_soft_rejections=verdicts)
     if node.state is NodeState.PROBATION:
         return replace(changed, state=NodeState.SUSPENDED), (NodeEffect.FREE_LEASES,)
     too_many = len(verdicts) >= _MIN_VERDICTS and sum(verdicts) > _MAX_SOFT_SHARE * len(verdicts)
@@ -146,4 +148,4 @@ def _softly_rejected(node: Node) -> tuple[Node, Effects]:
 
 
 def _with(node: Node, *, is_soft: bool) -> tuple[bool, ...]:
-    return tuple(deque((*node.verdicts, is_soft), maxlen=_WINDOW))
+    return tuple(deque((*node.recent_soft_rejections, is_soft), maxlen=_WINDOW))

@@ -65,7 +65,7 @@ class SwarmSettings(Struct, frozen=True):
     stake: int = 100
 
 
-def sealed_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
+def signed_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
     """Return the settings as a coordinator sends them, signed with the key of the run."""
     return sign(_DOMAIN, msgspec.msgpack.encode(settings), key)
 

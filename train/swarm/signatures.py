@@ -42,12 +42,12 @@ def read_key(path: Path) -> Ed25519PrivateKey:
         raise ConfigError(f"{path} is not a key: {error}") from error
 
 
-def public_of(key: Ed25519PrivateKey) -> bytes:
+def public_key_bytes(key: Ed25519PrivateKey) -> bytes:
     """Return the 32 bytes of the public key."""
     return key.public_key().public_bytes_raw()
 
 
-def public_from(text: str) -> bytes:
+def parse_public_key(text: str) -> bytes:
     """Return a public key that was written in hexadecimal. Raises ConfigError if it is none."""
     try:
         public = bytes.fromhex(text)

@@ -35,7 +35,7 @@ class Region:
     def count(self) -> int:
         return prod(self.sizes)
 
-    def of(self, tensor: Tensor) -> Tensor:
+    def view(self, tensor: Tensor) -> Tensor:
         """Return these elements of a tensor, without a copy."""
         return tensor.as_strided(self.sizes, self.strides, tensor.storage_offset() + self.offset)
 

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def copies(weights: Iterable[tuple[str, "Tensor"]], max_bytes: int) -> "Iterator[dict[str, Tensor]]":
+def copy_to_cpu(weights: Iterable[tuple[str, "Tensor"]], max_bytes: int) -> "Iterator[dict[str, Tensor]]":
     """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
     group: dict[str, Tensor] = {}
     size = 0

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from train.errors import TransferError
-from train.weights.copies import copies
+from train.weights.copies import copy_to_cpu
 from train.weights.manifest import SentTensor, WeightFile, WeightManifest
 from train.weights.source import TensorFiles, Weights, with_checksums
 
@@ -21,7 +21,7 @@ def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes
 
     sent: list[SentTensor] = []
     files = []
-    for number, tensors in enumerate(copies(with_checksums(weights, sent), file_bytes)):
+    for number, tensors in enumerate(copy_to_cpu(with_checksums(weights, sent), file_bytes)):
         content = save(tensors)
         digest = blake3(content, max_threads=blake3.AUTO).hexdigest()
         files.append(WeightFile(write(number, content), len(content), digest))

@@ -35,7 +35,7 @@ class Receivers(Protocol):
     """The engines, as the sender sees them. They sample nothing between START and FINISH."""
 
     @property
-    def processes(self) -> Sequence[int]:
+    def processes_per_engine(self) -> Sequence[int]:
         """For each engine, the number of its processes, each of which has a GPU."""
 
     def call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
@@ -58,7 +58,7 @@ class NcclSender:
             raise TransferError('engine.transfer = "nccl" sends weights from GPU to GPU, and there is none here')
         self._device = torch.cuda.current_device()
         self._client = _Client(receivers)
-        self._world_size = 1 + sum(receivers.processes)
+        self._world_size = 1 + sum(receivers.processes_per_engine)
         self._engine: Any = None  # vLLM's, once the engines have joined
         self._source: Any = None
 
@@ -121,7 +121,7 @@ class _Client:
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
         # vLLM assumes one engine, whose processes follow the trainer's rank 0.
         offset, infos = int(init_info["rank_offset"]), []
-        for processes in self._receivers.processes:
+        for processes in self._receivers.processes_per_engine:
             infos.append({"init_info": {**init_info, "rank_offset": offset}})
             offset += processes
         self._receivers.call(INIT, infos)
@@ -137,7 +137,7 @@ class _Client:
         self._everywhere(FINISH, {})
 
     def _everywhere(self, method: str, arguments: Mapping[str, Any]) -> None:
-        self._receivers.call(method, [arguments] * len(self._receivers.processes))
+        self._receivers.call(method, [arguments] * len(self._receivers.processes_per_engine))
 
 
 def _source(expected: Sequence[SentTensor]) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import rows, text_of, wordings
+from curate.decontamination.item_texts import rows, text_of, text_variants
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
 from curate.reading.values import optional_text
@@ -24,6 +24,6 @@ def read(table: Table) -> Iterator[EvaluationItem]:
         id = next((str(row[column]) for column in _IDS if row[column]), "")
         yield EvaluationItem(
             id=id or name,
-            texts=wordings("\n\n".join(filter(None, (text, *parts))), text if any(parts) else None),
+            texts=text_variants("\n\n".join(filter(None, (text, *parts))), text if any(parts) else None),
             keys=keys(url=optional_text(row["url"]), platform="codeforces", names=(id,)),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import rows, text_of, wordings
+from curate.decontamination.item_texts import rows, text_of, text_variants
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
 from curate.reading.values import optional_text
@@ -26,7 +26,7 @@ def read(table: Table) -> Iterator[EvaluationItem]:
         names = (id, values["title"], values["name"])
         yield EvaluationItem(
             id=id,
-            texts=wordings(text_of(table, name, row, texts)),
+            texts=text_variants(text_of(table, name, row, texts)),
             keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
             date=(values["date"] or values["contest_date"])[:10],
         )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import rows, text_of, wordings
+from curate.decontamination.item_texts import rows, text_of, text_variants
 from curate.reading.tables import Table, known_options
 
 _DOCSTRING = re.compile(r"(\"\"\"|''')(.*?)(?:\1|\Z)", re.DOTALL)
@@ -21,5 +21,5 @@ def read(table: Table) -> Iterator[EvaluationItem]:
         # Helper functions come first, so the last docstring is that of the function to write.
         docstrings = _DOCSTRING.findall(prompt)
         yield EvaluationItem(
-            id=row["task_id"] or name, texts=wordings(prompt, docstrings[-1][1] if docstrings else None)
+            id=row["task_id"] or name, texts=text_variants(prompt, docstrings[-1][1] if docstrings else None)
         )

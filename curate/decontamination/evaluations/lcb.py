@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import rows, text_of, wordings
+from curate.decontamination.item_texts import rows, text_of, text_variants
 from curate.decontamination.problem_keys import keys
 from curate.reading.tables import Table, known_options
 from curate.reading.values import optional_text
@@ -20,7 +20,7 @@ def read(table: Table) -> Iterator[EvaluationItem]:
         number, title = optional_text(row["question_id"]), optional_text(row["question_title"])
         yield EvaluationItem(
             id=number or name,
-            texts=wordings(text_of(table, name, row, ("question_content", "problem"))),
+            texts=text_variants(text_of(table, name, row, ("question_content", "problem"))),
             keys=keys(platform=optional_text(row["platform"]), names=(number, title)),
             date=optional_text(row["contest_date"])[:10],
         )

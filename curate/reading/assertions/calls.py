@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from curate.reading.assertions.literals import evaluate, text
+from curate.reading.assertions.literals import evaluate, to_literal
 from curate.reading.values import long_integers
 
 
@@ -20,7 +20,7 @@ class Call:
     def text(self) -> str:
         """Return the call as the sandbox reads it."""
         arguments = (
-            text(value) if isinstance(place, int) else f"{place}={text(value)}"
+            to_literal(value) if isinstance(place, int) else f"{place}={to_literal(value)}"
             for place, value in self.arguments.items()
         )
         return f"{self.function}({', '.join(arguments)})"

@@ -23,7 +23,7 @@ def parse(code: object, name: str) -> list[ast.stmt]:
         raise ParseError(f"{name} cannot be read: {shorten(error)}") from None
 
 
-def source(nodes: Iterable[ast.AST]) -> str:
+def unparse(nodes: Iterable[ast.AST]) -> str:
     """Return the source text of statements. Raises ParseError."""
     try:
         with long_integers():
@@ -32,12 +32,12 @@ def source(nodes: Iterable[ast.AST]) -> str:
         raise ParseError(f"a test cannot be written: {shorten(error)}") from None
 
 
-def used(node: ast.AST) -> set[str]:
+def used_names(node: ast.AST) -> set[str]:
     """Return all variables that occur in a node."""
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
-def bound(nodes: Iterable[ast.AST]) -> set[str]:
+def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return all names that are assigned, imported or defined somewhere in the nodes, whatever the scope."""
     return {name for node in nodes for inner in ast.walk(node) for name in _bound_by(inner)}
 
@@ -55,7 +55,7 @@ def _bound_by(node: ast.AST) -> set[str]:
     return set()
 
 
-def undefined(nodes: Sequence[ast.AST]) -> list[str]:
+def undefined_names(nodes: Sequence[ast.AST]) -> list[str]:
     """Return the variables that the statements of a module use but that it does not define, in a fixed order."""
     return sorted(_free(nodes) - _BUILTINS)
 
@@ -70,7 +70,7 @@ def _free(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
         inside.append(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             body = node.body if isinstance(node.body, list) else [node.body]
-            free |= _free(body, bound([node.args]))
+            free |= _free(body, bound_names([node.args]))
             left += [*node.args.defaults, *(value for value in node.args.kw_defaults if value)]
             left += getattr(node, "decorator_list", [])  # annotations are not evaluated
         elif isinstance(node, ast.ClassDef):
@@ -99,7 +99,7 @@ def classes_defined_by(solution: str) -> set[str]:
         return set()
 
 
-def needed(node: ast.stmt, earlier: Sequence[ast.stmt], tests: Sequence[bool]) -> list[ast.stmt]:
+def required_statements(node: ast.stmt, earlier: Sequence[ast.stmt], tests: Sequence[bool]) -> list[ast.stmt]:
     """Return those of the earlier statements that must be executed before `node`.
 
     tests  says for each of the earlier statements whether it is a test itself
@@ -107,11 +107,13 @@ def needed(node: ast.stmt, earlier: Sequence[ast.stmt], tests: Sequence[bool]) -
     Assignments, imports, definitions and tests are needed if they bind a variable that is needed, or use one that the
     statements assign, since they may change its value. Other statements are there for their effects: all are needed.
     """
-    local = bound(earlier)
-    names = used(node) & local
+    local = bound_names(earlier)
+    names = used_names(node) & local
     chosen: list[ast.stmt] = []
     for statement, is_test in reversed(list(zip(earlier, tests, strict=True))):
-        if (not is_test and not isinstance(statement, BINDING)) or names & (bound([statement]) | used(statement)):
+        if (not is_test and not isinstance(statement, BINDING)) or names & (
+            bound_names([statement]) | used_names(statement)
+        ):
             chosen.append(statement)
-            names |= (used(statement) | bound([statement])) & local
+            names |= (used_names(statement) | bound_names([statement])) & local
     return chosen[::-1]

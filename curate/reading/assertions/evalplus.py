@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from curate.reading.assertions.dependencies import source
+from curate.reading.assertions.dependencies import unparse
 
 NAME = "assertion"
 _DIGEST = "b16f1887bdc9e6ccfbf73bdd9a532219e4b9958328e8a17c84344b7598f49e6e"  # of the function and the one it calls
@@ -18,7 +18,7 @@ _DIGEST = "b16f1887bdc9e6ccfbf73bdd9a532219e4b9958328e8a17c84344b7598f49e6e"  # 
 def is_defined(nodes: Sequence[ast.stmt]) -> bool:
     """Say whether the statements define EvalPlus's function, word for word."""
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name in (NAME, "is_floats")]
-    return hashlib.sha256(source(functions).encode()).hexdigest() == _DIGEST
+    return hashlib.sha256(unparse(functions).encode()).hexdigest() == _DIGEST
 
 
 def compares_exactly(expected: Any) -> bool:

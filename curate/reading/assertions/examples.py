@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from curate.reading.assertions.literals import NotLiteral, evaluate, text
+from curate.reading.assertions.literals import NotLiteral, evaluate, to_literal
 from sandbox import Case
 
 _EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
@@ -27,7 +27,7 @@ def example(
     calls    calls of the submission, as text, whose results were assigned to names before
     helpers  functions that contain assertions
     """
-    says_equal: Callable[[Any], bool] = always
+    says_equal: Callable[[Any], bool] = always_exact
     match node:
         case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if name in helpers:
             sides, says_equal = (left, right), helpers[name]
@@ -39,18 +39,18 @@ def example(
         try:
             call = calls[side.id] if isinstance(side, ast.Name) and side.id in calls else call_text(side, names, values)
             expected = evaluate(other, values)
-            return Case(call, text(expected)) if says_equal(expected) else None
+            return Case(call, to_literal(expected)) if says_equal(expected) else None
         except NotLiteral:
             continue
     return None
 
 
-def always(expected: Any) -> bool:
+def always_exact(expected: Any) -> bool:
     """Say that an expected value is compared by `==`."""
     return True
 
 
-def never(expected: Any) -> bool:
+def never_exact(expected: Any) -> bool:
     """Say that an expected value may be compared in another way than by `==`."""
     return False
 
@@ -79,11 +79,11 @@ def call_text(node: ast.expr, names: Collection[str], values: Mapping[str, Any])
     """
     if not isinstance(node, ast.Call):
         raise NotLiteral("no call")
-    arguments = [text(argument) for argument in evaluate(ast.List(node.args), values)]
+    arguments = [to_literal(argument) for argument in evaluate(ast.List(node.args), values)]
     for keyword in node.keywords:
         if keyword.arg is None:
             raise NotLiteral("unpacked keywords")
-        arguments.append(f"{keyword.arg}={text(evaluate(keyword.value, values))}")
+        arguments.append(f"{keyword.arg}={to_literal(evaluate(keyword.value, values))}")
     return f"{_function(node.func, names)}({', '.join(arguments)})"
 
 

@@ -8,8 +8,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from curate.reading.assertions.dependencies import source
-from curate.reading.assertions.literals import NotLiteral, evaluate, text
+from curate.reading.assertions.dependencies import unparse
+from curate.reading.assertions.literals import NotLiteral, evaluate, to_literal
 from curate.reading.assertions.statements import cases
 from curate.reading.values import ParseError, shorten
 from sandbox import Case
@@ -60,8 +60,8 @@ def _function_cases(node: ast.FunctionDef, names: Collection[str], values: Mappi
         if (examples := _examples(node.body, names, {**values, **arguments})) is not None:
             yield from examples
             continue
-        call = ", ".join(f"{name}={text(value)}" for name, value in arguments.items())
-        yield Case(f"{source([plain])}\n{node.name}({call})", "")
+        call = ", ".join(f"{name}={to_literal(value)}" for name, value in arguments.items())
+        yield Case(f"{unparse([plain])}\n{node.name}({call})", "")
 
 
 def _method_cases(
@@ -77,7 +77,7 @@ def _method_cases(
         elif _is_unittest(owner):
             yield Case(f'unittest.TestSuite([{owner.name}("{method.name}")]).debug()', "")
         else:
-            call = ", ".join(f"{name}={text(value)}" for name, value in arguments.items())
+            call = ", ".join(f"{name}={to_literal(value)}" for name, value in arguments.items())
             prepared = ["test.setup_method()"] if has_fixtures else []
             yield Case("\n".join([f"test = {owner.name}()", *prepared, f"test.{method.name}({call})"]), "")
 

@@ -91,7 +91,7 @@ def _computed(sign: ast.operator, left: Any, right: Any) -> Any:
     return _BINARY[type(sign)](left, right)
 
 
-def text(value: Any) -> str:
+def to_literal(value: Any) -> str:
     """Return a value as the literal that the sandbox reads, the same text each time. Raises NotLiteral."""
     try:
         with long_integers():

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from curate.reading.assertions.literals import NotLiteral, evaluate, text
+from curate.reading.assertions.literals import NotLiteral, evaluate, to_literal
 
 MOST = 20_000  # turns of a loop
 
@@ -20,13 +20,13 @@ def iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]]
         return None
 
 
-def over(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
+def restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
     """Return the loop with only some of its turns. Raises NotLiteral.
 
     items: the values that these turns give to the loop's variables
     """
     names = list(items[0])
-    rows = ", ".join(f"({', '.join(text(item[name]) for name in names)},)" for item in items)
+    rows = ", ".join(f"({', '.join(to_literal(item[name]) for name in names)},)" for item in items)
     (loop,) = ast.parse(f"for ({', '.join(names)},) in [{rows}]: pass").body
     assert isinstance(loop, ast.For)
     loop.body = node.body

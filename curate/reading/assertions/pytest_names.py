@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from curate.reading.assertions.dependencies import bound, parse, used
+from curate.reading.assertions.dependencies import bound_names, parse, used_names
 from curate.reading.values import ParseError
 
 _NAMES = frozenset({"raises", "approx", "fail", "mark"})
@@ -21,5 +21,5 @@ def with_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[as
                 names |= {alias.name for alias in aliases}
     if unknown := sorted(names - _NAMES):
         raise ParseError(f"the tests use pytest.{unknown[0]}")
-    is_used = any("pytest" in used(node) for node in (*nodes, *tests))
-    return [*(parse("import pytest", "pytest") if is_used and "pytest" not in bound(nodes) else ()), *nodes]
+    is_used = any("pytest" in used_names(node) for node in (*nodes, *tests))
+    return [*(parse("import pytest", "pytest") if is_used and "pytest" not in bound_names(nodes) else ()), *nodes]

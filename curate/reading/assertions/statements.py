@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.reading.assertions import evalplus
-from curate.reading.assertions.dependencies import BINDING, bound, needed, source, used
-from curate.reading.assertions.examples import Helpers, call_text, example, never
+from curate.reading.assertions.dependencies import BINDING, bound_names, required_statements, unparse, used_names
+from curate.reading.assertions.examples import Helpers, call_text, example, never_exact
 from curate.reading.assertions.literals import NotLiteral, evaluate
-from curate.reading.assertions.loops import iterations, over
+from curate.reading.assertions.loops import iterations, restrict_loop
 from sandbox import Case
 
 _RAISING = {"raises", "warns", "fail"}  # of pytest, beside everything whose name begins with "assert"
@@ -41,18 +41,18 @@ def cases(
             examples: list[Case] = []
             others = [node]
             if independent:
-                is_apart = not used(node) & (reaching - set(names))
+                is_apart = not used_names(node) & (reaching - set(names))
                 examples, others = _taken_out(node, names, known, calls, checking, is_apart=is_apart)
             yield from examples
             for test in others:
-                yield Case(source([*needed(test, earlier, tests), test]), "")
+                yield Case(unparse([*required_statements(test, earlier, tests), test]), "")
         elif isinstance(node, ast.FunctionDef) and any(contains_assertion(inner, checking) for inner in node.body):
-            checking[node.name] = never
+            checking[node.name] = never_exact
         assigned = None if is_test else _assignment(node, names, known)
         _forget(node, known, calls)
-        if not is_test and used(node) & reaching:
+        if not is_test and used_names(node) & reaching:
             if isinstance(node, BINDING):
-                reaching |= bound([node])
+                reaching |= bound_names([node])
             else:
                 independent = False
         if assigned is not None:
@@ -89,10 +89,10 @@ def _taken_out(
         else:
             examples += filter(None, in_turn)
     if is_apart and all(isinstance(inner, ast.Assert | ast.Expr) for inner in node.body):
-        return examples, [over(node, [item]) for item in other_turns]
+        return examples, [restrict_loop(node, [item]) for item in other_turns]
     if not examples:
         return [], [node]
-    return examples, [over(node, other_turns)] if other_turns else []
+    return examples, [restrict_loop(node, other_turns)] if other_turns else []
 
 
 def is_no_op(node: ast.stmt) -> bool:
@@ -124,7 +124,7 @@ def asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, Callable[[Any], 
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     helpers: dict[str, Callable[[Any], bool]] = {}
     while more := {
-        function.name: never
+        function.name: never_exact
         for function in functions
         if function.name not in helpers and any(contains_assertion(inner, helpers) for inner in function.body)
     }:
@@ -164,7 +164,7 @@ def _fixed(known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _forget(node: ast.stmt, known: dict[str, Any], calls: dict[str, str]) -> None:
     """Forget what a statement assigns, and what it may change in place."""
-    assigned, names = bound([node]), used(node)
+    assigned, names = bound_names([node]), used_names(node)
     fixed = _fixed(known)
     changes = any(isinstance(inner, ast.Call) for inner in ast.walk(node)) or not isinstance(node, ast.Assert)
     for name in [name for name in known if name in assigned or (name in names and changes and name not in fixed)]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from curate.reading.assertions.dependencies import BINDING, bound, parse, source, undefined, used
+from curate.reading.assertions.dependencies import BINDING, bound_names, parse, undefined_names, unparse, used_names
 from curate.reading.assertions.functions import cases_of, definition, is_test
 from curate.reading.assertions.literals import NotLiteral, evaluate
 from curate.reading.assertions.pytest_names import with_import
@@ -55,9 +55,9 @@ def read(
     imported, nodes = without_solution([*prepared, *nodes])
     code = _sorted_out(nodes, entry_point)
     shared = with_import(code.shared, [*code.body, *code.tests])
-    unknown = [name for name in undefined([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
+    unknown = [name for name in undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
-    called += sorted(set(defined) & {name for node in [*code.body, *code.tests] for name in used(node)})
+    called += sorted(set(defined) & {name for node in [*code.body, *code.tests] for name in used_names(node)})
     # Upstream, tests run beside the solution and may use what it imports.
     modules = [name for name in unknown if name in sys.stdlib_module_names and name not in [*called, *imported]]
     names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
@@ -75,8 +75,8 @@ def read(
         raise ParseError("the tests assert nothing")
     if all(case.expected for case in suite_cases):  # nothing runs but calls, so there is nothing to prepare
         return ParsedTests(tuple(suite_cases), checker="python", assertions=Assertions(names, given, classes=tested))
-    imports = parse("\n".join(f"import {name}" for name in modules if name not in bound(shared)), "imports")
-    shared_code = source([*imports, *shared])
+    imports = parse("\n".join(f"import {name}" for name in modules if name not in bound_names(shared)), "imports")
+    shared_code = unparse([*imports, *shared])
     return ParsedTests(tuple(suite_cases), checker="python", assertions=Assertions(names, given, shared_code, tested))
 
 
@@ -141,7 +141,7 @@ def _called_with(nodes: Sequence[ast.stmt]) -> str | None:
 def _body_for(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
     """Return the statements of a check, with the entry point in place of its parameter. Raises ParseError."""
     candidate = check.args.args[0].arg
-    if candidate in bound(check.body) or any(isinstance(node, ast.Return) for node in _own_nodes(check)):
+    if candidate in bound_names(check.body) or any(isinstance(node, ast.Return) for node in _own_nodes(check)):
         raise ParseError("the check assigns its parameter, or returns something")
     target = parse(entry_point, "the name of the function")[0]
     if not isinstance(target, ast.Expr):
@@ -170,8 +170,8 @@ def _own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
 def _definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Return imports, functions and classes, and the assignments that these use."""
     defined = [node for node in nodes if isinstance(node, _DEFINITIONS)]
-    names = {name for node in defined for name in used(node)}
-    return [node for node in nodes if node in defined or (isinstance(node, BINDING) and bound([node]) & names)]
+    names = {name for node in defined for name in used_names(node)}
+    return [node for node in nodes if node in defined or (isinstance(node, BINDING) and bound_names([node]) & names)]
 
 
 def _constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for node in nodes:
         match node:
-            case ast.Assign([ast.Name(name)], value) if name not in bound(
+            case ast.Assign([ast.Name(name)], value) if name not in bound_names(
                 other for other in nodes if other is not node
             ):
                 try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from curate.reading.dialects import named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
-from curate.reading.signature import misfit, only_function
+from curate.reading.signature import argument_mismatch, only_function
 from curate.reading.values import ParseError, json_text, json_value, lines, shorten
 from sandbox import Case
 
@@ -117,5 +117,5 @@ def _named(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
 
 
 def _fits(starter_code: str, function: str, arguments: list[object]) -> None:
-    if wrong := misfit(starter_code, function, arguments):
+    if wrong := argument_mismatch(starter_code, function, arguments):
         raise ParseError(f"a test of another problem: {wrong}")

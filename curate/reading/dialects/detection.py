@@ -3,7 +3,7 @@
 from typing import Any
 
 from curate.reading.assertions.dependencies import classes_defined_by, defined_by
-from curate.reading.dialects import assertions, asserts, cases, inputs_outputs, named_arguments
+from curate.reading.dialects import assertions, cases, check_function, inputs_outputs, named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.values import ParseError, python_value
 
@@ -30,8 +30,8 @@ def read(
     def python(code: object) -> ParsedTests:
         if not (given or setup or isinstance(code, list)):
             try:
-                return asserts.read(code, entry_point, starter_code)
-            except named_arguments.AnotherProblem:
+                return check_function.read(code, entry_point, starter_code)
+            except named_arguments.SignatureMismatch:
                 raise
             except ParseError:
                 pass  # it is more than examples of calls
@@ -53,7 +53,7 @@ def read(
             content = {**content, "fn_name": entry_point}
         function = function_name(content.get("fn_name"), "fn_name")
         if function and named_arguments.all_named(content.get("inputs")):
-            content = named_arguments.decoded(content, function, starter_code)
+            content = named_arguments.decode_tests(content, function, starter_code)
         return inputs_outputs.read(content, "tests")
     if isinstance(content, list) and content and all(isinstance(item, str) for item in content):
         return python(content)

@@ -12,7 +12,7 @@ from curate.reading.values import ParseError, long_integers, python_value, short
 _BEGINNING = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
 
-class AnotherProblem(ParseError):
+class SignatureMismatch(ParseError):
     """A test that is about a function with other parameters."""
 
 
@@ -36,7 +36,7 @@ def arguments(written: str, function: str, starter_code: str) -> list[Any]:
             match ast.parse(f"f({written}\n)", mode="eval").body:
                 case ast.Call(ast.Name("f"), [], keywords):
                     named = [(keyword.arg, _literal(keyword.value)) for keyword in keywords]
-                    return in_order([], named, parameters(starter_code, function))
+                    return order_arguments([], named, parameters(starter_code, function))
     except ParseError:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -44,18 +44,18 @@ def arguments(written: str, function: str, starter_code: str) -> list[Any]:
     raise ParseError(f"an input is not a list of named values: {shorten(written)}")
 
 
-def in_order(
+def order_arguments(
     positional: Sequence[Any], named: Sequence[tuple[str | None, Any]], order: Sequence[str] | None
 ) -> list[Any]:
-    """Return the values of a call in the order of the parameters; None: as they are. Raises AnotherProblem."""
+    """Return the values of a call in the order of the parameters; None: as they are. Raises SignatureMismatch."""
     values = dict(named)
     names = [*values] if order is None else order[len(positional) :]
     if None in values or values.keys() != set(names) or len(values) < len(named):
-        raise AnotherProblem(f"a test of another problem: it passes {', '.join(str(name) for name, _ in named)}")
+        raise SignatureMismatch(f"a test of another problem: it passes {', '.join(str(name) for name, _ in named)}")
     return [*positional, *(values[name] for name in names)]
 
 
-def decoded(tests: Mapping[str, Any], function: str, starter_code: str) -> dict[str, Any]:
+def decode_tests(tests: Mapping[str, Any], function: str, starter_code: str) -> dict[str, Any]:
     """Return tests whose `inputs` are all written so, with lists of arguments and with the values of `outputs`."""
     outputs = tests.get("outputs")
     return {

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from curate.problem import Wrapping
-from curate.reading.values import ParseError, distinct, shorten
+from curate.reading.values import ParseError, distinct_cases, shorten
 from sandbox import Assertions, Case, Limits, Suite
 
 
@@ -24,7 +24,7 @@ class ParsedTests:
         """
         if self.assertions is not None and checker not in ("", self.checker):
             raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")
-        cases = distinct(self.cases)
+        cases = distinct_cases(self.cases)
         return Suite(
             cases,
             entry_point=self.entry_point,
@@ -34,7 +34,7 @@ class ParsedTests:
         )
 
 
-def joined(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
+def join_tests(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
     """Return the tests of both, the public ones first. Raises ParseError if they are not of one kind."""
     if not (public.cases and hidden.cases):
         return public if public.cases else hidden

@@ -17,7 +17,7 @@ from cli import main
 from curate.dataset import output_folder
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.integrity import check
+from curate.dataset.integrity import check_integrity
 from curate.manifest import from_json, hash_of, to_json
 from curate.problem import COLUMNS, MEASURED, REWARD
 from sandbox import Case, Suite
@@ -165,7 +165,7 @@ def test_a_dataset_that_was_tampered_with_does_not_pass(dataset, name):
     assert result.exit_code == 1, result.output
     assert not result.exception or isinstance(result.exception, SystemExit)
     if (dataset / "data").is_dir():
-        assert check(DatasetFolder.open(dataset)).faults  # as commands check that read the files afterward
+        assert check_integrity(DatasetFolder.open(dataset)).faults  # as commands check that read the files afterward
 
 
 def sign(folder: Path) -> None:
@@ -185,7 +185,7 @@ def sign(folder: Path) -> None:
         content_hash=hasher.content_hash,
         reward_hash=hasher.reward_hash,
         counts=counts,
-        files=output_folder.recorded_files(folder),
+        files=output_folder.immutable_files(folder),
     )
     content = to_json(manifest)
     (folder / "manifest.json").write_text(json.dumps(content | {"manifest_hash": hash_of(content)}))
@@ -196,7 +196,7 @@ def test_a_change_that_was_signed_again_has_other_hashes_than_the_published_ones
     published = DatasetFolder.open(dataset).manifest
     edit_table(dataset / ROWS, edit_column(column))
     sign(dataset)
-    now = check(DatasetFolder.open(dataset), read_rows=True)
+    now = check_integrity(DatasetFolder.open(dataset), read_rows=True)
     assert (now.content_hash != published.content_hash) == (column not in MEASURED)
     assert (now.reward_hash != published.reward_hash) == (column in REWARD)
     assert now.manifest_hash != published.manifest_hash

@@ -5,11 +5,11 @@ from importlib import import_module
 import pytest
 from source_rows import DATA, words
 
-from curate.decontamination.contamination_search import SPAN_CHARACTERS, decontaminate
+from curate.decontamination.contamination_search import SPAN_CHARACTERS, find_contamination
 from curate.decontamination.evaluation_set import DateWindow, EvaluationItem, EvaluationSet
-from curate.decontamination.evaluation_sets import evaluation
+from curate.decontamination.evaluation_sets import read_evaluation
 from curate.decontamination.training_rows import TrainingRow, row_of, rows_of
-from curate.decontamination.training_set import training_set
+from curate.decontamination.training_set import open_training_set
 from curate.problem import Problem
 from curate.reading.tables import locate
 from sandbox import Suite
@@ -31,7 +31,7 @@ def findings(rows, *evaluations):
     def some(wanted):
         return ((n, row) for n, row in enumerate(rows) if wanted is None or n in wanted)
 
-    return decontaminate(some, evaluations)
+    return find_contamination(some, evaluations)
 
 
 def test_a_row_that_contains_half_of_an_item_is_removed_with_item_score_and_span():
@@ -196,8 +196,8 @@ def test_the_known_overlaps_of_the_real_data_are_found(labelled, name, n_agreed,
     """All 50 overlaps of rows that can be read as problems are found, and one more. Rows for review have no label."""
     read = [import_module(f"curate.sources.{source}").read(locate(str(DATA / source))) for source in SOURCES]
     problems = {item.id: item for items in read for item in items if isinstance(item, Problem)}
-    evaluated = evaluation(f"{name}={DATA / 'eval' / REAL[name]}")
-    hits = decontaminate(rows_of(list(problems), problems.__getitem__, ()), [evaluated]).hits
+    evaluated = read_evaluation(f"{name}={DATA / 'eval' / REAL[name]}")
+    hits = find_contamination(rows_of(list(problems), problems.__getitem__, ()), [evaluated]).hits
     removed = {(hit.id, hit.item) for hit in hits if hit.verdict == "removed"}
     assert len(removed & labelled) == n_agreed
     assert removed - labelled == others
@@ -207,10 +207,10 @@ def test_the_known_overlaps_of_the_real_data_are_found(labelled, name, n_agreed,
 
 def test_in_the_files_themselves_all_known_overlaps_are_found(labelled):
     """All 53 overlaps are found. Here, rows whose tests cannot be read count too, although they are not problems."""
-    evaluated = evaluation(f"lcb={DATA / 'eval' / REAL['lcb']}")
+    evaluated = read_evaluation(f"lcb={DATA / 'eval' / REAL['lcb']}")
     found = set()
     for source in SOURCES:
-        hits = decontaminate(training_set(str(DATA / source)).rows, [evaluated]).hits
+        hits = find_contamination(open_training_set(str(DATA / source)).rows, [evaluated]).hits
         found |= {(f"{source}/{hit.id}", hit.item) for hit in hits if hit.verdict == "removed"}
     assert len(labelled) == 53
     assert found - labelled == BEYOND_THE_LABELS

@@ -4,8 +4,8 @@ import json
 import pytest
 from source_rows import DATA, words, write_jsonl, write_parquet
 
-from curate.decontamination.evaluation_sets import evaluation, evaluations_of, kinds
-from curate.decontamination.item_texts import wordings
+from curate.decontamination.evaluation_sets import kinds, read_evaluation, read_evaluations
+from curate.decontamination.item_texts import text_variants
 from curate.errors import CurateError
 
 PROMPT = (
@@ -22,7 +22,7 @@ def test_a_humaneval_prompt_is_compared_whole_and_by_the_prose_of_its_last_docst
     path = tmp_path / "HumanEval.jsonl.gz"
     with gzip.open(path, "wt") as file:
         file.write(json.dumps({"task_id": "HumanEval/0", "prompt": PROMPT, "test": "assert True"}) + "\n")
-    (item,) = evaluation(f"humaneval={path}").items
+    (item,) = read_evaluation(f"humaneval={path}").items
     assert item.id == "HumanEval/0"
     assert item.texts == (PROMPT.rstrip(), words(0, 20))
 
@@ -35,7 +35,7 @@ def test_livecodebench_as_published_has_ids_keys_and_dates(tmp_path):
         "platform": "atcoder",
         "contest_date": "2024-08-03T00:00:00",
     }
-    (item,) = evaluation(f"lcb={write_jsonl(tmp_path / 'test.jsonl', [row])}").items
+    (item,) = read_evaluation(f"lcb={write_jsonl(tmp_path / 'test.jsonl', [row])}").items
     assert (item.id, item.keys, item.date) == ("abc301_a", {"atcoder:abc301_a"}, "2024-08-03")
 
 
@@ -43,7 +43,7 @@ def test_problems_without_an_id_are_named_after_their_place(tmp_path):
     path = tmp_path / "eval.json"
     path.write_text(json.dumps([{"problem": words(0), "tests": []}, {"problem": words(1), "tests": []}]))
     for name in ("lcb", "codeforces", "anything"):
-        assert [item.id for item in evaluation(f"{name}={path}").items] == ["eval.json:0", "eval.json:1"]
+        assert [item.id for item in read_evaluation(f"{name}={path}").items] == ["eval.json:0", "eval.json:1"]
 
 
 def test_the_parts_of_a_codeelo_problem_are_joined_and_its_description_is_the_prose(tmp_path):
@@ -54,36 +54,36 @@ def test_the_parts_of_a_codeelo_problem_are_joined_and_its_description_is_the_pr
         "input": words(1, 10),
         "output": words(2, 10),
     }
-    (item,) = evaluation(f"codeforces={write_parquet(tmp_path / 'test.parquet', [row])}").items
+    (item,) = read_evaluation(f"codeforces={write_parquet(tmp_path / 'test.parquet', [row])}").items
     assert item.texts == (f"{words(0, 30)}\n\n{words(1, 10)}\n\n{words(2, 10)}", words(0, 30))
     assert item.keys == {"codeforces:2000/a"}
 
 
 def test_topics_and_limits_at_the_end_of_a_codeforces_problem_are_left_out(tmp_path):
     text = f"{words(0)}\n\nTags:\n['math']\n\nTime Limit: 1000 ms\nMemory Limit: 256 MB\n"
-    (item,) = evaluation(f"codeforces={write_jsonl(tmp_path / 'a.jsonl', [{'problem': text}])}").items
+    (item,) = read_evaluation(f"codeforces={write_jsonl(tmp_path / 'a.jsonl', [{'problem': text}])}").items
     assert item.texts == (words(0),)
 
 
 def test_any_other_set_is_read_from_the_usual_columns_or_a_given_one(tmp_path):
     row = {"task_id": 7, "text": words(0), "notes": words(1), "url": "https://leetcode.com/problems/two-sum/"}
     path = write_jsonl(tmp_path / "mbpp.jsonl", [row])
-    (item,) = evaluation(f"mbpp={path}").items
+    (item,) = read_evaluation(f"mbpp={path}").items
     assert (item.id, item.texts, item.keys) == ("7", (words(0),), {"leetcode:two-sum"})
-    assert evaluation(f"mbpp={path}?text=notes").items[0].texts == (words(1),)
+    assert read_evaluation(f"mbpp={path}?text=notes").items[0].texts == (words(1),)
 
 
 def test_a_window_leaves_out_items_of_other_dates_and_keeps_those_without(tmp_path):
     dates = ["2024-07-31", "2024-08-01T00:00:00", "2025-02-01", "2025-02-02", ""]
     rows = [{"question_content": words(n), "question_id": n, "contest_date": date} for n, date in enumerate(dates)]
-    found = evaluation(f"lcb:2024-08-01..2025-02-01={write_jsonl(tmp_path / 'test.jsonl', rows)}")
+    found = read_evaluation(f"lcb:2024-08-01..2025-02-01={write_jsonl(tmp_path / 'test.jsonl', rows)}")
     assert [item.id for item in found.items] == ["1", "2", "4"]
     assert found.plan.window == "2024-08-01..2025-02-01"
     assert found.plan.files[0].name == "test.jsonl"
 
 
 def test_a_window_alone_has_no_items():
-    (found,) = evaluations_of(["lcb:2024-08-01..2025-02-01"])
+    (found,) = read_evaluations(["lcb:2024-08-01..2025-02-01"])
     assert found.items == ()
     assert found.window is not None
     assert found.window.contains("2024-08-01T00:00:00")
@@ -103,7 +103,7 @@ def test_a_window_alone_has_no_items():
     ],
 )
 def test_the_prose_ends_where_formats_and_examples_begin(text, prose):
-    assert wordings(text) == ((text, prose) if prose else (text,))
+    assert text_variants(text) == ((text, prose) if prose else (text,))
 
 
 @pytest.mark.parametrize(
@@ -119,31 +119,31 @@ def test_the_prose_ends_where_formats_and_examples_begin(text, prose):
 )
 def test_mistakes_are_explained(argument, message):
     with pytest.raises(CurateError, match=message):
-        evaluation(argument)
+        read_evaluation(argument)
 
 
 def test_a_folder_that_is_not_an_evaluation_set_is_explained(tmp_path):
     empty = write_jsonl(tmp_path / "a" / "empty.jsonl", [])
     with pytest.raises(CurateError, match="no evaluation item in it"):
-        evaluation(f"mbpp={empty}")
+        read_evaluation(f"mbpp={empty}")
     with pytest.raises(CurateError, match="no text in b.jsonl:0. Columns that may hold it: prompt"):
-        evaluation(f"humaneval={write_jsonl(tmp_path / 'b.jsonl', [{'task_id': 'x'}])}")
+        read_evaluation(f"humaneval={write_jsonl(tmp_path / 'b.jsonl', [{'task_id': 'x'}])}")
     (tmp_path / "c.jsonl.gz").write_bytes(b"\x1f\x8b and then nothing")
     with pytest.raises(CurateError, match="damaged or incomplete"):
-        evaluation(f"humaneval={tmp_path / 'c.jsonl.gz'}")
+        read_evaluation(f"humaneval={tmp_path / 'c.jsonl.gz'}")
     (tmp_path / "d.jsonl").write_text('{"prompt": "a"}\n{"prompt":\n')
     with pytest.raises(CurateError, match="line is not a JSON object"):
-        evaluation(f"humaneval={tmp_path / 'd.jsonl'}")
+        read_evaluation(f"humaneval={tmp_path / 'd.jsonl'}")
     with pytest.raises(CurateError, match="given twice"):
-        evaluations_of(["lcb:2024-08-01..2025-02-01"] * 2)
+        read_evaluations(["lcb:2024-08-01..2025-02-01"] * 2)
 
 
 def test_the_training_half_of_a_folder_is_not_taken_for_an_evaluation_set(tmp_path):
     write_jsonl(tmp_path / "train.jsonl", [{"text": words(0)}])
     write_jsonl(tmp_path / "test.jsonl", [{"text": words(1)}])
     with pytest.raises(CurateError, match=r"\?files=test\*"):
-        evaluation(f"mbpp={tmp_path}")
-    assert evaluation(f"mbpp={tmp_path}?files=test*").items[0].texts == (words(1),)
+        read_evaluation(f"mbpp={tmp_path}")
+    assert read_evaluation(f"mbpp={tmp_path}?files=test*").items[0].texts == (words(1),)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")
@@ -155,4 +155,4 @@ def test_the_published_sets_are_read_whole():
     }
     for argument, count in counts.items():
         name, _, file = argument.partition("=")
-        assert len(evaluation(f"{name}={DATA / 'eval' / file}").items) == count
+        assert len(read_evaluation(f"{name}={DATA / 'eval' / file}").items) == count

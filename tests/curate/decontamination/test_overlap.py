@@ -12,8 +12,8 @@ def overlaps(passages, texts, least=0.2):
     """Return (text, passage, rule, share) of all overlaps but those that are not in one piece as their rule demands."""
     index = PassageIndex([Passage(text, item, 0) for item, text in enumerate(passages)])
     index.scan(texts)
-    matches = [o for o in index.overlaps(least) if index.max_match(o, texts[o.text]) is not None]
-    return {(o.text, o.passage, o.rule, round(o.share, 3)) for o in matches}
+    matches = [o for o in index.overlaps(least) if index.max_match(o, texts[o.text_index]) is not None]
+    return {(o.text_index, o.passage_index, o.rule, round(o.share, 3)) for o in matches}
 
 
 def runs(text):
@@ -87,7 +87,7 @@ def test_the_two_wordings_of_an_item_do_not_make_it_boilerplate():
     text = words(0, 60)
     index = PassageIndex([Passage(text, 0, 0), Passage(text[: len(text) // 2], 0, 0), Passage(text, 1, 0)])
     index.scan([f"{words(1)} {text}"])
-    assert {overlap.passage for overlap in index.overlaps(0.5)} == {0, 1, 2}
+    assert {overlap.passage_index for overlap in index.overlaps(0.5)} == {0, 1, 2}
 
 
 def test_the_longest_stretch_in_common_is_shown():

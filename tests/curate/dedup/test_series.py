@@ -1,6 +1,6 @@
 import pytest
 
-from curate.dedup.series import find_difference
+from curate.dedup.problem_series import find_difference
 from curate.problem import Problem
 from sandbox import Assertions, Case, Suite
 

@@ -9,7 +9,7 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.dataset.output_folder import manifest_of
+from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
@@ -69,7 +69,7 @@ def test_of_several_copies_the_one_with_most_tests_and_then_the_first_stays(pair
     counts = manifest.counts["livecodebench"]
     assert (counts.read, counts.kept) == (9, 5)
     assert counts.rejected == {"filter": {"few_tests": 1}, "dedup": {"duplicate_exact": 2, "duplicate_near": 1}}
-    assert manifest == manifest_of(out) == from_json(to_json(manifest))
+    assert manifest == read_manifest(out) == from_json(to_json(manifest))
 
 
 def test_a_verified_copy_stays_although_it_has_fewer_tests(pair, tmp_path):
@@ -85,7 +85,7 @@ def test_the_manifest_and_the_card_name_each_dataset(pair, tmp_path):
     out = tmp_path / "out"
     write_filtered(pair[0], ["n_tests < 99"], tmp_path / "filtered")
     manifest = merge([tmp_path / "filtered", pair[1]], out)
-    before = [manifest_of(folder) for folder in (tmp_path / "filtered", pair[1])]
+    before = [read_manifest(folder) for folder in (tmp_path / "filtered", pair[1])]
     assert [(d.content_hash, d.plan) for d in manifest.plan.datasets] == [(m.content_hash, m.plan) for m in before]
     assert [(d.location, d.rows, d.stayed) for d in manifest.merged] == [
         (str(tmp_path / "filtered"), 4, 3),
@@ -102,7 +102,7 @@ def test_the_order_of_the_datasets_decides_between_equals_only(pair, tmp_path):
     merge(pair, tmp_path / "one")
     merge(pair[::-1], tmp_path / "two")
     assert ids(tmp_path / "two") == ["1", "a4", "b1", "b2", "b3"]
-    assert manifest_of(tmp_path / "one").content_hash != manifest_of(tmp_path / "two").content_hash
+    assert read_manifest(tmp_path / "one").content_hash != read_manifest(tmp_path / "two").content_hash
 
 
 def test_different_problems_under_one_id_are_refused(pair, tmp_path):

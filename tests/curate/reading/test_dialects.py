@@ -1,6 +1,6 @@
 import pytest
 
-from curate.reading.dialects import asserts, cases, detection, inputs_outputs
+from curate.reading.dialects import cases, check_function, detection, inputs_outputs
 from curate.reading.values import ParseError
 from sandbox import Case
 
@@ -9,14 +9,14 @@ CHECK = "def check(candidate):\n    assert candidate(nums = [1, 2], k = 3) == (T
 
 
 def test_assertions_become_calls_and_are_not_executed():
-    suite = asserts.read(CHECK)
+    suite = check_function.read(CHECK)
     assert (suite.entry_point, suite.checker) == ("f", "exact")
     assert suite.cases == (Case("[[1, 2], 3]", "[true, null]"),)
 
 
 def test_named_arguments_are_put_in_the_order_of_the_starter_code():
     swapped = CHECK.replace("nums = [1, 2], k = 3", "k = 3, nums = [1, 2]")
-    assert asserts.read(swapped, starter_code=STARTER).cases == (Case("[[1, 2], 3]", "[true, null]"),)
+    assert check_function.read(swapped, starter_code=STARTER).cases == (Case("[[1, 2], 3]", "[true, null]"),)
 
 
 def test_the_name_may_be_given_separately_and_arguments_need_no_names():
@@ -25,7 +25,7 @@ def test_the_name_may_be_given_separately_and_arguments_need_no_names():
     assert True, "This prints if this assert fails"
     assert candidate("a", -1) == 1.5, "first"
 '''
-    suite = asserts.read(code, "g")
+    suite = check_function.read(code, "g")
     assert (suite.entry_point, suite.cases) == ("g", (Case('["a", -1]', "1.5"),))
 
 
@@ -48,12 +48,12 @@ def test_the_name_may_be_given_separately_and_arguments_need_no_names():
 )
 def test_checks_that_contain_more_than_examples_are_refused(code):
     with pytest.raises(ParseError):
-        asserts.read(code)
+        check_function.read(code)
 
 
 def test_assertions_about_another_function_are_noticed():
     with pytest.raises(ParseError, match="another problem: it passes parents"):
-        asserts.read("def check(candidate):\n    assert candidate(parents = [1]) == 1", "f", STARTER)
+        check_function.read("def check(candidate):\n    assert candidate(parents = [1]) == 1", "f", STARTER)
 
 
 def test_tests_of_several_kinds_are_refused():
@@ -90,7 +90,7 @@ def test_the_dialect_of_tests_is_recognised_by_their_shape(encoded):
 
 
 def test_code_is_distinguished_from_values():
-    assert detection.read(CHECK) == detection.read({"functional": CHECK}) == asserts.read(CHECK)
+    assert detection.read(CHECK) == detection.read({"functional": CHECK}) == check_function.read(CHECK)
     assert detection.read({"inputs": [[1]], "outputs": [2]}, "f").entry_point == "f"
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from curate.problem import Problem
-from curate.reading.solutions import candidates, language, program
+from curate.reading.solutions import candidates, guess_language, parse_solution
 from sandbox import Program, Suite
 
 CPP = "#include <cstdio>\nint main() { return 0; }"
@@ -32,14 +32,14 @@ def problem(*solutions, entry_point=None):
     ],
 )
 def test_the_language_of_a_solution_is_recognised(source, name):
-    assert language(source) == name
+    assert guess_language(source) == name
 
 
 def test_a_fence_is_removed():
-    assert program("```python\nprint(1)\n```").source == "print(1)"
-    assert program("Here:\n```\nprint(1)\nprint(2)\n```\nDone.").source == "print(1)\nprint(2)"
-    assert program("```python\nprint(1)").source == "print(1)"
-    assert program("print('`')").source == "print('`')"
+    assert parse_solution("```python\nprint(1)\n```").source == "print(1)"
+    assert parse_solution("Here:\n```\nprint(1)\nprint(2)\n```\nDone.").source == "print(1)\nprint(2)"
+    assert parse_solution("```python\nprint(1)").source == "print(1)"
+    assert parse_solution("print('`')").source == "print('`')"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_fence_is_removed():
     ],
 )
 def test_the_stated_language_is_believed_unless_it_is_python(text, stated, name):
-    assert program(text, stated).language == name
+    assert parse_solution(text, stated).language == name
 
 
 def test_candidates_are_distinct_and_the_shortest_comes_first():

@@ -103,7 +103,7 @@ def test_fields_of_csv_are_texts_that_may_have_many_lines(tmp_path):
     (tmp_path / "a.csv").write_text('a,b\n"x\n""y"", z",\n' + '"' + "1" * 200_000 + '",007\n1,2,3\n1\n', newline="")
     first, second, *broken = read_rows(locate(str(tmp_path)), ["a", "b"], [])
     assert (first, second["b"], len(second["a"])) == ({"a": 'x\n"y", z', "b": None}, "007", 200_000)
-    assert [row.place for row in broken] == ["a.csv:5", "a.csv:6"]
+    assert [row.location for row in broken] == ["a.csv:5", "a.csv:6"]
     with pytest.raises(CurateError, match="no column c"):
         values(tmp_path, "c")
 

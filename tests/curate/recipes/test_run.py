@@ -11,7 +11,7 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, synthetic1_row, taco_row, words, write_jsonl, write_parquet
 
 from cli import main
-from curate.dataset.output_folder import manifest_of
+from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
@@ -112,7 +112,7 @@ def test_one_file_goes_from_raw_rows_to_exports(folder):
 def test_the_manifest_of_each_step_has_the_recipe_up_to_it(folder):
     steps(folder)
     out = folder / "out"
-    sections = {name: list(manifest_of(out / name).recipe) for name in ("dataset", "band", "filtered", "parts/train")}
+    sections = {name: list(read_manifest(out / name).recipe) for name in ("dataset", "band", "filtered", "parts/train")}
     assert sections == {
         "dataset": ["sources", "build", "against"],
         "band": ["sources", "build", "against", "difficulty"],
@@ -122,7 +122,7 @@ def test_the_manifest_of_each_step_has_the_recipe_up_to_it(folder):
     again = read_recipe(str(out / "parts" / "train" / "manifest.json"))
     for step in run(again, folder / "again", sandbox=SandboxOptions(), measure=sampled):
         before = out / step.folder.relative_to(folder / "again")
-        assert manifest_of(step.folder).content_hash == manifest_of(before).content_hash
+        assert read_manifest(step.folder).content_hash == read_manifest(before).content_hash
 
 
 def test_a_finished_recipe_is_left_as_it_is_and_a_change_makes_only_what_follows(folder):
@@ -190,16 +190,16 @@ def test_the_recipe_of_a_build_with_options_gives_the_same_dataset(folder, tmp_p
     options += ["--against", f"humaneval={folder / 'eval.jsonl'}", "--min-tests", "6", "--seed", "3"]
     built = invoke(*options, "--out", tmp_path / "one")
     assert built.exit_code == 0, built.output
-    first = manifest_of(tmp_path / "one")
+    first = read_manifest(tmp_path / "one")
     for name, given in (("two", tmp_path / "one"), ("three", tmp_path / "one" / "manifest.json")):
         assert invoke(given, "--out", tmp_path / name).exit_code == 0
-        again = manifest_of(tmp_path / name)
+        again = read_manifest(tmp_path / name)
         assert (again.content_hash, again.plan, again.recipe) == (first.content_hash, first.plan, first.recipe)
     shown = invoke(tmp_path / "one", "--show-recipe").stdout
     (tmp_path / "shown.toml").write_text(shown)
     assert invoke(*options, "--show-recipe").stdout == shown
     assert invoke(tmp_path / "shown.toml", "--out", tmp_path / "four").exit_code == 0
-    assert manifest_of(tmp_path / "four").content_hash == first.content_hash
+    assert read_manifest(tmp_path / "four").content_hash == first.content_hash
 
 
 def test_datasets_made_by_commands_have_a_recipe_where_one_can_say_how(folder, tmp_path):

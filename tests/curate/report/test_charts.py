@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.report.charts import HEIGHT, histogram_chart, integer_chart, run_words, solve_rate_chart
+from curate.report.charts import HEIGHT, histogram_chart, integer_chart, range_label, solve_rate_chart
 
 
 def test_the_height_of_bars_follows_their_counts_and_stays_below_the_highest_tick():
@@ -53,4 +53,4 @@ def test_a_band_without_any_bar_is_not_shaded():
 
 
 def test_ranges_of_whole_numbers_are_labelled_by_their_ends():
-    assert [run_words(5, 6), run_words(6, 8), run_words(1001, None)] == ["5", "6–7", "1,001+"]
+    assert [range_label(5, 6), range_label(6, 8), range_label(1001, None)] == ["5", "6–7", "1,001+"]

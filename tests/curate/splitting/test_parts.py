@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from curate.errors import CurateError
-from curate.splitting.assignment import assign_parts, size_of
+from curate.splitting.assignment import assign_parts, parse_size
 
 IDS = [f"{source}/{n}" for source, size in (("taco", 60), ("apps", 30), ("rare", 10)) for n in range(size)]
 SOURCES = [id.partition("/")[0] for id in IDS]
@@ -66,7 +66,7 @@ def test_parts_that_would_be_empty_are_refused():
 
 
 def test_a_size_is_a_share_or_a_number_of_rows():
-    assert [size_of(text) for text in ("0.1", "200", "1")] == [0.1, 200, 1]
+    assert [parse_size(text) for text in ("0.1", "200", "1")] == [0.1, 200, 1]
     for text in ("0", "1.0", "-3", "1.5", "nan", "ten"):
         with pytest.raises(ValueError):  # noqa: PT011 - the message is the caller's
-            size_of(text)
+            parse_size(text)

@@ -11,7 +11,7 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, words, write_jsonl
 
 from cli import main
-from curate.dataset.output_folder import manifest_of
+from curate.dataset.output_folder import read_manifest
 from curate.dedup.shingles import jaccard, shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
@@ -78,7 +78,7 @@ def test_each_part_is_a_dataset_that_says_where_its_other_rows_are(built, tmp_pa
     assert len({manifest.content_hash for manifest in manifests.values()}) == 2
     for name, other in (("train", "validation"), ("validation", "train")):
         part = tmp_path / "out" / name
-        assert manifest_of(part) == manifests[name]
+        assert read_manifest(part) == manifests[name]
         (step,) = manifests[name].plan.steps
         assert step.options == {"part": name, "sizes": {"validation": 10}, "similarity": 0.5, "seed": 0}
         elsewhere = rows(tmp_path / "out" / other)
@@ -123,7 +123,7 @@ def test_while_parts_are_replaced_none_of_the_old_ones_looks_finished(built, tmp
         split(built, out, SplitOptions({"validation": 6}), overwrite=True)
     for part in ("train", "validation"):
         with pytest.raises(CurateError, match="is not finished"):
-            manifest_of(out / part)
+            read_manifest(out / part)
     monkeypatch.undo()
     split(built, out, SplitOptions({"validation": 6}), overwrite=True)
     assert len(ids(out / "validation")) == 6

@@ -6,7 +6,7 @@ import importlib
 import pytest
 from source_rows import SUM, SUM_TESTS
 
-from curate.strength.mutants._places import mutable_nodes
+from curate.strength.mutants._node_positions import mutable_nodes
 from curate.strength.mutation import mutants
 from sandbox import Case, Program, Sandbox, Suite, Verdict
 
@@ -43,7 +43,7 @@ def instead(kind, source):
     programs = []
     for place in mutable_nodes(tree, ()):
         for node in module.mutate(place.node):
-            with place.replaced_by(node):
+            with place.replace_with(node):
                 programs.append(ast.unparse(tree))
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))
     return programs

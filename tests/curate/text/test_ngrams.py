@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from curate.text.ngrams import hashed, located, normal, runs, words
+from curate.text.ngrams import hash_ngrams, hash_words, normalize, word_spans, words
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -33,7 +33,7 @@ def test_words_are_letters_digits_and_underscores_without_case():
 )
 def test_spellings_of_one_text_have_the_same_words(text, same):
     assert words(text) == words(same)
-    one, other = by_text(hashed([text, same]))
+    one, other = by_text(hash_words([text, same]))
     assert one == other
 
 
@@ -41,8 +41,8 @@ def test_spellings_of_one_text_have_the_same_words(text, same):
 @example(["İstanbul", "a", "", "I", "x" * 200, "x" * 201, "\0a\0", "é·b"])
 @example(["12345678 123456789 1234567890123456 12345678901234567"])
 def test_the_hash_of_a_word_does_not_depend_on_its_neighbours(texts):
-    together = by_text(hashed(texts))
-    assert together == [by_text(hashed([text]))[0] for text in texts]
+    together = by_text(hash_words(texts))
+    assert together == [by_text(hash_words([text]))[0] for text in texts]
     numbers = {}
     for text, found in zip(texts, together, strict=True):
         for word, number in zip(words(text), found, strict=True):
@@ -52,14 +52,14 @@ def test_the_hash_of_a_word_does_not_depend_on_its_neighbours(texts):
 
 def test_hashes_are_the_same_on_every_machine():
     # Recorded once: signatures from one machine must match those from another.
-    assert by_text(hashed(["The sum: Straße " + "7" * 70])) == [
+    assert by_text(hash_words(["The sum: Straße " + "7" * 70])) == [
         [9785959853616212031, 8905947352421916647, 15947416049882308462, 4923672034153429091]
     ]
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), max_size=5), st.integers(1, 6))
 def test_no_run_reaches_from_one_text_into_the_next(texts, length):
-    actual = by_text(runs(hashed(texts), length))
+    actual = by_text(hash_ngrams(hash_words(texts), length))
     expected = [
         [tuple(text.split()[start : start + length]) for start in range(len(text.split()) - length + 1)]
         for text in texts
@@ -74,18 +74,18 @@ def test_no_run_reaches_from_one_text_into_the_next(texts, length):
 @example("İ ﬁ ²x \u0345")
 def test_located_words_are_the_words_at_their_stated_places(text):
     composed = unicodedata.normalize("NFKC", text)
-    places = located(text)
+    places = word_spans(text)
     assert [word for word, _, _ in places] == words(text)
     for word, begin, end in places:
         assert word in composed[begin:end].casefold()
 
 
 def test_one_long_word_costs_no_more_than_its_length():
-    (hashes,) = by_text(hashed(["9" * 3_000_000 + " end"]))
+    (hashes,) = by_text(hash_words(["9" * 3_000_000 + " end"]))
     assert len(hashes) == 2
 
 
 def test_ascii_is_already_in_normal_form():
-    assert normal("A b") == "a b" == unicodedata.normalize("NFKC", "A b").casefold()
+    assert normalize("A b") == "a b" == unicodedata.normalize("NFKC", "A b").casefold()
     assert re.findall(r"\w+", "".join(map(chr, range(128))).lower()) == words("".join(map(chr, range(128))))
-    assert hashed([]).offsets.dtype == np.int64
+    assert hash_words([]).offsets.dtype == np.int64

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.text.printable import one_line, printable, table
+from curate.text.printable import escape_unprintable, one_line, table
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from curate.text.printable import one_line, printable, table
     ],
 )
 def test_characters_that_control_a_terminal_are_spelled_out(text, shown):
-    assert printable(text) == shown
+    assert escape_unprintable(text) == shown
 
 
 @given(st.text(), st.integers(10, 80))

@@ -8,7 +8,7 @@ from source_rows import SUM, SUM_TESTS
 
 from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.verification.cross_check import CrossCheckRecord, cross_check
 from curate.verification.failure import CaseFailure
 from curate.verification.references import find_references
@@ -29,7 +29,9 @@ def box():
 
 def problem(*solutions, tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):
     suite = Suite([Case(i, o) for i, o in tests], limits=Limits(wall_seconds=1.0), **suite)
-    return Problem("taco/0", "taco", "", suite, solutions=tuple(map(program, solutions)), licence="", wrapping=wrapping)
+    return Problem(
+        "taco/0", "taco", "", suite, solutions=tuple(map(parse_solution, solutions)), licence="", wrapping=wrapping
+    )
 
 
 def opinion(box, problem, others=3):

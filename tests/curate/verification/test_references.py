@@ -6,7 +6,7 @@ from source_rows import SUM, SUM_TESTS
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
-from curate.reading.solutions import program
+from curate.reading.solutions import parse_solution
 from curate.verification.failure import CaseFailure
 from curate.verification.references import ReferenceRecord, apply_record, find_references, fingerprint, rerun
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
@@ -26,7 +26,9 @@ def box():
 
 def problem(*solutions, id="taco/0", tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):
     suite = Suite([Case(i, o) for i, o in tests], limits=Limits(wall_seconds=1.0), **suite)
-    return Problem(id, "taco", "", suite, solutions=tuple(map(program, solutions)), licence="", wrapping=wrapping)
+    return Problem(
+        id, "taco", "", suite, solutions=tuple(map(parse_solution, solutions)), licence="", wrapping=wrapping
+    )
 
 
 def finding(box, problem, tries=8, languages=PYTHON):

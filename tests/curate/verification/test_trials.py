@@ -8,11 +8,11 @@ from exported import problem
 
 from curate.build_state import BuildState
 from curate.dataset.digests import RowHasher
-from curate.dataset.spill import Spill, TextSpill
+from curate.dataset.spill import ProblemSpill, TextSpill
 from curate.problem import from_row, to_row
 from curate.progress import no_progress
-from curate.stages.rerun import RerunReference
-from curate.stages.verify import Verify
+from curate.stages.rerun import RerunStage
+from curate.stages.verify import VerificationStage
 from sandbox import Case, Convention, Limits, Program, Referee, Sandbox, SandboxOptions, Suite, Verdict
 
 # A divisor between 1 and the number, on a line behind the word; a number that has none never occurs.
@@ -57,11 +57,11 @@ PROBLEMS = {
 def verified(folder, *, report=no_progress):
     """Return the problems by name after both runs of their references, as a build runs them in this work folder."""
     folder.mkdir(exist_ok=True)
-    verify = Verify(tries=1, languages=("python",), seed=0)
-    stages = [verify, RerunReference(verify)]
+    verify = VerificationStage(tries=1, languages=("python",), seed=0)
+    stages = [verify, RerunStage(verify)]
     machine = SandboxOptions(workers=2).open
     with (
-        closing(Spill(folder / "problems")) as spill,
+        closing(ProblemSpill(folder / "problems")) as spill,
         TextSpill(folder / "statements") as statements,
         closing(BuildState(folder, spill, statements, ["taco"], machine=machine, progress=report)) as build,
     ):

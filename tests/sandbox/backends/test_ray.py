@@ -394,7 +394,7 @@ class Here:
 class Near:
     def __init__(self, supervisor: NodeSupervisor) -> None:
         self._supervisor = supervisor
-        self.ready = self._call(supervisor.start, fingerprint(), 1, "full", None, (), "", (), 1)
+        self.ready_future = self._call(supervisor.start, fingerprint(), 1, "full", None, (), "", (), 1)
 
     def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
         return self._call(self._supervisor.exchange, message, give_back)

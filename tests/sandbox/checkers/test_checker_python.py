@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandbox import literals, return_values
 from sandbox.checkers import python
-from sandbox.checkers._python_values import DictOf, Opaque, SetOf, describe
+from sandbox.checkers._python_values import Opaque, ReturnedDict, ReturnedSet, describe
 from sandbox.languages.python import to_literal_json
 
 finite = st.floats(allow_nan=False)
@@ -40,9 +40,9 @@ def encoded(value: Any) -> bytes:
 def rebuilt(value: Any) -> Any:
     """Return a decoded value with real sets and dicts."""
     match value:
-        case SetOf(members):
+        case ReturnedSet(members):
             return frozenset(map(rebuilt, members))
-        case DictOf(items):
+        case ReturnedDict(items):
             return {rebuilt(key): rebuilt(item) for key, item in items}
         case list():
             return list(map(rebuilt, value))
@@ -106,10 +106,10 @@ def test_values_are_compared_as_python_compares_them(value: Any, expected: Any, 
 
 
 def test_a_set_whose_members_all_have_the_same_hash_costs_no_more_than_another() -> None:
-    members = SetOf(tuple(n * (2**61 - 1) for n in range(20_000)))
+    members = ReturnedSet(tuple(n * (2**61 - 1) for n in range(20_000)))
     assert not python.same_value(members, {1})
-    assert not python.same_value(SetOf((1, True)), {1})
-    assert not python.same_value(DictOf(((1, 2), (1.0, 2))), {1: 2})
+    assert not python.same_value(ReturnedSet((1, True)), {1})
+    assert not python.same_value(ReturnedDict(((1, 2), (1.0, 2))), {1: 2})
 
 
 def test_deep_values_are_unequal_rather_than_an_error() -> None:
@@ -161,6 +161,6 @@ def test_other_expressions_are_not_calls(text: str) -> None:
 
 
 def test_what_is_shown_reads_as_python() -> None:
-    assert describe(SetOf((1,))) == "{1}"
-    assert describe(SetOf(())) == "set()"
-    assert describe(DictOf(((1, Opaque("Evil")),))) == "{1: <a value of type Evil>}"
+    assert describe(ReturnedSet((1,))) == "{1}"
+    assert describe(ReturnedSet(())) == "set()"
+    assert describe(ReturnedDict(((1, Opaque("Evil")),))) == "{1: <a value of type Evil>}"

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from serving import Service, serving
 
-from curate.commands.main import load, main
+from curate.commands.main import load_command, main
 from sandbox import Program, SandboxOptions, backends
 from sandbox.commands.options import BACKENDS
 
@@ -31,7 +31,7 @@ def curate(*arguments: object) -> Any:
 
 @pytest.mark.parametrize("command", RUN_PROGRAMS)
 def test_a_command_that_runs_programs_has_all_options_of_the_sandbox(command: str) -> None:
-    options = {option for parameter in load(command).params for option in parameter.opts}
+    options = {option for parameter in load_command(command).params for option in parameter.opts}
     assert {"--backend", "--address", "--image", "--workers", "--isolation"} <= options
 
 

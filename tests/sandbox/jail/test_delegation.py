@@ -99,7 +99,7 @@ def test_a_user_without_a_manager_is_told_what_to_type(
     inside("user.slice/user-0.slice/session-2.scope")
     monkeypatch.setattr(delegation.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
-    assert "sudo systemd-run --uid=$USER -p Delegate=yes" in delegation.why_no_scope()
+    assert "sudo systemd-run --uid=$USER -p Delegate=yes" in delegation.scope_failure_reason()
 
 
 def test_no_process_outlives_its_cgroup() -> None:

@@ -109,8 +109,8 @@ def answer(
     machine: str, number: int, *arguments: int, notify: bool = True, memfds: bool = True, **others: Any
 ) -> tuple[int, int]:
     """Return the answer of the filter, and the number of instructions that it executes."""
-    setting = seccomp.Setting(memfds=memfds, notify=notify, **others)
-    code = list(struct.iter_unpack("HBBI", seccomp.program(machine, setting)))
+    setting = seccomp.FilterSettings(memfds=memfds, notify=notify, **others)
+    code = list(struct.iter_unpack("HBBI", seccomp.build_filter(machine, setting)))
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     key = padded[5] or NO_KEY
     data = struct.pack("<iIQ6Q", number, ARCHITECTURES[machine], 0, *(value % 2**64 for value in (*padded[:5], key)))

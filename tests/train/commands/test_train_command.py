@@ -11,7 +11,7 @@ from cli import main
 from curate.pipeline import build
 from curate.recipes.reader import read_recipe
 from sandbox import SandboxOptions
-from train.run.folder import read
+from train.run.folder import read_stored_config
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
@@ -33,7 +33,7 @@ def test_a_preset_a_model_and_a_dataset_make_a_run_that_can_be_continued(
     continued = curate("train", *given, "--set", "run.steps=2", "--resume")
     assert continued.exit_code == 0, continued.output
     assert [line["step"] for line in lines(tmp_path / "runs" / "deepcoder-16k" / "metrics.jsonl")] == [0, 1, 2]
-    assert read(tmp_path / "runs" / "deepcoder-16k").objective.clip_high == 0.28
+    assert read_stored_config(tmp_path / "runs" / "deepcoder-16k").objective.clip_high == 0.28
 
 
 def test_the_plan_of_a_preset_says_that_nothing_is_evaluated(tiny_model, six_problems):

@@ -21,7 +21,7 @@ from train.evaluation.evaluate import evaluate
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.fingerprints import legacy_fingerprint
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.result_file import sample_dependencies
 from train.evaluation.sample_store import SampleStore
 from train.sampling.open_sampler import open_sampler

@@ -10,12 +10,12 @@ from source_rows import DATA, SUM_TESTS, apps_row, livecodebench_row, words, wri
 
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
-from curate.trust import Trust
+from curate.trust import TrustPolicy
 from rewards.reward import ACCEPTED, NO_CODE
 from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
 LIVECODEBENCH = DATA / "livecodebench"
@@ -125,7 +125,7 @@ def test_a_dataset_has_the_same_exercises_as_the_rows_it_was_built_from(livecode
     out = tmp_path / "out"
     build([("livecodebench", str(livecodebench))], out, BuildOptions(), sandbox=SandboxOptions(workers=2))
     window = "2024-08-01..2025-02-01"
-    everything = Trust(unverified=True)  # LiveCodeBench publishes no references
+    everything = TrustPolicy(unverified=True)  # LiveCodeBench publishes no references
     assert {one.fingerprint for one in read_exercises(str(out), window, trust=everything)} == {
         one.fingerprint for one in read_exercises(str(livecodebench), window)
     }
@@ -151,7 +151,7 @@ def test_a_damaged_dataset_is_named(tmp_path):
     with pytest.raises(CurateError, match="there is no manifest.json .* --include altered takes"):
         read_exercises(str(tmp_path))
     with pytest.raises(CurateError, match="not a dataset of this version of curate, or damaged"):
-        read_exercises(str(tmp_path), trust=Trust(altered=True))
+        read_exercises(str(tmp_path), trust=TrustPolicy(altered=True))
 
 
 def test_a_part_of_a_set_is_always_the_same_and_keeps_its_order(livecodebench):

@@ -126,7 +126,7 @@ def test_loss_and_gradient_equal_those_of_the_naive_version(path, name, turns):
     learner.begin_batch(given)
     learner.update(given[:8], max_tokens=MAX_TOKENS)  # now policy, old and reference are three
     now, began = (AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32) for _ in range(2))
-    now.load_state_dict(dict(learner.wait_for_weights()), strict=False)
+    now.load_state_dict(dict(learner.export_weights()), strict=False)
     figures = learner.update(given[8:], max_tokens=MAX_TOKENS)
     expected = naive(now, began, given[8:], objective)
     expected.backward()

@@ -41,7 +41,7 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
     }
     assert found.moments == sizes["moments"]
     assert found.reference == found.gradients == sizes["weights"] == sizes["reference"] == found.trained * 4
-    assert found.wait_for_weights == found.parameters * 4 == sum(each.nbytes for each in load(model).parameters())
+    assert found.weights == found.parameters * 4 == sum(each.nbytes for each in load(model).parameters())
 
 
 @pytest.mark.parametrize("activation_checkpointing", [False, True])

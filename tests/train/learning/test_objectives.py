@@ -12,15 +12,15 @@ from train.learning.objectives import (  # noqa: E402
     clipped_loss,
     constant_length,
     k3,
+    mask_overlong,
     outcome_advantages,
-    overlong_to_zero,
     process_advantages,
     ratio,
     sampler_weights,
     sequence_mask,
     sequence_mean,
     token_mean,
-    without_overlong,
+    zero_overlong_advantages,
 )
 
 NAN = math.nan
@@ -182,10 +182,10 @@ def test_the_loss_of_a_batch_without_counting_tokens_is_zero_and_not_nan():
 
 
 def test_overlong_answers_are_removed_from_the_mask():
-    found = without_overlong(tensor([1, 0, 1]), torch.tensor([True, False]), torch.tensor([0, 0, 1]))
+    found = mask_overlong(tensor([1, 0, 1]), torch.tensor([True, False]), torch.tensor([0, 0, 1]))
     close(found, [0, 0, 1])
 
 
 def test_deepcoders_code_zeroes_only_answers_that_were_cut_off_and_failed():
-    found = overlong_to_zero(tensor([-1, 1, -1]), tensor([0, 1, 0]), torch.tensor([True, True, False]))
+    found = zero_overlong_advantages(tensor([-1, 1, -1]), tensor([0, 1, 0]), torch.tensor([True, True, False]))
     close(found, [0, 1, -1])

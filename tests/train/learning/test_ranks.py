@@ -139,7 +139,7 @@ def test_four_ranks_that_are_divided_make_the_same_updates_as_one(tmp_path):
         four = torch.load(tmp_path / way)
         for ours, theirs in zip(figures, four["figures"], strict=True):
             assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-6)
-        assert_same(dict(one.wait_for_weights()), four["weights"])
+        assert_same(dict(one.export_weights()), four["weights"])
         for kind in ("weights", "moments", "reference"):
             assert_same(learner_states.state_of(one)[kind], four["state"][kind])
 

@@ -14,7 +14,7 @@ RATES = EngineRates(
     prefill_seconds=0.003,
     load_seconds=0.5,
     cache_tokens=1e9,
-    at_once=8,
+    max_concurrent=8,
 )
 
 
@@ -44,7 +44,7 @@ def test_answers_finish_when_a_loop_over_tokens_says() -> None:
     for number, (prompt, tokens) in enumerate(answers):
         engine.add(SimulatedSample((number, 0, 0), prompt, tokens))
     ends: dict[int, float] = {}
-    while engine.load:
+    while engine.n_pending:
         now = engine.next_event()
         ends |= {drawing.key[0]: now for drawing in engine.advance(now)}
     assert [ends[number] for number in range(8)] == pytest.approx(finished_at(answers), rel=0.03)
@@ -61,7 +61,7 @@ def test_looking_in_between_changes_nothing() -> None:
         for number, (prompt, tokens) in enumerate(answers):
             engine.add(SimulatedSample((number, 0, 0), prompt, tokens))
         looks = list(looks)
-        while engine.load:
+        while engine.n_pending:
             now = engine.next_event()
             if looks and looks[0] < now:
                 now = looks.pop(0)
@@ -78,7 +78,7 @@ def test_new_weights_cost_their_loading_and_the_cache_that_is_computed_again() -
     undisturbed = engine.next_event()
     engine.advance(0.4)
     drawn = engine.drawn_tokens
-    engine.take_weights(1)
+    engine.load_weights(1)
     lost = RATES.load_seconds + (10 + drawn) * RATES.prefill_seconds
     assert engine.next_event() == pytest.approx(undisturbed + lost)
     (drawing,) = engine.advance(engine.next_event())

@@ -8,11 +8,11 @@ from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workloa
 
 # One token of every answer takes a second, whatever else runs; rewards and weights take no time.
 EVEN = EngineRates(1.0, 0.0, 0.0, 0.0, 0.0, 1e9)
-MAX_CONCURRENT = (1e-6, 2e-6, 3e-6)
+AT_ONCE = (1e-6, 2e-6, 3e-6)
 
 
 def workload(tokens: int = 100, **changes: float) -> Workload:
-    return Workload(4, 2, 0, LogNormalLengths(tokens, 0.0, 1000), reward_seconds=MAX_CONCURRENT, unit=1, **changes)  # type: ignore[arg-type]
+    return Workload(4, 2, 0, LogNormalLengths(tokens, 0.0, 1000), reward_seconds=AT_ONCE, token_stride=1, **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("way", "seconds"), [(SYNC, 100 + 40), (ONE_OFF, 100)], ids=str)
@@ -33,7 +33,7 @@ def test_asynchronous_steps_take_as_long_as_the_bound_on_staleness_makes_them(bo
 
 @pytest.mark.parametrize("way", [SYNC, ONE_OFF, TrainingMode("async", 2)], ids=str)
 def test_a_batch_that_the_engines_cannot_draw_at_once_is_drawn_in_turns(way: TrainingMode) -> None:
-    two_at_once = EngineRates(1.0, 0.0, 0.0, 0.0, 0.0, 1e9, at_once=2)
+    two_at_once = EngineRates(1.0, 0.0, 0.0, 0.0, 0.0, 1e9, max_concurrent=2)
     outcome = simulate(way, workload(), Layout(1, two_at_once, LearnerRates(0.0, 1.0, 0.0)), steps=3)
     assert outcome.step_seconds == pytest.approx(400 + (way.pipeline == "sync"), rel=0.01)
 

@@ -11,7 +11,7 @@ from sandbox import Case, Suite
 from train import config
 from train.errors import ConfigError
 from train.rollouts.problems import ProblemKinds
-from train.rollouts.scoring import scoring
+from train.rollouts.scoring import open_scorer
 
 ECHO = Task(tests=Suite([Case("1", "1")]))
 SUM = Task(expected="\\frac{1}{2}")
@@ -20,7 +20,7 @@ HALF = Completion("It is \\boxed{0.5}.", 9)
 
 
 def opened(reward, kinds):
-    return scoring(reward, config.SandboxConfig(workers=1), config.ProgramLimitsConfig(), seed=0, kinds=kinds)
+    return open_scorer(reward, config.SandboxConfig(workers=1), config.ProgramLimitsConfig(), seed=0, kinds=kinds)
 
 
 def test_programs_and_answers_are_judged_side_by_side():
@@ -36,7 +36,7 @@ def test_programs_and_answers_are_judged_side_by_side():
 
 def test_a_run_without_programs_needs_no_sandbox():
     nowhere = config.SandboxConfig(backend="http", address="http://127.0.0.1:9")
-    with scoring(
+    with open_scorer(
         config.RewardConfig(math=1.0), nowhere, config.ProgramLimitsConfig(), seed=0, kinds=ProblemKinds(answers=True)
     ) as rewards:
         assert rewards.submit(HALF, SUM).result().value == 1.0

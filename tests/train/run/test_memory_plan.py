@@ -89,7 +89,7 @@ def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):
     def total(pipeline):
         changes = ["engine.gpus=[]", "engine.tensor_parallel=1", "engine.memory_share=0.5", "model.lora_rank=16"]
         found = memory_needs(config("deepcoder-16k", "14B", *changes, f"rollout.pipeline={pipeline}"), Machines(1))
-        return max(need.total for need in found if "GPU" in need.where)
+        return max(need.total for need in found if "GPU" in need.scope)
 
     assert total("sync") + 10 * GB < total("one-off")
 
@@ -113,10 +113,10 @@ def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(c
 
 
 def test_the_planner_divides_the_machine_that_a_preset_names(config):
-    from train.planning import from_config
+    from train.planning import simulation_inputs
     from train.planning.rates import GPUS
 
-    cluster = from_config.cluster(config("areal", "14B"), GPUS["h100"], 8)
+    cluster = simulation_inputs.cluster(config("areal", "14B"), GPUS["h100"], 8)
     assert 2 < cluster.min_learner_gpus < 8
 
 

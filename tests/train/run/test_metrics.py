@@ -8,7 +8,7 @@ import pytest
 from test_figures import LOST, RIGHT
 
 from train.errors import ConfigError
-from train.run.metrics_log import METRICS, SAMPLES, MetricsLog, delete_after_step, lines, steps
+from train.run.metrics_log import METRICS, SAMPLES, MetricsLog, delete_after_step, lines, read_metrics
 
 
 def test_a_step_is_a_line_of_json_with_null_for_unknown_values(tmp_path):
@@ -26,25 +26,30 @@ def test_an_evaluation_is_added_to_the_other_figures_of_its_step(tmp_path):
     metrics = MetricsLog(tmp_path)
     metrics.log(1, {"reward": 0.25})
     metrics.log(1, {"eval/pass@1": 0.5})
-    assert steps(tmp_path) == [{"step": 1, "reward": 0.25, "eval/pass@1": 0.5}]
+    assert read_metrics(tmp_path) == [{"step": 1, "reward": 0.25, "eval/pass@1": 0.5}]
 
 
 def test_a_resumed_run_reports_every_step_once_and_continues_its_counts(tmp_path):
     before = MetricsLog(tmp_path)
     for step in range(1, 6):
         before.log(step, {"reward": step / 10, "num_tokens": 100 * step, "kl": nan})
-        before.sample(step, [RIGHT])
+        before.log_samples(step, [RIGHT])
     after = MetricsLog(tmp_path)
     assert after.truncate_after(3) == {"step": 3, "reward": 0.3, "num_tokens": 300}
     after.log(4, {"reward": 1.0})
-    after.sample(4, [RIGHT, LOST])
-    assert [(line["step"], line["reward"]) for line in steps(tmp_path)] == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 1.0)]
+    after.log_samples(4, [RIGHT, LOST])
+    assert [(line["step"], line["reward"]) for line in read_metrics(tmp_path)] == [
+        (1, 0.1),
+        (2, 0.2),
+        (3, 0.3),
+        (4, 1.0),
+    ]
     assert [line["step"] for line in lines(tmp_path / SAMPLES)] == [1, 2, 3, 4, 4]
 
 
 def test_a_run_that_has_not_begun_has_no_metrics(tmp_path):
     assert MetricsLog(tmp_path).truncate_after(0) == {}
-    assert steps(tmp_path) == []
+    assert read_metrics(tmp_path) == []
 
 
 def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path):
@@ -52,7 +57,7 @@ def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path):
     metrics = MetricsLog(tmp_path)
     metrics.truncate_after(2)
     metrics.log(3, {"reward": 0.75})
-    assert [line["step"] for line in steps(tmp_path)] == [1, 3]
+    assert [line["step"] for line in read_metrics(tmp_path)] == [1, 3]
 
 
 def test_lines_are_dropped_all_at_once(tmp_path):
@@ -66,7 +71,7 @@ def test_lines_are_dropped_all_at_once(tmp_path):
 
 def test_samples_have_their_verdicts_and_no_signal_is_null(tmp_path):
     metrics = MetricsLog(tmp_path)
-    metrics.sample(7, [RIGHT, LOST])
+    metrics.log_samples(7, [RIGHT, LOST])
     assert [(line["problem"], line["verdict"], line["reward"]) for line in lines(tmp_path / SAMPLES)] == [
         ("p", "accepted", 1.0),
         ("p", "", None),

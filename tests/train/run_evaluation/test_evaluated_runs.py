@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from cli import main
 from train import loop
 from train.run.folder import open_run
-from train.run.metrics_log import steps
+from train.run.metrics_log import read_metrics
 from train.run.step_metrics import metric_description
 from train.run_evaluation import process_backend
 
@@ -56,7 +56,7 @@ def same(one, other):
 
 
 def evaluated(run, name="eval/pass@1"):
-    return {line["step"]: line[name] for line in steps(run) if name in line}
+    return {line["step"]: line[name] for line in read_metrics(run) if name in line}
 
 
 def result(run, step, suite="out"):
@@ -208,7 +208,7 @@ def test_an_interrupted_run_is_evaluated_by_the_idle_engine_later(several, made)
 def test_several_suites_have_metrics_of_their_own(several):
     assert evaluated(several, "eval/out/pass@1") == evaluated(several, "eval/held/pass@1")
     assert list(evaluated(several, "eval/out/pass@1")) == [0, 1, 2]
-    assert [name for line in steps(several) for name in line if metric_description(name) is None] == []
+    assert [name for line in read_metrics(several) for name in line if metric_description(name) is None] == []
     card = (several / "model" / "README.md").read_text()
     assert card.count("| step | pass@1 |") == 2
 

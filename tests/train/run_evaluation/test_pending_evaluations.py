@@ -20,7 +20,7 @@ def pending(config, tmp_path):
     begun = PendingEvaluation(tmp_path / "a run", 3, 100)
     begun.request(config)
     begun.model.mkdir()
-    begun.samples("lcb").write_text("samples")
+    begun.samples_path("lcb").write_text("samples")
     begun.add("humaneval", {"eval/pass@1": 0.5})
     return begun
 

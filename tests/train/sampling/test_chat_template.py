@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from train.errors import SamplerError
-from train.sampling.chat_template import prompt_ids, warn_of_unknown
+from train.sampling.chat_template import tokenize_prompt, warn_of_unknown
 
 TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
@@ -25,28 +25,28 @@ def tokenizer(tiny_model):
 
 
 def test_the_template_sees_the_arguments_and_the_system_prompt(tokenizer):
-    text = tokenizer.decode(prompt_ids(tokenizer, CHAT, {"enable_thinking": False}))
+    text = tokenizer.decode(tokenize_prompt(tokenizer, CHAT, {"enable_thinking": False}))
     assert text == "system: Be brief.\nuser: Add.\n<think></think>"
-    assert "<think>" not in tokenizer.decode(prompt_ids(tokenizer, CHAT, {}))
+    assert "<think>" not in tokenizer.decode(tokenize_prompt(tokenizer, CHAT, {}))
 
 
 def test_a_chat_that_the_template_refuses_is_a_refused_prompt(tokenizer):
     tokenizer.chat_template = "{{ raise_exception('System role not supported') }}"
     with pytest.raises(ValueError, match="chat template refuses the messages: System role not supported"):
-        prompt_ids(tokenizer, CHAT, {})
+        tokenize_prompt(tokenizer, CHAT, {})
 
 
 def test_a_base_model_takes_text_and_no_chats(tokenizer):
     tokenizer.chat_template = None
-    assert prompt_ids(tokenizer, "Add.", {}) == tokenizer.encode("Add.")
+    assert tokenize_prompt(tokenizer, "Add.", {}) == tokenizer.encode("Add.")
     with pytest.raises(SamplerError, match="has no chat template: it is a base model"):
-        prompt_ids(tokenizer, CHAT, {})
+        tokenize_prompt(tokenizer, CHAT, {})
 
 
 def test_a_prefill_is_left_open_and_a_text_is_taken_as_it_is(tokenizer):
     prefilled = [*CHAT, {"role": "assistant", "content": "```python\n"}]
-    assert tokenizer.decode(prompt_ids(tokenizer, prefilled, {})).endswith("user: Add.\nassistant: ```python\n")
-    assert tokenizer.decode(prompt_ids(tokenizer, "def one():\n", {})) == "def one():\n"
+    assert tokenizer.decode(tokenize_prompt(tokenizer, prefilled, {})).endswith("user: Add.\nassistant: ```python\n")
+    assert tokenizer.decode(tokenize_prompt(tokenizer, "def one():\n", {})) == "def one():\n"
 
 
 @pytest.mark.parametrize("template", [TEMPLATE, {"default": "", "thinking": TEMPLATE}], ids=["one", "several"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.sampling.verifiable.commitment import CHUNK_BYTES, MalformedCommitment, commit, read
+from train.sampling.verifiable.commitment import CHUNK_BYTES, MalformedCommitment, commit, decode_commitments
 from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.sampling.verifiable.finite_field import PRIME, evaluate, interpolate
 from train.sampling.verifiable.top_k import Bits, injective_modulus, top_k
@@ -46,7 +46,7 @@ def test_a_commitment_agrees_with_its_own_states() -> None:
     hidden = states(100)
     sent = b"".join(one.to_bytes() for one in commit(hidden))
     assert len(sent) == 4 * CHUNK_BYTES == 4 * 258
-    found = commitment_distances(read(sent, 100), hidden)
+    found = commitment_distances(decode_commitments(sent, 100), hidden)
     assert [(one.mismatches, one.mantissa_mean, one.mantissa_median) for one in found] == [(0, 0, 0)] * 4
 
 
@@ -62,13 +62,13 @@ def test_rounding_differs_little_and_other_states_differ_wholly() -> None:
 
 def test_an_answer_can_be_shorter_than_a_chunk_has_values() -> None:
     hidden = states(1, width=64)
-    (only,) = read(commit(hidden)[0].to_bytes(), 1)
+    (only,) = decode_commitments(commit(hidden)[0].to_bytes(), 1)
     assert commitment_distances((only,), hidden)[0].mismatches == 0
 
 
 def test_states_that_are_not_numbers_are_committed_to_as_bits() -> None:
     hidden = np.full((32, 64), 0xFFFF, dtype=np.uint16)
-    (only,) = commitment_distances(read(commit(hidden)[0].to_bytes(), 32), hidden)
+    (only,) = commitment_distances(decode_commitments(commit(hidden)[0].to_bytes(), 32), hidden)
     assert only.mismatches in (0, 128)  # the bits of some of them lie beyond the field
 
 
@@ -95,7 +95,7 @@ def test_of_equal_values_the_first_places_are_taken() -> None:
 )
 def test_malformed_bytes_are_refused(data: bytes, n_tokens: int) -> None:
     with pytest.raises(MalformedCommitment):
-        read(data, n_tokens)
+        decode_commitments(data, n_tokens)
 
 
 def test_whatever_the_bytes_are_nothing_else_is_raised() -> None:
@@ -107,7 +107,7 @@ def test_whatever_the_bytes_are_nothing_else_is_raised() -> None:
         if rng.random() < 0.5:
             data[::CHUNK_BYTES] = b"\xf0" * len(data[::CHUNK_BYTES])  # more of them are well formed then
         try:
-            found = read(bytes(data), 64)
+            found = decode_commitments(bytes(data), 64)
         except MalformedCommitment:
             continue
         assert all(0 <= one.mismatches <= 128 for one in commitment_distances(found, hidden))

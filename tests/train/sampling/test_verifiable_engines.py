@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM
 from train.errors import SamplerError
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.sampling.transformers import TransformersSampler
-from train.sampling.verifiable.commitment import read
+from train.sampling.verifiable.commitment import decode_commitments
 from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.sampling.verifiable.seeded_sampling import bfloat16_bits, sample_tokens
 
@@ -57,7 +57,9 @@ def check(model, answer: SampledCompletion, seed: int):
     assert tuple(tokens.tolist()) == answer.token_ids
     assert torch.allclose(logprobs, torch.tensor(answer.logprobs), atol=1e-4)
     hidden = bfloat16_bits(out.hidden_states[-1][0, first:-1])
-    assert all(one.mismatches <= 3 for one in commitment_distances(read(answer.commitments, n_tokens), hidden))
+    assert all(
+        one.mismatches <= 3 for one in commitment_distances(decode_commitments(answer.commitments, n_tokens), hidden)
+    )
 
 
 def test_a_prefill_gives_everything_again(engine, model, prompts):
@@ -92,7 +94,7 @@ def test_a_lease_without_temperature_is_verifiable_too(engine, prompts):
     checked = SamplingParams(temperature=0.0, top_p=1.0, max_tokens=40, logprobs=True, verifiable=True)
     for plain, other in zip(drawn(engine, prompts, greedy), drawn(engine, prompts, checked), strict=True):
         assert other.token_ids == plain.token_ids
-        assert len(read(other.commitments, other.n_tokens)) == -(-other.n_tokens // 32)
+        assert len(decode_commitments(other.commitments, other.n_tokens)) == -(-other.n_tokens // 32)
 
 
 def test_answers_that_are_interrupted_are_committed_to_in_full(engine, model, prompts):

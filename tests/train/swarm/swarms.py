@@ -41,7 +41,7 @@ from train.weights.manifest import WeightFile, WeightManifest
 
 RUN = "a-run"
 TERMS = EngineSpec(RUN, "a-model", "transformers", 128)
-RULES = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=2, online_filter=False)
+RULES = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=2, online_filter=False)
 
 
 def settings(**changes: Any) -> SwarmSettings:

@@ -31,7 +31,7 @@ from train.swarm.messages import (
     NodeHeartbeatResponse,
     NodeLeaseRequest,
     NodeLeaseResponse,
-    Status,
+    SwarmStatus,
     VerificationResult,
 )
 from train.swarm.operator import operator_client
@@ -39,7 +39,7 @@ from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
 from train.swarm.protocol.requests import new_head, signed_headers
 from train.swarm.settings import Thresholds
-from train.swarm.signatures import public_of, read_key
+from train.swarm.signatures import public_key_bytes, read_key
 from train.swarm.verdict import LeaseVerdict
 
 DEEP = b"\x91" * 60_000 + b"\xc0"
@@ -61,10 +61,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made.close()
 
 
-def status_of(world: World) -> Status:
+def status_of(world: World) -> SwarmStatus:
     client = operator_client(SwarmFolder(world.place))
     try:
-        return client.call("/status", None, Status)
+        return client.call("/status", None, SwarmStatus)
     finally:
         client.close()
 
@@ -120,7 +120,9 @@ def test_invites_of_others_for_others_and_of_yesterday_admit_nobody(world: World
             new_invite(run_key, run=RUN, role="node", **{**form, "seconds": -1.0}),
             new_invite(run_key, run=RUN, role="node", **{**form, "seconds": math.nan}),
         ):
-            client = SignedClient(replace(invited, run=RUN, public=public_of(run_key)), Ed25519PrivateKey.generate())
+            client = SignedClient(
+                replace(invited, run=RUN, public=public_key_bytes(run_key)), Ed25519PrivateKey.generate()
+            )
             with pytest.raises(RunError):
                 client.call("/join", JoinRequest(invited.text.encode(), "transformers 5.0"), JoinResponse)
             client.close()

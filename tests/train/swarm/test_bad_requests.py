@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from swarms import RUN, Member, World, invite
 
 from train.errors import ControllerUnreachable, RunError
-from train.swarm.coordinator import bodies
-from train.swarm.messages import Ban, JoinRequest, NodeHeartbeat, NodeHeartbeatResponse, NodeLeaseRequest, Status
+from train.swarm.coordinator import request_body
+from train.swarm.messages import Ban, JoinRequest, NodeHeartbeat, NodeHeartbeatResponse, NodeLeaseRequest, SwarmStatus
 from train.swarm.protocol.client import JoinRequired, SignedClient
-from train.swarm.protocol.requests import Head, new_head, signed_headers
-from train.swarm.signatures import public_of
+from train.swarm.protocol.requests import RequestHead, new_head, signed_headers
+from train.swarm.signatures import public_key_bytes
 
 POOL = urllib3.PoolManager(retries=False)
 
@@ -49,7 +49,7 @@ def beat_body() -> bytes:
     return msgspec.msgpack.encode(NodeHeartbeat(0))
 
 
-def head_of(node: Member, path: str = "/beat", body: bytes | None = None) -> Head:
+def head_of(node: Member, path: str = "/beat", body: bytes | None = None) -> RequestHead:
     client = node.client
     return new_head(path, RUN, client.node, beat_body() if body is None else body, client._start)
 
@@ -58,7 +58,7 @@ def post(world: World, path: str, headers: Mapping[str, str], body: bytes) -> ur
     return POOL.request("POST", world.url + path, body=body, headers=headers)
 
 
-def signed(node: Member, head: Head) -> dict[str, str]:
+def signed(node: Member, head: RequestHead) -> dict[str, str]:
     return signed_headers(head, node.client._key)
 
 
@@ -105,7 +105,7 @@ def test_requests_for_another_run_path_or_body_are_refused(world: World, node: M
 
 def test_what_another_key_has_signed_is_refused(world: World, node: Member) -> None:
     stranger = Ed25519PrivateKey.generate()
-    forged = signed_headers(msgspec.structs.replace(head_of(node), node=public_of(stranger)), stranger)
+    forged = signed_headers(msgspec.structs.replace(head_of(node), node=public_key_bytes(stranger)), stranger)
     assert post(world, "/beat", forged, beat_body()).status == 401
     mixed = forged | {"x-curate-node": node.client.node.hex()}
     assert post(world, "/beat", mixed, beat_body()).status == 401
@@ -149,8 +149,8 @@ def test_a_body_that_is_too_large_is_refused(world: World, fresh: Member) -> Non
 
 
 def test_a_body_that_does_not_arrive_is_given_up(world: World, node: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "_MIN_SECONDS", 0.3)
-    monkeypatch.setattr(bodies, "_SLOWEST", 10**9)
+    monkeypatch.setattr(request_body, "_MIN_SECONDS", 0.3)
+    monkeypatch.setattr(request_body, "_SLOWEST", 10**9)
     host, port = world.url.removeprefix("http://").split(":")
     headers = "".join(f"{name}: {value}\r\n" for name, value in signed(node, head_of(node)).items())
     with socket.create_connection((host, int(port)), 10) as connection:
@@ -201,10 +201,10 @@ def test_invites_that_are_forged_old_or_used_admit_nobody(world: World, node: Me
 def test_nodes_do_nothing_that_is_the_operators_or_the_verifiers(world: World, node: Member) -> None:
     for path, message in (("/status", None), ("/ban", Ban(node.client.node)), ("/job", None)):
         with pytest.raises(RunError, match="refuses"):
-            node.client.call(path, message, Status)
+            node.client.call(path, message, SwarmStatus)
     verifier = world.member("verifier")
     with pytest.raises(RunError, match="refuses"):
-        verifier.client.call("/status", None, Status)
+        verifier.client.call("/status", None, SwarmStatus)
     with pytest.raises(ControllerUnreachable):
         verifier.client.call("/lease", NodeLeaseRequest(0, 1), object)
 

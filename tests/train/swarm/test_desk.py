@@ -28,7 +28,7 @@ from train.swarm.ledger.ledger import Ledger, LedgerRow
 from train.swarm.messages import NodeHeartbeat, SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.protocol.invites import new_invite
 from train.swarm.settings import Thresholds
-from train.swarm.signatures import public_of
+from train.swarm.signatures import public_key_bytes
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
 
 RUN_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -142,7 +142,7 @@ class Swarm(RuleBasedStateMachine):
     def beat(self, key: bytes, knows: bool) -> None:
         running = tuple(lease.id for owner, lease in self.leases if owner == key) if knows else ()
         try:
-            orders = self.desk.beat(key, NodeHeartbeat(0, running, float("nan")), self.now)
+            orders = self.desk.heartbeat(key, NodeHeartbeat(0, running, float("nan")), self.now)
         except (NotJoined, Forbidden):
             return
         assert not set(orders.drop) & self.desk.members[key].leases
@@ -220,8 +220,8 @@ class Swarm(RuleBasedStateMachine):
         assert found == self.book.accounts
         open_leases = {key: len(member.leases) for key, member in self.desk.members.items()}
         for key, account in found.nodes.items():
-            assert account.given == self.n_given[key]
-            assert account.given == sum(account.verdicts.values()) + open_leases.get(key, 0)
+            assert account.n_leases == self.n_given[key]
+            assert account.n_leases == sum(account.verdicts.values()) + open_leases.get(key, 0)
             assert account.stake >= 0
             assert account.earned <= 32 * account.verdicts.get("accepted", 0)
         counts = self.desk.lease_counts()
@@ -238,7 +238,7 @@ class Swarm(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "book"):
-            assert audit_ledger(all_rows(self.book), public_of(RUN_KEY)).fault == ""
+            assert audit_ledger(all_rows(self.book), public_key_bytes(RUN_KEY)).fault == ""
             self.book.close()
 
 
@@ -487,7 +487,7 @@ def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(book: Ledger) -
         "": Thresholds(),
     }
     desk = opened(book, bars=wide)
-    assert RULES.terms.kind == "transformers"
+    assert RULES.fetch_engine_spec.kind == "transformers"
     join(desk, NODES[0], 0.0, engine="transformers 5.0")
     with pytest.raises(Forbidden, match="engines of the kind vllm; it takes transformers"):
         join(desk, NODES[1], 0.0, engine="vllm 0.32.0")
@@ -554,12 +554,12 @@ def test_a_lease_that_never_reached_its_node_is_given_to_another(book: Ledger) -
     assert lost is not None
     assert known is not None
     for seconds in (10.0, 20.0, 29.0):
-        desk.beat(NODES[0], NodeHeartbeat(0, (known.id,)), seconds)
+        desk.heartbeat(NODES[0], NodeHeartbeat(0, (known.id,)), seconds)
     assert desk.given_back == []
-    orders = desk.beat(NODES[0], NodeHeartbeat(0, (known.id,)), 31.0)
+    orders = desk.heartbeat(NODES[0], NodeHeartbeat(0, (known.id,)), 31.0)
     assert desk.given_back == [(1, 0)]
     assert orders.verdicts[-1] == (lost.id, LeaseVerdict("unknown", "freed")), "the node is blamed for a lost reply"
-    orders = desk.beat(NODES[0], NodeHeartbeat(0), 62.0)
+    orders = desk.heartbeat(NODES[0], NodeHeartbeat(0), 62.0)
     assert orders.verdicts == ((known.id, LeaseVerdict("soft", "expired")),), "this one it had"
 
 
@@ -567,7 +567,7 @@ def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(book: Led
     desk = opened(book)
     join(desk, NODES[0])
     assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
-    desk.beat(NODES[0], NodeHeartbeat(0), 31.0)
+    desk.heartbeat(NODES[0], NodeHeartbeat(0), 31.0)
     assert desk.given_back == [(1, 0)]
     assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.PROBATION
     assert desk.free_capacity(NODES[0]) == 1
@@ -577,11 +577,11 @@ def test_a_node_that_leaves_gives_its_leases_back_and_is_not_blamed(book: Ledger
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     leases = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in (1, 2)]
-    desk.beat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in leases if lease)), 1.0)
+    desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in leases if lease)), 1.0)
     desk.leave(NODES[0], 2.0)
     assert sorted(desk.given_back) == [(1, 0), (2, 0)]
     assert book.account(NODES[0]).reputation == 1.0
-    assert not any(desk.members[NODES[0]].life.verdicts)
+    assert not any(desk.members[NODES[0]].life.recent_soft_rejections)
 
 
 def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without_blame(book: Ledger) -> None:
@@ -592,8 +592,8 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
         assert lease is not None
         finished(desk, NODES[0], lease)
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(20, 25)]
-    desk.beat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
-    desk.beat(NODES[0], NodeHeartbeat(0), 40.0)  # it names none of them
+    desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
+    desk.heartbeat(NODES[0], NodeHeartbeat(0), 40.0)  # it names none of them
     assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.SUSPENDED
     assert sorted(desk.given_back) == [(group, 0) for group in range(20, 25)]
     assert book.account(NODES[0]).verdicts == {"accepted": 20, "expired": 2, "unknown": 3}
@@ -603,7 +603,7 @@ def test_an_outage_counts_once_however_many_leases_the_node_had(book: Ledger) ->
     desk = opened(book)
     healthy(desk, NODES[0], 0)
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(1, 9)]
-    desk.beat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
+    desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
     desk.tick(40.0)
     assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.UNHEALTHY
     assert sorted(desk.given_back) == [(group, 0) for group in range(1, 9)]
@@ -632,7 +632,7 @@ def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Ledger) -> None:
     assert lease is not None
     assert desk.begin_upload(NODES[0], lease.id, until=90.0)
     for seconds in (20.0, 40.0, 60.0, 80.0):
-        desk.beat(NODES[0], NodeHeartbeat(0), seconds)
+        desk.heartbeat(NODES[0], NodeHeartbeat(0), seconds)
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 89.0) == "taken"
 
 
@@ -654,6 +654,6 @@ def test_a_lease_runs_out_whatever_its_node_says(book: Ledger) -> None:
     assert lease is not None
     for seconds in range(0, 110, 10):
         desk.tick(float(seconds))
-        desk.beat(NODES[0], NodeHeartbeat(0, (lease.id,), 1e6), float(seconds))
+        desk.heartbeat(NODES[0], NodeHeartbeat(0, (lease.id,), 1e6), float(seconds))
     assert desk.given_back == [(1, 0)]
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 111.0) == "late"

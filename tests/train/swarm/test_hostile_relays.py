@@ -199,7 +199,7 @@ def test_shards_go_to_relays_by_their_bandwidth() -> None:
     relays = RelaySelector(["slow", "fast"], clock=clock, at_once=100)
     for url, seconds in (("slow", 4.0), ("fast", 1.0)):
         transfer = relays.begin(url, 2**22)
-        transfer.arrived(2**22)
+        transfer.record_progress(2**22)
         clock.now += seconds
         relays.record_success(transfer)
     running = [relays.begin(relays.choose(2**20, relays.urls) or "", 2**20) for _ in range(50)]

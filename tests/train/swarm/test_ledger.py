@@ -27,10 +27,10 @@ from train.swarm.ledger.entries import (
     VerdictEntry,
 )
 from train.swarm.ledger.ledger import DOMAIN, FIRST, Ledger, LedgerRow, digest_of, rows
-from train.swarm.signatures import public_of, sign
+from train.swarm.signatures import public_key_bytes, sign
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
-PUBLIC = public_of(KEY)
+PUBLIC = public_key_bytes(KEY)
 ANN, BEN = b"a" * 32, b"b" * 32
 
 

@@ -21,7 +21,7 @@ from train.swarm.node.identity_key import load_or_create_key
 from train.swarm.node.swarm_controller import SwarmController
 from train.swarm.protocol.client import JoinRequired
 from train.swarm.settings import SwarmSettings
-from train.swarm.signatures import new_key, public_of
+from train.swarm.signatures import new_key, public_key_bytes
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.weights.manifest import WeightManifest
 
@@ -67,7 +67,7 @@ class Relays:
     def __init__(self, *versions):
         self.versions = deque(versions)
 
-    def newest(self):
+    def newest_manifest(self):
         version = self.versions.popleft() if len(self.versions) > 1 else self.versions[0]
         if version is None:
             raise TransferError("no relay names a version")
@@ -201,7 +201,7 @@ def test_a_node_leaves_politely(node):
 
 def test_a_key_is_made_once_and_nobody_else_can_read_it(tmp_path):
     path = tmp_path / "far" / "node.key"
-    assert public_of(load_or_create_key(path)) == public_of(load_or_create_key(path))
+    assert public_key_bytes(load_or_create_key(path)) == public_key_bytes(load_or_create_key(path))
     assert path.stat().st_mode & 0o077 == 0
     (tmp_path / "file").write_text("not a key")
     with pytest.raises(ConfigError, match="is not a key"):

@@ -34,7 +34,7 @@ CHANGES: dict[tuple[NodeState, NodeEvent], tuple[NodeState, tuple[NodeEffect, ..
 
 @pytest.mark.parametrize(("state", "event"), list(product(NodeState, NodeEvent)), ids=lambda word: word.value)
 def test_what_an_event_does_in_each_state(state, event):
-    node, effects = next_state(Node(state, beat_at=100.0), event, now=100.0)
+    node, effects = next_state(Node(state, last_heartbeat=100.0), event, now=100.0)
     assert (node.state, effects) == CHANGES.get((state, event), (state, ()))
 
 
@@ -52,14 +52,14 @@ def test_what_an_event_does_in_each_state(state, event):
     ],
 )
 def test_silence_ends_a_node_by_steps(state, silent_seconds, then):
-    node, effects = next_state(Node(state, beat_at=5.0), NodeEvent.CLOCK, now=5.0 + silent_seconds)
+    node, effects = next_state(Node(state, last_heartbeat=5.0), NodeEvent.CLOCK, now=5.0 + silent_seconds)
     assert node.state is then
     assert effects == ((FREE,) if then is not state else ())
 
 
 def test_a_beat_from_the_past_takes_no_time_away():
-    node, _ = next_state(Node(NodeState.HEALTHY, beat_at=50.0), NodeEvent.BEAT, now=40.0)
-    assert node.beat_at == 50.0
+    node, _ = next_state(Node(NodeState.HEALTHY, last_heartbeat=50.0), NodeEvent.BEAT, now=40.0)
+    assert node.last_heartbeat == 50.0
 
 
 def judged(node: Node, *events: NodeEvent) -> Node:
@@ -78,8 +78,8 @@ def test_what_happened_more_than_a_hundred_verdicts_ago_is_forgotten():
     node = judged(Node(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * 95, *[NodeEvent.SOFT] * 5)
     assert node.state is NodeState.HEALTHY
     later = judged(node, *[NodeEvent.ACCEPTED] * 100)
-    assert len(later.verdicts) == 100
-    assert not any(later.verdicts)
+    assert len(later.recent_soft_rejections) == 100
+    assert not any(later.recent_soft_rejections)
 
 
 def test_a_node_that_runs_out_of_time_again_and_again_is_suspended():
@@ -110,7 +110,7 @@ def test_no_life_gets_round_the_rules(life):
         if node.may_lease and not before.may_lease:
             healed = event is NodeEvent.BEAT and before.state is NodeState.UNHEALTHY
             assert healed or (event is NodeEvent.ACCEPTED and before.state is NodeState.PROBATION)
-        assert len(node.verdicts) <= 100
+        assert len(node.recent_soft_rejections) <= 100
 
 
 def test_a_node_that_comes_back_from_its_suspension_with_the_same_fault_is_banned():

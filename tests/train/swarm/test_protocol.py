@@ -30,21 +30,21 @@ from train.swarm.protocol.requests import (
     SIGNATURE,
     START,
     TIME,
-    Head,
+    RequestHead,
     check_signature,
     new_head,
     read_head,
     signed_headers,
 )
-from train.swarm.signatures import BadSignature, new_key, public_of, sign
+from train.swarm.signatures import BadSignature, new_key, public_key_bytes, sign
 
 KEY, RUN_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 START_HERE = b"startnow"
 BODY = b"the body"
 
 
-def head_now() -> Head:
-    return new_head("/beat", "run", public_of(KEY), BODY, START_HERE)
+def head_now() -> RequestHead:
+    return new_head("/beat", "run", public_key_bytes(KEY), BODY, START_HERE)
 
 
 def test_a_request_arrives_as_it_was_signed() -> None:
@@ -135,16 +135,16 @@ def test_a_node_that_sends_too_much_takes_nothing_from_others() -> None:
 
 def test_a_reply_fits_one_request() -> None:
     headers = reply_headers(b"s" * 64, 200, BODY, RUN_KEY)
-    check_reply(b"s" * 64, 200, BODY, headers, public_of(RUN_KEY))
+    check_reply(b"s" * 64, 200, BODY, headers, public_key_bytes(RUN_KEY))
     for request, status, body, public in (
         (b"t" * 64, 200, BODY, RUN_KEY), (b"s" * 64, 403, BODY, RUN_KEY), (b"s" * 64, 200, b"", RUN_KEY),
         (b"s" * 64, 200, BODY, KEY),
     ):  # fmt: skip
         with pytest.raises(BadSignature):
-            check_reply(request, status, body, headers, public_of(public))
+            check_reply(request, status, body, headers, public_key_bytes(public))
     for signature in ("", "zz", "00" * 64):
         with pytest.raises(BadSignature):
-            check_reply(b"s" * 64, 200, BODY, {SIGNATURE: signature}, public_of(RUN_KEY))
+            check_reply(b"s" * 64, 200, BODY, {SIGNATURE: signature}, public_key_bytes(RUN_KEY))
 
 
 def invite() -> Invite:
@@ -153,12 +153,12 @@ def invite() -> Invite:
 
 def test_an_invite_says_what_the_run_has_signed() -> None:
     made = invite()
-    assert read_invite(f" {made.text}\n") == made == read_invite(made.text, public_of(RUN_KEY))
+    assert read_invite(f" {made.text}\n") == made == read_invite(made.text, public_key_bytes(RUN_KEY))
 
 
 def test_an_invite_of_another_run_is_none() -> None:
     with pytest.raises(ConfigError, match="not an invite"):
-        read_invite(invite().text, public_of(KEY))
+        read_invite(invite().text, public_key_bytes(KEY))
 
 
 def test_invites_that_are_damaged_are_named() -> None:
@@ -176,7 +176,7 @@ def test_an_invite_is_printed(tmp_path: Path) -> None:
     key = new_key(tmp_path / "run.key")
     SwarmFolder(tmp_path).write_address(SwarmAddress("r", "http://c:1", "http://here:1"))
     shown = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"])
-    made = read_invite(shown.output, public_of(key))
+    made = read_invite(shown.output, public_key_bytes(key))
     assert (made.role, made.relays, made.run) == ("verifier", ("http://c:1",), "r")
 
 

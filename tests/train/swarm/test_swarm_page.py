@@ -8,8 +8,8 @@ import urllib3
 from browser import Browser, opened
 from swarms import World
 
-from train.swarm.coordinator.page import SECURITY, page
-from train.swarm.messages import NodeStatus, Status
+from train.swarm.coordinator.status_page import SECURITY, render_status_page
+from train.swarm.messages import NodeStatus, SwarmStatus
 from train.swarm.protocol.joining import join
 
 HOSTILE = [
@@ -32,10 +32,10 @@ def node(number: int, words: str) -> NodeStatus:
     )  # fmt: skip
 
 
-def hostile_status() -> Status:
+def hostile_status() -> SwarmStatus:
     nodes = tuple(node(number, words) for number, words in enumerate(HOSTILE))
     counts = dict.fromkeys(HOSTILE, 1)
-    return Status("run", 3, b"l" * 32, 12, nodes, counts, counts, counts, 1)  # type: ignore[arg-type]
+    return SwarmStatus("run", 3, b"l" * 32, 12, nodes, counts, counts, counts, 1)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 
 
 def test_hostile_words_are_only_words(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(page(hostile_status()))
+    (tmp_path / "page.html").write_text(render_status_page(hostile_status()))
     address = (tmp_path / "page.html").as_uri()
     browser.open(address, width=1280, height=900)
     assert browser.value("document.title") == "Swarm run"
@@ -63,7 +63,7 @@ def test_hostile_words_are_only_words(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_no_row_hides_another(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(page(hostile_status()))
+    (tmp_path / "page.html").write_text(render_status_page(hostile_status()))
     for width in (1280, 500):
         browser.open((tmp_path / "page.html").as_uri(), width=width, height=900)
         assert browser.value("document.querySelector('table').tBodies[0].rows.length") == len(HOSTILE)
@@ -88,5 +88,5 @@ def test_the_page_of_a_running_swarm_is_shown(browser: Browser, tmp_path: Path) 
 
 
 def test_an_empty_swarm_has_a_page() -> None:
-    empty = Status("run", -1, bytes(32), 0, (), {}, {}, {}, 0)
-    assert "<h2>Nodes</h2>" in page(empty)
+    empty = SwarmStatus("run", -1, bytes(32), 0, (), {}, {}, {}, 0)
+    assert "<h2>Nodes</h2>" in render_status_page(empty)

@@ -65,7 +65,7 @@ def test_an_engine_gets_the_tensors_of_the_newest_version(run: Run, tmp_path: Pa
         for version in range(4):
             run.train(version)
             assert broadcaster.update(0.0) is not None
-            manifest = source.newest()
+            manifest = source.newest_manifest()
             assert manifest.version == version
             assert is_what_was_trained(run, source.fetch(manifest))
             assert is_what_was_trained(run, source.fetch(run.manifest))

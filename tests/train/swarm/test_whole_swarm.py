@@ -16,7 +16,7 @@ from train.swarm.folder import SwarmFolder
 from train.swarm.ledger import audit as ledger_audit
 from train.swarm.ledger.entries import LeaseEntry, VerdictEntry
 from train.swarm.ledger.ledger import rows as ledger_rows
-from train.swarm.signatures import public_of, read_key
+from train.swarm.signatures import public_key_bytes, read_key
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "swarm"
 STALENESS = 2
@@ -82,22 +82,22 @@ def check(swarm, honest):
     """Check that only answers of these nodes were trained on, and that the run can be trained again."""
     place = SwarmFolder(swarm.folder / "coordinator")
     rows = list(ledger_rows(place.ledger))
-    found = ledger_audit.audit_ledger(rows, public_of(read_key(place.key)))
+    found = ledger_audit.audit_ledger(rows, public_key_bytes(read_key(place.key)))
     assert found.fault == ""
     leased, sampled_by = {}, {}
-    for entry in (row.decoded() for row in rows):
+    for entry in (row.decode() for row in rows):
         if isinstance(entry, LeaseEntry):
             leased[entry.lease] = entry.group, entry.attempt
         elif isinstance(entry, VerdictEntry) and entry.verdict == "accepted":
             sampled_by.setdefault(leased[entry.lease], set()).add(entry.node)
     keys = {swarm.public_of(name) for name in honest}
-    events = list(journal.read(swarm.run / journal.FOLDER))
+    events = list(journal.read_events(swarm.run / journal.FOLDER))
     trained = {
         (group, attempt) for event in events if isinstance(event, BatchTaken) for group, attempt, _ in event.groups
     }
     assert trained
     assert {node for group in trained for node in sampled_by[group]} <= keys
-    assert audit_journal(journal.read(swarm.run / journal.FOLDER), staleness=STALENESS).findings == []
+    assert audit_journal(journal.read_events(swarm.run / journal.FOLDER), staleness=STALENESS).findings == []
     result = CliRunner().invoke(main, ["train", str(swarm.run), "--replay"])
     assert result.exit_code == 0, result.output
     assert "the same weights as" in result.output

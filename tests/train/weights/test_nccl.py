@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM and torch about eac
 
 
 class Engines:
-    processes = (2, 1, 2)
+    processes_per_engine = (2, 1, 2)
 
     def __init__(self):
         self.calls = []
@@ -36,7 +36,9 @@ def test_every_process_of_every_engine_has_a_rank_of_its_own():
     assert [method for method, _ in engines.calls] == [INIT, START, UPDATE, FINISH]
     offsets = [each["init_info"]["rank_offset"] for each in engines.calls[0][1]]
     ranks = [
-        offset + n for offset, n_processes in zip(offsets, engines.processes, strict=True) for n in range(n_processes)
+        offset + n
+        for offset, n_processes in zip(offsets, engines.processes_per_engine, strict=True)
+        for n in range(n_processes)
     ]
     assert ranks == [1, 2, 3, 4, 5]
     assert engines.calls[2][1] == [{"update_info": {"names": ["w"]}}] * 3

@@ -20,7 +20,7 @@ def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] 
     if groups.n_rejected >= n_most_rejected and not groups.in_state(GroupState.READY):
         return []
     short = groups.n_rejected > n_most_rejected - settings.prompts
-    numbers = groups.select_batch(prompts=settings.prompts, max_staleness=settings.staleness, short=short)
+    numbers = groups.select_batch(prompts=settings.prompts, max_staleness=settings.max_staleness, short=short)
     if numbers is None:
         return None
     batch = [groups.open[number] for number in numbers]
@@ -28,17 +28,17 @@ def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] 
 
 
 def reason_to_reject(group: OpenGroup, taught: str, settings: ControllerSettings) -> str:
-    """Return why a scored group that taught this (`signal_of_group`) is given up, or "" if it can be trained on."""
+    """Return why a scored group that taught this (`open_group_signal`) is given up, or "" if it can be trained on."""
     return taught if not group.answers or (settings.online_filter and taught != "some") else ""
 
 
-def signal_of_group(group: OpenGroup, settings: ControllerSettings) -> str:
+def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     """Return what a scored group teaches (train.rollouts.batch_collector.signal_from_rewards), or "lost" if all of its
     answers were lost."""
     if not group.answers:
         return _LOST
     of_steps = group.rewards_of_steps() if settings.process_supervision else ()
-    return signal_from_rewards(group.rewards(), cut_off_known=settings.truncated_reward_counts, of_steps=of_steps)
+    return signal_from_rewards(group.rewards(), cut_off_known=settings.count_truncated_rewards, of_steps=of_steps)
 
 
 def has_no_known_reward(group: OpenGroup) -> bool:

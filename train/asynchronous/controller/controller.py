@@ -26,15 +26,15 @@ from train.asynchronous.binary_arrays import unpack_tokens
 from train.asynchronous.controller.batch_selection import (
     has_no_known_reward,
     next_batch,
+    open_group_signal,
     reason_to_reject,
-    signal_of_group,
 )
 from train.asynchronous.controller.controller_metrics import ControllerMetrics
 from train.asynchronous.controller.dispatcher import Dispatcher, PromptSource
 from train.asynchronous.controller.evaluation_sampler import ControllerSampler, EvaluationQueue
 from train.asynchronous.controller.journaled_groups import JournaledGroups
 from train.asynchronous.controller.leases import LeaseTable, WorkerInfo
-from train.asynchronous.controller.load_balancing import min_loaded_share
+from train.asynchronous.controller.load_balancing import least_loaded_share
 from train.asynchronous.controller.result_validation import ResultConstraints, validation_error
 from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.groups import events
@@ -69,7 +69,7 @@ class Controller:
 
     questions  the problems, by position
     settings   the rules of asking and cutting
-    recorder   the journal, open for writing, or NoJournal()
+    recorder   the journal, open for writing, or NullJournal()
     submit     has an answer scored
     decode     returns the text of token ids, without special tokens
     encode     returns the token ids of a prompt; only evaluation needs it
@@ -104,7 +104,7 @@ class Controller:
         self._leases = LeaseTable(
             now(), silent_seconds=settings.worker_timeout_seconds, min_seconds=settings.min_lease_seconds
         )
-        self._state = EvaluationQueue(settings.vocabulary)
+        self._state = EvaluationQueue(settings.vocab_size)
         self._metrics = ControllerMetrics()
         self._manifest: WeightManifest | None = None
         self._published = -inf  # when that was
@@ -195,8 +195,8 @@ class Controller:
                 "workers/alive": len(workers),
                 "workers/dead": self._metrics.n_dead,
                 "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
-                "idle/sampler": 1 - fmean(worker.busy for worker in workers) if workers else nan,
-                "controller/lag_s": self._metrics.slowest_call(),
+                "idle/sampler": 1 - fmean(worker.busy_share for worker in workers) if workers else nan,
+                "controller/lag_s": self._metrics.pop_slowest_call_seconds(),
                 "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
                 "groups/running": len(self._groups.in_state(GroupState.LEASED)),
                 "groups/ready": len(self._groups.in_state(GroupState.READY)),
@@ -207,7 +207,7 @@ class Controller:
         """Return how many groups of the last cut, or given up before it, taught what
         (train.rollouts.batch_collector.group_signal)."""
         with self._changed:
-            return dict(self._metrics.lessons)
+            return dict(self._metrics.signal_counts)
 
     @property
     def batches_taken(self) -> int:
@@ -221,7 +221,7 @@ class Controller:
 
     def prune_journal(self, step: int) -> None:
         """Remove what the journal needs no more if training never resumes before this step. Raises OSError."""
-        self._record.prune(step - self._settings.staleness)
+        self._record.prune(step - self._settings.max_staleness)
 
     def close(self) -> None:
         """End the run for all workers, and close the journal."""
@@ -242,14 +242,14 @@ class Controller:
                 return LeaseResponse(wait_seconds=_RETRY_SECONDS)
             worker.loaded_version, worker.last_request = request.loaded, now
             leases = self._lease_samples(request, now)
-            worker.free_groups = -(-(request.slots - len(leases)) // self._settings.completions)
+            worker.free_group_slots = -(-(request.slots - len(leases)) // self._settings.completions)
             for _ in range(
-                min_loaded_share(
+                least_loaded_share(
                     self._asking.waiting_workers(now), request.worker, self._asking.capacity(request.loaded)
                 )
             ):
                 leases.append(self._asking.dispatch(request.worker, request.loaded, now))
-                worker.free_groups -= 1
+                worker.free_group_slots -= 1
             return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
 
     def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
@@ -265,7 +265,7 @@ class Controller:
                 beat.worker, beat.running, now, draws=beat.tokens_per_second > 0 or is_loading
             )
             worker = self._leases.workers[beat.worker]
-            worker.tokens_per_second, worker.cache_use, worker.busy = (
+            worker.tokens_per_second, worker.cache_use, worker.busy_share = (
                 number if isfinite(number) else 0.0 for number in (beat.tokens_per_second, beat.cache_use, beat.busy)
             )
             return HeartbeatResponse(tuple(drop))
@@ -278,7 +278,7 @@ class Controller:
     def release(self, leaving: ReleaseRequest) -> None:
         with self._worker_call():
             if leaving.only is None:
-                ended = self._leases.leave(leaving.worker)
+                ended = self._leases.remove_worker(leaving.worker)
             else:
                 ended = self._leases.give_back(leaving.worker, leaving.only)
             if self._over:
@@ -349,7 +349,7 @@ class Controller:
         reason = validation_error(
             answer,
             ResultConstraints(
-                asked.completions, asked.max_tokens, asked.start_version, self._newest(), self._settings.vocabulary
+                asked.completions, asked.max_tokens, asked.start_version, self._newest(), self._settings.vocab_size
             ),
         )
         return ("broken", reason) if reason else ("taken", "")
@@ -412,7 +412,7 @@ class Controller:
                 self._fail(RolloutError(f"a reward has failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
-        taught = signal_of_group(group, self._settings)
+        taught = open_group_signal(group, self._settings)
         if reason := reason_to_reject(group, taught, self._settings):
             self._reject(group, reason)
         else:
@@ -446,7 +446,7 @@ class Controller:
         if key[0] < 0:
             self._state.requeue(key)
             return
-        lost = self._groups.loss_event(*key, reason)
+        lost = self._groups.lease_lost_event(*key, reason)
         if lost is None:
             return
         self._metrics.n_lost += 1
@@ -462,10 +462,10 @@ class Controller:
         version, batch = self._groups.batches_taken, next_batch(self._groups, self._settings)
         if batch is None:
             return None
-        self._metrics.lessons = dict(self._groups.signal_counts)
+        self._metrics.signal_counts = dict(self._groups.signal_counts)
         if batch:
             self._record.take_batch(batch)
-            self._metrics.record_batch(version, batch, staleness=self._settings.staleness)
+            self._metrics.record_batch(version, batch, staleness=self._settings.max_staleness)
         return batch
 
     # --- events, errors, the past ---
@@ -515,7 +515,7 @@ class Controller:
             if has_no_known_reward(group):  # what computes rewards may work again, so others are asked
                 self._reject(group, "unknown")
         self._append_event(self._groups.resumption_event(step))
-        self._metrics.ignored_until = max(
+        self._metrics.last_ignored_version = max(
             (group.dispatched.start_version for group in self._groups.open.values()), default=-1
         )
         for group in self._groups.in_state(GroupState.FINISHED):

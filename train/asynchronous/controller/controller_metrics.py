@@ -25,14 +25,14 @@ class ControllerMetrics:
 
     The length bias of a birth is the mean length of the answers that were trained on, divided by the mean length of all
     that came. It is known when no group of that birth can be used any more. Below 1, short answers were preferred.
-    Births up to `ignored_until` are left out: part of their answers came before this process began.
+    Births up to `last_ignored_version` are left out: part of their answers came before this process began.
     """
 
     n_dead: int = 0
     n_lost: int = 0
     n_invalid: int = 0
-    ignored_until: int = -1
-    lessons: dict[str, int] = field(default_factory=dict)
+    last_ignored_version: int = -1
+    signal_counts: dict[str, int] = field(default_factory=dict)
     last_batch: dict[str, float] = field(default_factory=dict)
     _lengths: dict[int, _Lengths] = field(default_factory=lambda: defaultdict(_Lengths))
     _n_spans: list[int] = field(default_factory=list)
@@ -43,7 +43,7 @@ class ControllerMetrics:
         """Note how long a worker waited for the reply to a call."""
         self._slowest_call = max(self._slowest_call, seconds)
 
-    def slowest_call(self) -> float:
+    def pop_slowest_call_seconds(self) -> float:
         """Return the longest of these times since it was asked for before."""
         slowest, self._slowest_call = self._slowest_call, 0.0
         return slowest
@@ -66,7 +66,7 @@ class ControllerMetrics:
             for start_version in sorted(self._lengths)
             if start_version <= version - staleness
         ]
-        known = [lengths for start_version, lengths in over if start_version > self.ignored_until]
+        known = [lengths for start_version, lengths in over if start_version > self.last_ignored_version]
         self.last_batch = {
             "groups/age_mean": fmean(ages),
             "groups/age_max": max(ages),

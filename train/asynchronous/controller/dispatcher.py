@@ -51,7 +51,9 @@ class Dispatcher:
     def capacity(self, loaded: int) -> int:
         """Return how many groups may be asked now of workers with these weights."""
         groups, settings = self._record.groups, self._settings
-        most = groups.capacity(loaded, prompts=settings.prompts, max_staleness=settings.staleness, steps=settings.steps)
+        most = groups.capacity(
+            loaded, prompts=settings.prompts, max_staleness=settings.max_staleness, steps=settings.steps
+        )
         if settings.max_running_groups:
             most = min(most, settings.max_running_groups - groups.n_leased)
         return max(0, most)
@@ -59,9 +61,9 @@ class Dispatcher:
     def waiting_workers(self, now: float) -> Mapping[str, WorkerLoad]:
         """Return what room the workers have that wait for groups."""
         return {
-            name: WorkerLoad(worker.n_leases, worker.free_groups, self.capacity(worker.loaded_version))
+            name: WorkerLoad(worker.n_leases, worker.free_group_slots, self.capacity(worker.loaded_version))
             for name, worker in self._leases.workers.items()
-            if worker.free_groups > 0
+            if worker.free_group_slots > 0
             and now - worker.last_request <= _IDLE_WINDOW_SECONDS
             and worker.loaded_version >= 0
         }

@@ -20,7 +20,7 @@ from train.rollouts.batch_collector import Group
 class JournaledGroups:
     """The groups as the journal has them. Callers hold the controller's lock, except in `sync` and `replay_batch`.
 
-    recorder                  the journal, open for writing, or NoJournal()
+    recorder                  the journal, open for writing, or NullJournal()
     step                      steps that the trainer has made: a checkpoint's, or 0
     position                  position in the data of the first prompt, if the journal does not know better
 
@@ -42,7 +42,7 @@ class JournaledGroups:
         elif self.groups.next_group == 0:
             self.groups.next_position = position
         elif step < self.groups.batches_taken:
-            self._recorded = journal.batches_in(recorder.history(), step)
+            self._recorded = journal.replay_batches(recorder.history(), step)
         self.first_unrecorded_version = self.groups.batches_taken
         # A killed process can have left the segment without its first event, or not have begun it.
         self._begin_segment()

@@ -25,13 +25,13 @@ _MULTIPLE = 3.0
 class WorkerInfo:
     """What is known of a worker.
 
-    last_seen       when it last said anything
-    last_heartbeat  when it last sent a sign of life
-    loaded_version  version of its weights
-    n_leases        leases that it has
-    n_invalid       answers it sent that make no sense
-    free_groups     groups for which it had room when it last asked, less those that it was given
-    last_request    when that was
+    last_seen         when it last said anything
+    last_heartbeat    when it last sent a sign of life
+    loaded_version    version of its weights
+    n_leases          leases that it has
+    n_invalid         answers it sent that make no sense
+    free_group_slots  groups for which it had room when it last asked, less those that it was given
+    last_request      when that was
     """
 
     last_seen: float
@@ -39,11 +39,11 @@ class WorkerInfo:
     loaded_version: int = -1
     n_leases: int = 0
     n_invalid: int = 0
-    free_groups: int = 0
+    free_group_slots: int = 0
     last_request: float = 0.0
     tokens_per_second: float = 0.0
     cache_use: float = 0.0
-    busy: float = 0.0
+    busy_share: float = 0.0
     unknown_version: int = -1  # of weights that it has and this run does not
 
 
@@ -90,7 +90,7 @@ class LeaseTable:
         self.touch(worker, now).n_leases += 1
         return self._seconds
 
-    def leave(self, name: str) -> list[EndedLease]:
+    def remove_worker(self, name: str) -> list[EndedLease]:
         """Forget a worker that ends, and return the leases that it gives back."""
         ended = [EndedLease(key, name, GIVEN_BACK) for key, lease in self._leases.items() if lease.worker == name]
         for each in ended:

@@ -9,26 +9,28 @@ from dataclasses import dataclass
 class WorkerLoad:
     """A worker that waits for groups.
 
-    load      groups that it samples now
-    free      further groups for which it has room
-    capacity  further groups that the bound on staleness allows it, with its weights
+    load              groups that it samples now
+    free_group_slots  further groups for which it has room
+    capacity          further groups that the bound on staleness allows it, with its weights
     """
 
     load: int
-    free: int
+    free_group_slots: int
     capacity: int
 
 
-def min_loaded_share(rooms: Mapping[str, WorkerLoad], name: str, most: int) -> int:
+def least_loaded_share(rooms: Mapping[str, WorkerLoad], name: str, most: int) -> int:
     """Return how many of at most `most` groups a worker gets if each goes to the worker with the least to do.
 
     A worker that asks first must not be filled while others stay idle: a step ends with its slowest worker.
     """
-    heap = [(room.load, other != name, other) for other, room in rooms.items() if room.free]
+    heap = [(room.load, other != name, other) for other, room in rooms.items() if room.free_group_slots]
     heapq.heapify(heap)
     given: dict[str, int] = {}
     for dealt in range(most):
-        while heap and (given.get(heap[0][2], 0) >= rooms[heap[0][2]].free or dealt >= rooms[heap[0][2]].capacity):
+        while heap and (
+            given.get(heap[0][2], 0) >= rooms[heap[0][2]].free_group_slots or dealt >= rooms[heap[0][2]].capacity
+        ):
             heapq.heappop(heap)
         if not heap:
             break

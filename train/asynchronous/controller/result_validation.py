@@ -19,17 +19,17 @@ _FINISHES = ("stop", "length", "refused")
 class ResultConstraints:
     """What an answer has to satisfy.
 
-    birth     no token may be older than this version
-    newest    or newer than this one
-    logprobs  whether there is a log-probability for each token
+    start_version      no token may be older than this version
+    newest_manifest    or newer than this one
+    requires_logprobs  whether there is a log-probability for each token
     """
 
     completions: int
     max_tokens: int
-    birth: int
-    newest: int
-    vocabulary: int
-    logprobs: bool = True
+    start_version: int
+    newest_manifest: int
+    vocab_size: int
+    requires_logprobs: bool = True
 
 
 def validation_error(answer: SampleResult, expected: ResultConstraints) -> str | None:
@@ -60,13 +60,13 @@ def _objection(answer: SampleResult, expected: ResultConstraints) -> str | None:
 def _about_tokens(tokens: "array[int]", expected: ResultConstraints) -> str | None:
     if len(tokens) > expected.max_tokens:
         return f"{len(tokens)} tokens, and the limit is {expected.max_tokens}"
-    if tokens and max(tokens) >= expected.vocabulary:
-        return f"token {max(tokens)} of a vocabulary of {expected.vocabulary}"
+    if tokens and max(tokens) >= expected.vocab_size:
+        return f"token {max(tokens)} of a vocabulary of {expected.vocab_size}"
     return None
 
 
 def _about_logprobs(logprobs: "array[float]", n_tokens: int, expected: ResultConstraints) -> str | None:
-    if len(logprobs) != (n_tokens if expected.logprobs else 0):
+    if len(logprobs) != (n_tokens if expected.requires_logprobs else 0):
         return f"{n_tokens} tokens and {len(logprobs)} log-probabilities"
     if not math.isfinite(sum(logprobs)):  # it is finite only if all of them are
         return "a log-probability is not a finite number"
@@ -76,14 +76,14 @@ def _about_logprobs(logprobs: "array[float]", n_tokens: int, expected: ResultCon
 
 
 def _about_spans(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
-    place, version = 0, expected.birth
+    place, version = 0, expected.start_version
     for of_span, start, end in answer.spans:
         if start != place or end <= start:
             return f"the spans of versions {answer.spans} leave gaps or overlap"
-        if not version <= of_span <= expected.newest:
+        if not version <= of_span <= expected.newest_manifest:
             return (
-                f"a span of version {of_span}: the group was asked at version {expected.birth}, the newest is "
-                f"{expected.newest}, and versions only rise"
+                f"a span of version {of_span}: the group was asked at version {expected.start_version}, the newest is "
+                f"{expected.newest_manifest}, and versions only rise"
             )
         place, version = end, of_span
     return None if place == n_tokens else f"{n_tokens} tokens and spans of versions for {place}"

@@ -82,7 +82,7 @@ class Groups:
         leased = self.in_state(GroupState.LEASED)
         return events.Resumed(step, tuple(_again(group.dispatched, losses=group.dispatched.losses) for group in leased))
 
-    def loss_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
+    def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
         """Return the event that a lease ends before all answers came, or None if they did."""
         group = self._current(number, attempt)
         if group is None or group.state is not GroupState.LEASED:

@@ -57,7 +57,7 @@ class HttpController:
         """What other calls of the same run must send, too."""
         return self._headers
 
-    def terms(self) -> EngineSpec:
+    def fetch_engine_spec(self) -> EngineSpec:
         """Return what the engine has to be like. From now on, calls are meant for this run only."""
         spec = self._reply("GET", "/run", EngineSpec)
         with self._lock:

@@ -67,7 +67,7 @@ class WeightsNotFound(ServiceError):
     status = HTTPStatus.NOT_FOUND
 
 
-class Stopped(ServiceError):
+class RunStopped(ServiceError):
     """The run has stopped because of an error; it may be continued."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
@@ -222,7 +222,7 @@ class ControllerApp:
         try:
             return await anyio.to_thread.run_sync(call, limiter=self._limiter)
         except ControllerUnreachable as error:
-            raise Stopped(str(error), retry_after=5) from error
+            raise RunStopped(str(error), retry_after=5) from error
 
 
 async def _message(request: Request, kind: type[Message]) -> Message:

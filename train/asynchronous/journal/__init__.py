@@ -19,9 +19,18 @@ audit_report.py  what a journal proves, in words
 """
 
 from train.asynchronous.journal.frames import FOLDER
-from train.asynchronous.journal.reader import batches_in, read, recorded_batches
-from train.asynchronous.journal.recorder import NoJournal, Recorder
+from train.asynchronous.journal.reader import read_events, recorded_batches, replay_batches
+from train.asynchronous.journal.recorder import NullJournal, Recorder
 from train.asynchronous.journal.repair import repair
 from train.asynchronous.journal.writer import RunJournal
 
-__all__ = ["FOLDER", "RunJournal", "NoJournal", "Recorder", "recorded_batches", "batches_in", "read", "repair"]
+__all__ = [
+    "FOLDER",
+    "RunJournal",
+    "NullJournal",
+    "Recorder",
+    "recorded_batches",
+    "replay_batches",
+    "read_events",
+    "repair",
+]

@@ -14,7 +14,7 @@ from train.asynchronous.groups.events import Event
 class JournalAudit:
     """What a journal says of a run.
 
-    n_cuts         batches that were trained on
+    n_batches      batches that were trained on
     n_asked        different groups that were asked
     n_used         groups that were trained on
     rejected       groups that were given up, by reason
@@ -25,7 +25,7 @@ class JournalAudit:
     findings       what must not be, in words; a sound journal has none
     """
 
-    n_cuts: int = 0
+    n_batches: int = 0
     n_asked: int = 0
     n_used: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class _Auditor:
         if batch.version != self._batches:
             yield f"after {self._batches} batches, one of version {batch.version} was cut"
         self._batches = batch.version + 1
-        self._result.n_cuts += 1
+        self._result.n_batches += 1
         for number, attempt, start_version in batch.groups:
             name = f"group {number}"
             if number in self._ends:

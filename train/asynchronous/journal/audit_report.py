@@ -5,7 +5,7 @@ from pathlib import Path
 
 from train.asynchronous.journal.audit import audit_journal
 from train.asynchronous.journal.frames import FOLDER
-from train.asynchronous.journal.reader import read
+from train.asynchronous.journal.reader import read_events
 from train.errors import CheckpointError
 
 _MAX_FINDINGS = 5  # of those that are named
@@ -18,18 +18,18 @@ def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
 
     Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
     """
-    found = audit_journal(read(recorded / FOLDER), staleness=staleness)
+    found = audit_journal(read_events(recorded / FOLDER), staleness=staleness)
     if found.findings:
         raise CheckpointError(
             f"the journal of {recorded} proves {len(found.findings)} faults: "
             f"{'; '.join(found.findings[:_MAX_FINDINGS])}. If a file of {recorded / FOLDER} was removed or replaced, "
             "restore it from a copy; otherwise, please report this."
         )
-    if not found.n_cuts:
+    if not found.n_batches:
         return
     given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(found.rejected.items())) or "none"
     yield (
-        f"journal    {found.n_cuts:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
+        f"journal    {found.n_batches:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
         f"open at the end: {found.n_open:,}"
     )
     yield (

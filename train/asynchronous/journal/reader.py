@@ -11,7 +11,7 @@ from train.errors import CheckpointError
 from train.rollouts.batch_collector import Group
 
 
-def read(folder: Path) -> Iterator[Event]:
+def read_events(folder: Path) -> Iterator[Event]:
     """Yield all events of a journal; a torn frame at its end is left out. Raises CheckpointError if it is damaged."""
     segments = list(segments_of(folder).values())
     for path in segments:
@@ -30,10 +30,10 @@ def recorded_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, l
 
     Raises CheckpointError if the journal is damaged, or if groups of these cuts were in segments that were removed.
     """
-    return batches_in(read(folder), after_step)
+    return replay_batches(read_events(folder), after_step)
 
 
-def batches_in(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
+def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
     """Do the same with the events of a journal."""
     groups = Groups()
     for event in recorded:

@@ -28,7 +28,7 @@ class Recorder(Protocol):
     def close(self) -> None: ...
 
 
-class NoJournal:
+class NullJournal:
     """Records nothing, for simulations."""
 
     def history(self) -> Iterable[Event]:

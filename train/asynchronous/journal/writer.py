@@ -10,7 +10,7 @@ from pathlib import Path
 from train.asynchronous.groups import events
 from train.asynchronous.groups.events import Event
 from train.asynchronous.journal.frames import encode_frame, open_segment, segments_of
-from train.asynchronous.journal.reader import read
+from train.asynchronous.journal.reader import read_events
 from train.asynchronous.journal.repair import repair
 from train.fsync import fsync_path
 
@@ -36,7 +36,7 @@ class RunJournal:
         return cls(folder, max(segments_of(folder), default=0))
 
     def history(self) -> Iterable[Event]:
-        return read(self._folder)
+        return read_events(self._folder)
 
     def append(self, event: Event) -> None:
         frame = encode_frame(event)

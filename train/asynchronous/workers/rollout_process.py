@@ -29,22 +29,22 @@ Note = Callable[[str], None]
 class RolloutOptions:
     """What the user says about a worker.
 
-    url               of the controller
-    model             a folder or a name on the Hub; empty: the run's own
-    engine            options as in the section [engine] that replace the run's
-    name              unique in the run; empty: made of this machine's name
-    patience_seconds  how long a controller that is gone is called again before the worker gives up
-    token             that of the run, or None
-    source_for        returns the source of weights for a run; None: the controller, and this machine's memory
+    url                    of the controller
+    model                  a folder or a name on the Hub; empty: the run's own
+    engine                 options as in the section [engine] that replace the run's
+    name                   unique in the run; empty: made of this machine's name
+    retry_timeout_seconds  how long a controller that is gone is called again before the worker gives up
+    token                  that of the run, or None
+    weight_source_factory  returns the source of weights for a run; None: the controller, and this machine's memory
     """
 
     url: str
     model: str = ""
     engine: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
-    patience_seconds: float = 600.0
+    retry_timeout_seconds: float = 600.0
     token: str | None = field(default=None, repr=False)
-    source_for: Callable[[EngineSpec], WeightSource] | None = None
+    weight_source_factory: Callable[[EngineSpec], WeightSource] | None = None
 
 
 class RolloutProcess:
@@ -64,7 +64,9 @@ class RolloutProcess:
         Raises the errors of Worker.run, and ConfigError for options that the engine does not have.
         """
         with closing(self._controller):
-            spec = RetryPolicy(self._options.patience_seconds, self._pause).call_with_retries(self._controller.terms)
+            spec = RetryPolicy(self._options.retry_timeout_seconds, self._pause).call_with_retries(
+                self._controller.fetch_engine_spec
+            )
             if spec is None:
                 return
             model = self._options.model or spec.model
@@ -80,7 +82,7 @@ class RolloutProcess:
                     opened,
                     source,
                     name=self._name,
-                    patience_seconds=self._options.patience_seconds,
+                    patience_seconds=self._options.retry_timeout_seconds,
                     loaded=self._loaded,
                 )
                 if not self._leaves:
@@ -94,8 +96,8 @@ class RolloutProcess:
             self._worker.leave()
 
     def _source(self, spec: EngineSpec) -> WeightSource:
-        if self._options.source_for is not None:
-            return self._options.source_for(spec)
+        if self._options.weight_source_factory is not None:
+            return self._options.weight_source_factory(spec)
         return LocalFirstSource(self._options.url, self._controller.headers)
 
     def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:

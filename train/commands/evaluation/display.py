@@ -19,7 +19,7 @@ def show(
 ) -> None:
     """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
     from train.evaluation.results.breakdown import breakdown
-    from train.evaluation.results.cost import bill
+    from train.evaluation.results.cost import format_cost
     from train.evaluation.results.ratings import rating_lines, stored_ratings
 
     click.echo(_heading(job, model, evaluation))
@@ -34,18 +34,18 @@ def show(
     if evaluation.n_unscored:
         warn(f"{evaluation.n_unscored} samples have no verdict and are left out, see above")
     if model.prices is not None:
-        click.echo(bill(evaluation.tokens, model.prices))
+        click.echo(format_cost(evaluation.tokens, model.prices))
     for line in rating_lines(stored_ratings({"ratings": ratings})):
         click.echo(line)
 
 
 def _heading(job: SuiteEvaluation, model: EvaluatedModel, evaluation: "EvaluationResult") -> str:
-    from train.evaluation.results.labels import short
+    from train.evaluation.results.labels import short_model_name
     from train.evaluation.results.reader import suite_label
     from train.evaluation.results.tests_source import tests_source
     from train.evaluation.suites import dataset
 
-    used = job.settings.setting
+    used = job.settings.suite_settings
     days = sorted(problem.facts.date for problem in evaluation.outcomes if problem.facts.date is not None)
     held = [f"held {days[0]}..{days[-1]}"] if used.window and days else []
     source = tests_source(evaluation.outcomes)
@@ -57,4 +57,4 @@ def _heading(job: SuiteEvaluation, model: EvaluatedModel, evaluation: "Evaluatio
         f"T {used.temperature:g}",
         f"{used.max_tokens} tokens",
     ]
-    return f"{short(model.name)}: {', '.join(what)}"
+    return f"{short_model_name(model.name)}: {', '.join(what)}"

@@ -38,7 +38,7 @@ class EvaluatedModel:
 
     def check_chat(self, exercises: "Iterable[Exercise]") -> None:
         """Raise SamplerError if the model would be asked in a chat and cannot chat, as far as its files here say."""
-        from train.sampling.has_chat_template import check_chat_template
+        from train.sampling.chat_template_check import check_chat_template
 
         chats = any(isinstance(one.prompt, list) for one in exercises)
         if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:

@@ -13,7 +13,7 @@ from train.commands.evaluation.model import EvaluatedModel
 
 if TYPE_CHECKING:
     from curate.prompt import PromptFormat
-    from curate.trust import Trust
+    from curate.trust import TrustPolicy
     from sandbox import SandboxOptions
     from train.evaluation.codeforces.contests import Contest
     from train.evaluation.evaluate import EvaluationResult
@@ -42,7 +42,7 @@ class SuiteEvaluation:
     contests: "Sequence[Contest]" = ()
 
     @property
-    def samples(self) -> Path | None:
+    def samples_path(self) -> Path | None:
         """Return the path of the file that keeps the samples; None: they are not kept."""
         return self.out and self.out.with_name(self.out.name + ".samples.jsonl")
 
@@ -62,7 +62,7 @@ class EvaluationOptions:
     overrides: "ProtocolOverrides"
     prompt: "PromptFormat"
     problems: int
-    trust: "Trust"
+    trust: "TrustPolicy"
     languages: tuple[str, ...]
     contests: Path | None = None
     several: bool = False
@@ -77,7 +77,7 @@ def prepare(
     from train.evaluation.codeforces.rating import known_contests
     from train.evaluation.exercises import read_exercises
     from train.evaluation.protocols.resolution import resolve_settings
-    from train.evaluation.suites.by_name import has_dates
+    from train.evaluation.suites.registry import has_dates
 
     wishes = terms.overrides
     if terms.several and not has_dates(suite):
@@ -85,7 +85,7 @@ def prepare(
     settled = resolve_settings(terms.protocol, suite, wishes, terms.prompt)
     asked = read_exercises(
         location,
-        settled.setting.window,
+        settled.suite_settings.window,
         terms.problems,
         suite=suite,
         trust=terms.trust,
@@ -120,9 +120,9 @@ def run(
             job.exercises,
             partial(sampler.sample, sampling=sampling),
             stack.enter_context(job.sandbox.open()),
-            k=job.settings.setting.k,
+            k=job.settings.suite_settings.k,
             seed=seed,
-            samples=stack.enter_context(SampleStore(job.samples)) if job.samples else None,
+            samples=stack.enter_context(SampleStore(job.samples_path)) if job.samples_path else None,
             settings=sample_dependencies(model.name, sampling, model.prompt, model.engine),
             judged_with=verdict_dependencies(job.sandbox.found_packages()),
             progress=progress,
@@ -135,7 +135,7 @@ def run(
             model=model.name,
             data=job.location,
             suite=job.suite,
-            window=job.settings.setting.window,
+            window=job.settings.suite_settings.window,
             sampling=sampling,
             seed=seed,
             exercises=job.exercises,

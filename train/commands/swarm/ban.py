@@ -17,12 +17,14 @@ def command(folder: Path, node: str) -> None:
     """
     from train.errors import ConfigError, ControllerUnreachable, TrainError
     from train.swarm.folder import SwarmFolder
-    from train.swarm.messages import Ban, Status
+    from train.swarm.messages import Ban, SwarmStatus
     from train.swarm.operator import AWAY, operator_client
 
     with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):
         client = operator_client(SwarmFolder(folder))
-        found = [one for one in client.call("/status", None, Status).nodes if one.node.hex().startswith(node.lower())]
+        found = [
+            one for one in client.call("/status", None, SwarmStatus).nodes if one.node.hex().startswith(node.lower())
+        ]
         if len(found) != 1:
             raise ConfigError(
                 f"{len(found)} nodes have keys that begin with {node}. Copy the key of one from: curate swarm status "

@@ -5,14 +5,14 @@ from pathlib import Path
 import click
 
 from sandbox.commands.console import user_errors
-from train.commands.urls import checked_urls
+from train.commands.urls import validate_urls
 
 
 @click.command("invite")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--verifier", is_flag=True, help="Invite a verifier: its verdicts are believed.")
 @click.option(
-    "--relay", "relays", multiple=True, metavar="URL", callback=checked_urls,
+    "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
     help="URL of a relay. Can be given several times.  [default: the coordinator's --relay, or the coordinator itself]",
 )  # fmt: skip
 @click.option(

@@ -14,12 +14,12 @@ def command(folder: Path) -> None:
     """Show nodes, leases, verdicts and relays of the swarm whose coordinator runs in FOLDER, and its status page."""
     from train.errors import ControllerUnreachable, TrainError
     from train.swarm.folder import SwarmFolder
-    from train.swarm.messages import Status
+    from train.swarm.messages import SwarmStatus
     from train.swarm.operator import AWAY, operator_client
 
     with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):
         place = SwarmFolder(folder)
-        status = operator_client(place).call("/status", None, Status)
+        status = operator_client(place).call("/status", None, SwarmStatus)
         page = place.page_url()
     heads = ("node", "state", "engine", "version", "seen", "leases", "given", "accepted", "earned", "stake", "reasons")
     print_cells(heads, [

@@ -8,11 +8,11 @@ from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.by_name import FORMS, OWN, PROTOCOLS
 from train.evaluation.protocols.evaluation_settings import EvaluationSettings
 from train.evaluation.protocols.overrides import ProtocolOverrides
+from train.evaluation.protocols.registry import FORMS, OWN, PROTOCOLS
 from train.evaluation.protocols.resolution import resolve_settings
-from train.evaluation.suites.by_name import parse_suite
+from train.evaluation.suites.registry import parse_suite
 
 _MAX_SUITES = 4  # that stay in memory, with all their tests
 
@@ -32,7 +32,7 @@ class SuiteRequest:
     protocol: str = ""
     form: str = ""
 
-    def settled(self) -> EvaluationSettings:
+    def resolve(self) -> EvaluationSettings:
         """Return how the suite is measured. Raises CurateError for unknown names and for what makes no sense."""
         for kind, name, names in (("protocol", self.protocol, PROTOCOLS), ("form", self.form, [*FORMS, OWN])):
             if name and name not in names:
@@ -49,8 +49,8 @@ def exercise_set(wanted: SuiteRequest) -> Mapping[str, Exercise]:
     CurateError, too: most services would answer such a chat instead of continuing it.
     """
     name, location = parse_suite(wanted.suite)
-    settings = wanted.settled()
-    found = read_exercises(location, settings.setting.window, suite=name, style=settings.style)
+    settings = wanted.resolve()
+    found = read_exercises(location, settings.suite_settings.window, suite=name, style=settings.style)
     for exercise in found:
         if isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user":
             raise CurateError(

@@ -19,14 +19,14 @@ from inspect_ai.solver import TaskState, generate
 from rewards.reward import ACCEPTED
 from train.evaluation.adapters.exercise_set import SuiteRequest, exercise_named, exercise_set, messages
 from train.evaluation.adapters.judgement import judge_answer
-from train.evaluation.adapters.run_sandbox import RunSandbox
+from train.evaluation.adapters.lazy_sandbox import LazySandbox
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import JudgeResult, NoVerdict
+from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
 EXERCISE = "curate_exercise"  # in the metadata of a sample: the id of its exercise, if the sample itself has another
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
-_sandbox = RunSandbox()
+_sandbox = LazySandbox()
 _threads = CapacityLimiter(64)  # apart from the threads that inspect_ai itself needs; each only waits
 
 
@@ -36,7 +36,7 @@ def curate_task(suite: str, window: str = "", protocol: str = "", form: str = ""
     Temperature, top_p, tokens, stops and, as epochs, the number of samples are those of the protocol or, without one,
     those of `curate evaluate`. Options of `inspect eval` take their place. The arguments are those of curate_dataset.
     """
-    used = SuiteRequest(suite, window, protocol, form).settled().setting
+    used = SuiteRequest(suite, window, protocol, form).resolve().suite_settings
     return Task(
         dataset=curate_dataset(suite, window, protocol, form),
         solver=generate(),
@@ -82,7 +82,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
         exercise = exercise_named(id, wanted)
         try:
             found = await to_thread.run_sync(_judge, exercise, state.output.completion, limiter=_threads)
-        except NoVerdict as error:
+        except NoVerdictError as error:
             return Score.unscored(reason="scoring_failed", explanation=str(error))
         value = CORRECT if found.verdict == ACCEPTED else INCORRECT
         return Score(
@@ -99,7 +99,7 @@ class _Closing(Hooks):
 
 
 def _judge(exercise: Exercise, answer: str) -> JudgeResult:
-    return judge_answer(exercise, answer, _sandbox.opened())
+    return judge_answer(exercise, answer, _sandbox.get())
 
 
 def _sample(exercise: Exercise) -> Sample:

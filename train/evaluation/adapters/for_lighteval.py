@@ -33,8 +33,8 @@ from sandbox import Sandbox
 from train.evaluation.adapters.exercise_set import SuiteRequest, exercise_named, exercise_set, messages
 from train.evaluation.adapters.judgement import judge_answer
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import JudgeResult, NoVerdict
-from train.evaluation.suites.by_name import parse_suite
+from train.evaluation.judges.judge import JudgeResult, NoVerdictError
+from train.evaluation.suites.registry import parse_suite
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def lighteval_task(
     begun.
     """
     wanted = SuiteRequest(suite, window, protocol, form)
-    used = wanted.settled().setting
+    used = wanted.resolve().suite_settings
     rows = [_row(exercise) for exercise in exercise_set(wanted).values()]
     return LightevalTaskConfig(
         name=name or "curate_" + parse_suite(suite)[0].replace("+", "_plus"),
@@ -90,13 +90,13 @@ def lighteval_metric(
         metric_name="curate_pass@1",
         category=SamplingMethod.GENERATIVE,
         higher_is_better=True,
-        sample_level_fn=ShareRight(wanted, wanted.settled().setting.k if n is None else n),
+        sample_level_fn=SolveRateMetric(wanted, wanted.resolve().suite_settings.k if n is None else n),
         corpus_level_fn=mean_of_judged,
         batched_compute=True,
     )
 
 
-class ShareRight(SamplingMetric, SampleLevelComputation):
+class SolveRateMetric(SamplingMetric, SampleLevelComputation):
     """For each problem, the share of its samples that are right. It holds no tests: lighteval copies and prints it."""
 
     def __init__(self, wanted: SuiteRequest, n: int) -> None:
@@ -130,15 +130,15 @@ def mean_of_judged(shares: Sequence[float]) -> float:
 def _verdicts(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> list[tuple[int, str]]:
     """Return (place, verdict) of each answer that has a verdict."""
 
-    def judged(answer: tuple[int, Exercise, str]) -> JudgeResult | NoVerdict:
+    def judged(answer: tuple[int, Exercise, str]) -> JudgeResult | NoVerdictError:
         try:
             return judge_answer(answer[1], answer[2], sandbox)
-        except NoVerdict as error:
+        except NoVerdictError as error:
             return error
 
     verdicts = []
     for (place, exercise, _), found in with_retries(answers, judged, sandbox):
-        if isinstance(found, NoVerdict):
+        if isinstance(found, NoVerdictError):
             log.warning("%s: an answer is not scored: %s", exercise.id, found)
         else:
             verdicts.append((place, found.verdict))

@@ -15,7 +15,7 @@ _POINTS_PER_WRONG = 50  # lost for each wrong attempt, if problems have points
 _PENALTY_PER_WRONG = 10  # minutes for each wrong attempt, if solved problems are counted
 
 
-def first_right(bits: Iterable[bool | None]) -> int | None:
+def count_wrong_attempts(bits: Iterable[bool | None]) -> int | None:
     """Return the number of wrong attempts before the first right one, in the order of the samples.
 
     It is None if no sample is right. Samples without a verdict are not attempts.
@@ -69,5 +69,5 @@ def score_probabilities(
 
 def score_in_order(problems: Sequence[ContestProblem], bits: Mapping[str, Sequence[bool | None]]) -> Score:
     """Return the score in a contest if the samples are attempts in the order in which they were drawn."""
-    gains = [score_after(problem, first_right(bits.get(problem.index, ()))) for problem in problems]
+    gains = [score_after(problem, count_wrong_attempts(bits.get(problem.index, ()))) for problem in problems]
     return sum(points for points, _ in gains), sum(penalty for _, penalty in gains)

@@ -3,7 +3,7 @@
 import json
 
 from curate.errors import CurateError
-from train.evaluation.exports.answers import ExportData, summarize_ids
+from train.evaluation.exports.export_data import ExportData, summarize_ids
 
 SUITES = ("humaneval+", "mbpp+")
 

@@ -2,13 +2,13 @@
 
 import json
 
-from train.evaluation.exports.answers import ExportData
-from train.evaluation.exports.livecodebench import Benchmark, id_of
+from train.evaluation.exports.export_data import ExportData
+from train.evaluation.exports.livecodebench import LiveCodeBenchSelection, id_of
 
 
-def content(answers: ExportData, benchmark: Benchmark) -> str:
+def content(answers: ExportData, benchmark: LiveCodeBenchSelection) -> str:
     """Return the content of the file."""
-    k = answers.reopened.result.k
+    k = answers.loaded_result.result.k
     found = [
         {
             "question_id": row["question_id"],

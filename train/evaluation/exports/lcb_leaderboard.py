@@ -9,19 +9,19 @@ from curate.errors import CurateError
 from curate.reading.tables import Row
 from curate.reading.values import optional_text
 from sandbox import Verdict
-from train.evaluation.exports.answers import ExportData, summarize_ids
-from train.evaluation.exports.livecodebench import Benchmark, id_of
-from train.evaluation.results.labels import short
+from train.evaluation.exports.export_data import ExportData, summarize_ids
+from train.evaluation.exports.livecodebench import LiveCodeBenchSelection, id_of
+from train.evaluation.results.labels import short_model_name
 
 
 def path(answers: ExportData) -> Path:
     """Return the path that the leaderboard expects, below the folder of all models."""
-    result = answers.reopened.result
+    result = answers.loaded_result.result
     name = f"Scenario.codegeneration_{result.k}_{float(result.sampling['temperature'])}_eval_all.json"
-    return Path(short(result.model)) / name
+    return Path(short_model_name(result.model)) / name
 
 
-def content(answers: ExportData, benchmark: Benchmark) -> str:
+def content(answers: ExportData, benchmark: LiveCodeBenchSelection) -> str:
     """Return the content of the file. Raises CurateError if samples have no verdict."""
     unknown = [problem.id for problem in answers.problems if None in problem.correct]
     if unknown:
@@ -35,7 +35,7 @@ def content(answers: ExportData, benchmark: Benchmark) -> str:
 
 def _entry(row: Row, answers: ExportData, graded: list[bool] | None) -> dict[str, Any]:
     """Return what the file says of a problem; graded is None for one that we cannot read."""
-    k = answers.reopened.result.k
+    k = answers.loaded_result.result.k
     records = answers.records[id_of(row)] if graded is not None else ()
     graded = graded if graded is not None else [False] * k
     return {

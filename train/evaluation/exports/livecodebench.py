@@ -11,7 +11,7 @@ from curate.errors import CurateError
 from curate.reading.tables import Row, UnreadableRow, locate, read_rows
 from curate.reading.values import optional_text
 from curate.sources.livecodebench import select
-from train.evaluation.exports.answers import ExportData, summarize_ids
+from train.evaluation.exports.export_data import ExportData, summarize_ids
 
 SUITES = ("lcb",)
 ALL_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
@@ -21,7 +21,7 @@ _OPTIONAL = ("starter_code", "difficulty")
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
+class LiveCodeBenchSelection:
     """rows        the rows between the dates, in LiveCodeBench's order
     dates       first and last date as LiveCodeBench takes them; None: all rows
     unreadable  ids of rows that we cannot read, so no model was asked. Programs for them are empty, and count as wrong
@@ -42,13 +42,13 @@ def id_of(row: Row) -> str:
     return _PREFIX + optional_text(row["question_id"])
 
 
-def benchmark(answers: ExportData) -> Benchmark:
+def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
     """Return the rows that were evaluated.
 
     Raises CurateError if LiveCodeBench cannot choose just these. An empty list of programs would not do for the others:
     LiveCodeBench drops pass@k if one problem has fewer than k samples, and an empty program would count as wrong.
     """
-    rows = _rows(answers.reopened.origin.location)
+    rows = _rows(answers.loaded_result.provenance.location)
     evaluated = {problem.id for problem in answers.problems}
     not_evaluated = [row for row in rows if id_of(row) not in evaluated and _in_window(row, answers)]
     unreadable = {id_of(row) for row in not_evaluated} - answers.exercises.keys()
@@ -66,7 +66,7 @@ def benchmark(answers: ExportData) -> Benchmark:
         if evaluated <= ids and ids - evaluated <= unreadable:
             in_order = sorted(chosen, key=lambda row: str(row["question_id"]))
             named = None if dates is None else (dates[0].isoformat(), dates[1].isoformat())
-            return Benchmark(tuple(in_order), named, tuple(sorted(ids - evaluated)))
+            return LiveCodeBenchSelection(tuple(in_order), named, tuple(sorted(ids - evaluated)))
     raise CurateError(
         f"LiveCodeBench's dates end at midnight, so it cannot choose the contests up to {last} without those of the "
         f"next day at midnight. Evaluate with --window {first}..{last + timedelta(1)}; samples that are there are not "
@@ -80,7 +80,7 @@ def _rows(location: str) -> list[Row]:
 
 
 def _in_window(row: Row, answers: ExportData) -> bool:
-    first, _, last = answers.reopened.origin.window.partition("..")
+    first, _, last = answers.loaded_result.provenance.window.partition("..")
     return not first or first <= _time(row).date().isoformat() <= last
 
 

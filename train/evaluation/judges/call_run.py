@@ -48,12 +48,12 @@ class CallOutput:
 class CallResults:
     """What became of the calls.
 
-    outputs   of the first calls, up to one that failed
-    end       why there are no more; ACCEPTED if there is an output for each input
+    outputs  of the first calls, up to one that failed
+    verdict  why there are no more; ACCEPTED if there is an output for each input
     """
 
     outputs: tuple[CallOutput, ...]
-    end: Verdict
+    verdict: Verdict
 
 
 def run_calls(
@@ -81,7 +81,7 @@ def run_calls(
     for memory_mb in MEMORY_MB:
         allowed = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
         calls = _read(sandbox.run(_inside(), request, allowed), len(inputs))
-        if calls.end is not Verdict.MEMORY_LIMIT:
+        if calls.verdict is not Verdict.MEMORY_LIMIT:
             break
     return calls
 

@@ -27,7 +27,7 @@ _NEVER_IDENTICAL = ("NaN", '{"o"')  # marks of values that equal nothing, not ev
 Tree = Any  # a value as JSON, see sandbox_runner.py
 
 
-def first_wrong(
+def first_mismatch_index(
     entry_point: str,
     tolerance: float,
     inputs: Sequence[str],
@@ -98,7 +98,7 @@ def _digest(output: CallOutput) -> str:
 def _equal(given: Tree, right: Tree) -> bool:
     try:
         return sandbox_runner.canonical(_value(given)) == sandbox_runner.canonical(_value(right))
-    except sandbox_runner.EqualsNothing:
+    except sandbox_runner.IncomparableValueError:
         return False
 
 

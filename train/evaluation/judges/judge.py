@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from sandbox import Sandbox
 
 
-class NoVerdict(Exception):
+class NoVerdictError(Exception):
     """Nothing is known about an answer, for a reason that lies in the exercise; another attempt would end the same."""
 
 
@@ -31,5 +31,6 @@ class Judge(Protocol):
         ...
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        """Judge the text of an answer. Raises SandboxError and NoVerdict: then nothing is known about the answer."""
+        """Judge the text of an answer. Raises SandboxError and NoVerdictError: then nothing is known about the
+        answer."""
         ...

@@ -21,7 +21,7 @@ from sandbox import Sandbox, Verdict
 from sandbox.concurrency.single_flight import SingleFlightCache
 from train.evaluation.judges import sandbox_runner
 from train.evaluation.judges.call_run import CallOutput, run_calls
-from train.evaluation.judges.judge import NoVerdict
+from train.evaluation.judges.judge import NoVerdictError
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_
 
 
 def expected_outputs(reference: Reference, digest: str, sandbox: Sandbox) -> tuple[CallOutput, ...]:
-    """Return the outputs of the reference. Raises SandboxError, and NoVerdict if the reference fails.
+    """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails.
 
     digest   `reference.digest`, which takes time to compute
     """
@@ -75,8 +75,8 @@ def _compute(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
         sandbox,
         max_seconds=_MAX_SECONDS,
     )
-    if calls.end is not Verdict.ACCEPTED:
-        raise NoVerdict(f"its reference fails on input {len(calls.outputs)}: {calls.end.value}")
+    if calls.verdict is not Verdict.ACCEPTED:
+        raise NoVerdictError(f"its reference fails on input {len(calls.outputs)}: {calls.verdict.value}")
     return calls.outputs
 
 

@@ -50,7 +50,7 @@ _DIGITS = 4300  # Python's own limit for integers as text, which the sandbox lif
 _CHUNKS = 1000  # of a text that are hashed at once, and items of a list whose text is made at once
 
 
-class EqualsNothing(Exception):
+class IncomparableValueError(Exception):
     """The value equals no other."""
 
 
@@ -58,14 +58,14 @@ class EncodingTooLarge(Exception):
     """The JSON of the value would be longer than LARGE."""
 
 
-class Members:
+class UnhashedSet:
     """Stands for a set whose members must not be hashed: a hostile program has sent them."""
 
     def __init__(self, items: "list[Any]") -> None:
         self.items = items
 
 
-class Pairs:
+class UnhashedDict:
     """Stands for a dict in the same way."""
 
     def __init__(self, items: "list[Any]") -> None:
@@ -136,8 +136,8 @@ def decode(tree: "Any", *, claimed: bool = False) -> "Any":
 
     claimed   whether a program that is not trusted has sent it: then Members and Pairs stand for sets and dicts
 
-    Raises LookupError, TypeError or ValueError for what is not an encoding, and EqualsNothing for what is not plain
-    data.
+    Raises LookupError, TypeError or ValueError for what is not an encoding, and IncomparableValueError for what is not
+    plain data.
     """
     if isinstance(tree, list):
         return [decode(item, claimed=claimed) for item in tree]
@@ -155,17 +155,17 @@ def decode(tree: "Any", *, claimed: bool = False) -> "Any":
     if tag == "a":
         return decode(held[1], claimed=claimed)
     if tag == "o":
-        raise EqualsNothing
+        raise IncomparableValueError
     items = [decode(item, claimed=claimed) for item in held]
     if tag == "d":
-        return Pairs(items) if claimed else {key: item for key, item in items}
+        return UnhashedDict(items) if claimed else {key: item for key, item in items}
     if tag == "s":
-        return Members(items) if claimed else set(items)
+        return UnhashedSet(items) if claimed else set(items)
     return {"t": tuple}[tag](items)
 
 
 def canonical(value: "Any") -> str:
-    """Return a text that two values share if they are equal. Raises EqualsNothing."""
+    """Return a text that two values share if they are equal. Raises IncomparableValueError."""
     pieces: list[str] = []
     _add(value, pieces.append)
     return "".join(pieces)
@@ -184,7 +184,7 @@ def digest(value: "Any") -> str:
 
     try:
         _add(value, add)
-    except EqualsNothing:
+    except IncomparableValueError:
         return UNEQUAL
     hashed.update("".join(pieces).encode("utf-8", "surrogatepass"))
     return hashed.hexdigest()
@@ -205,10 +205,10 @@ def _add(value: "Any", add: "Callable[[str], object]") -> None:
             else:
                 _add_each(some, add)
         add("]" if kind is list else ",)" if len(value) == 1 else ")")
-    elif kind in (set, frozenset, Members, *_VIEWS):
-        add("{" + ", ".join(sorted(map(canonical, value.items if kind is Members else value))) + "}")
-    elif kind is dict or kind is Pairs:
-        pairs = value.items if kind is Pairs else value.items()
+    elif kind in (set, frozenset, UnhashedSet, *_VIEWS):
+        add("{" + ", ".join(sorted(map(canonical, value.items if kind is UnhashedSet else value))) + "}")
+    elif kind is dict or kind is UnhashedDict:
+        pairs = value.items if kind is UnhashedDict else value.items()
         add("d{" + ", ".join(sorted(f"{canonical(key)}: {canonical(item)}" for key, item in pairs)) + "}")
     else:
         add(_text(value, kind))
@@ -255,14 +255,14 @@ def _text(value: "Any", kind: type) -> str:
         return _text_of_ratio(*value.as_integer_ratio())
     held = _held(value, kind)
     if held is value:
-        raise EqualsNothing
+        raise IncomparableValueError
     return canonical(held)
 
 
 def _plain_number(value: "float | bool") -> "int | float":
-    """Return a whole number as int. Raises EqualsNothing for NaN, which equals nothing."""
+    """Return a whole number as int. Raises IncomparableValueError for NaN, which equals nothing."""
     if value != value:
-        raise EqualsNothing
+        raise IncomparableValueError
     return int(value) if type(value) is bool or value.is_integer() else value
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from train.evaluation.protocols.by_name import OWN
 from train.evaluation.protocols.overrides import CHAT, COMPLETE
 from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.protocols.protocol import SuiteSettings
+from train.evaluation.protocols.registry import OWN
 from train.sampling.protocol import SamplingParams
 
 _LONGEST = 40  # characters of a text in a line
@@ -17,28 +17,28 @@ _LONGEST = 40  # characters of a text in a line
 class EvaluationSettings:
     """How one suite is measured.
 
-    setting    what is used
-    protocol   the table of the protocol; without a protocol, None
-    overrides  what is used in place of what that table says, by the same names
+    suite_settings  what is used
+    protocol        the table of the protocol; without a protocol, None
+    overrides       what is used in place of what that table says, by the same names
     """
 
-    setting: SuiteSettings
+    suite_settings: SuiteSettings
     style: PromptStyle
     protocol: Mapping[str, Any] | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def sampling(self) -> SamplingParams:
-        used = self.setting
+        used = self.suite_settings
         return SamplingParams(used.temperature, used.top_p, used.max_tokens, stop=used.stop)
 
     def as_table(self) -> dict[str, Any]:
         """Return what a result keeps as JSON values: nothing if there is no protocol and all is as usual."""
         if self.protocol is not None:
             return {"table": dict(self.protocol), "overrides": dict(self.overrides)}
-        if self.style == PromptStyle() and not self.setting.stop:
+        if self.style == PromptStyle() and not self.suite_settings.stop:
             return {}
-        return {"table": {"name": None, **setting_as_table(self.setting, self.style)}, "overrides": {}}
+        return {"table": {"name": None, **setting_as_table(self.suite_settings, self.style)}, "overrides": {}}
 
     def line(self) -> str:
         """Return a line that says which protocol is used, and what in place of its settings; "" without a protocol."""
@@ -58,7 +58,7 @@ def setting_as_table(setting: SuiteSettings, style: PromptStyle) -> dict[str, An
     }
     return {
         "form": OWN if setting.form is None else setting.form.name,
-        "mode": COMPLETE if style.plain else CHAT,
+        "mode": COMPLETE if style.skip_chat_template else CHAT,
         "prefill": style.prefill or None,
         **numbers,
         "stop": list(setting.stop),

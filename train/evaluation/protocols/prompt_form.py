@@ -25,26 +25,26 @@ class RenderedPrompt:
     """What a model is asked, and the text around its answer that is judged with it; see Exercise."""
 
     prompt: Chat | str
-    before: str = ""
-    after: str = ""
+    answer_prefix: str = ""
+    answer_suffix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptForm:
     """name        what users type
     suites      the suites whose problems can be put in this form
-    wording     puts a problem in this form
+    render      puts a problem in this form
     stop        texts that end an answer, because the form leads to them
     extraction  how the program is found in an answer, where the form decides that; empty: it does not
     """
 
     name: str
     suites: tuple[str, ...]
-    wording: Callable[[Statement], RenderedPrompt]
+    render: Callable[[Statement], RenderedPrompt]
     stop: tuple[str, ...] = ()
     extraction: str = ""
 
 
-def user(text: str) -> RenderedPrompt:
+def user_prompt(text: str) -> RenderedPrompt:
     """Return the wording that consists of one message of the user."""
     return RenderedPrompt([{"role": "user", "content": text}])

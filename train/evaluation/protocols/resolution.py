@@ -6,13 +6,13 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from train.evaluation.extraction.by_name import DEFAULT as USUAL_EXTRACTION
-from train.evaluation.protocols.by_name import COMPLETIONS, FORMS, OWN, PROTOCOLS
+from train.evaluation.extraction.registry import DEFAULT as USUAL_EXTRACTION
 from train.evaluation.protocols.evaluation_settings import EvaluationSettings, setting_as_table
 from train.evaluation.protocols.overrides import COMPLETE, ProtocolOverrides, check_overrides
 from train.evaluation.protocols.prompt_form import PromptForm
 from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.protocols.protocol import DEFAULT, Protocol, SuiteSettings
+from train.evaluation.protocols.registry import COMPLETIONS, FORMS, OWN, PROTOCOLS
 
 _FENCE, _CLOSED = "```", "\n```\n"
 
@@ -100,9 +100,9 @@ def _complete(setting: SuiteSettings, overrides: ProtocolOverrides) -> tuple[Sui
     closes = _FENCE in prefill and any(_FENCE in text for text in stop)
     style = PromptStyle(
         form,
-        plain=overrides.mode == COMPLETE,
+        skip_chat_template=overrides.mode == COMPLETE,
         prefill=prefill,
-        after=_CLOSED if closes else "",
+        answer_suffix=_CLOSED if closes else "",
         extraction=extraction,
         test_seconds=setting.test_seconds,
     )

@@ -2,7 +2,7 @@
 
 reader.py        a result file of this or the earlier schema -> Result
 labels.py        short names of several results
-numbers.py       summaries as JSON, and the strata that are known
+summary_json.py  summaries as JSON, and the strata that are known
 cost.py          how many tokens were taken, and what they cost
 breakdown.py     the table of one evaluation: all problems, then each difficulty, platform and month
 difference.py    the tables of `curate compare`: differences, and problems that changed sides

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isnan
 
-from train.evaluation.results.numbers import known_strata
+from train.evaluation.results.summary_json import known_strata
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.pass_at_j import powers_of_two
 from train.evaluation.statistics.strata import UNKNOWN
@@ -30,34 +30,34 @@ def breakdown(outcomes: Sequence[ProblemOutcomes], *, has_lengths: bool = True) 
 
 
 def _row(name: str, summary: Summary, j_shown: Sequence[int], *, has_lengths: bool) -> list[str]:
-    lengths = [percent(summary.cut_off), tokens(summary.tokens_p50), tokens(summary.tokens_p95)]
+    lengths = [format_percent(summary.cut_off), format_tokens(summary.tokens_p50), format_tokens(summary.tokens_p95)]
     return [
         name,
         str(summary.n_problems),
-        share(summary.pass_at_1),
-        interval(summary.low, summary.high),
-        *(share(summary.pass_at.get(j)) for j in j_shown),
-        share(summary.always_solved),
+        format_share(summary.pass_at_1),
+        format_interval(summary.low, summary.high),
+        *(format_share(summary.pass_at.get(j)) for j in j_shown),
+        format_share(summary.always_solved),
         *(lengths if has_lengths else [_NONE] * len(lengths)),
     ]
 
 
-def share(value: float | None) -> str:
+def format_share(value: float | None) -> str:
     """Return a share with three digits."""
     return _NONE if value is None or isnan(value) else f"{value:.3f}"
 
 
-def interval(low: float, high: float) -> str:
+def format_interval(low: float, high: float) -> str:
     """Return the two ends of an interval of shares."""
     return _NONE if isnan(low) else f"{low:.3f}-{high:.3f}"
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """Return a share in percent with one digit."""
     return _NONE if isnan(value) else f"{value:.1%}"
 
 
-def tokens(n: float) -> str:
+def format_tokens(n: float) -> str:
     """Return a number of tokens in few characters, such as 812, 9.8k and 29k."""
     if isnan(n):
         return _NONE

@@ -19,14 +19,14 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenCounts:
     """The tokens of all samples, reasoning included; None: the server did not tell how long some of them are."""
 
     prompt: int | None
     answer: int | None
 
 
-def tokens_of(samples: Iterable[tuple[int, int]]) -> Tokens:
+def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
     """Return the sums over samples, each given as the lengths of its prompt and its answer; 0: unknown.
 
     The prompt counts once for each sample, as providers count it.
@@ -36,10 +36,10 @@ def tokens_of(samples: Iterable[tuple[int, int]]) -> Tokens:
     for n_prompt, n_answer in samples:
         prompt = prompt + n_prompt if prompt is not None and n_prompt else None
         answer = answer + n_answer if answer is not None and n_answer else None
-    return Tokens(prompt, answer)
+    return TokenCounts(prompt, answer)
 
 
-def bill(tokens: Tokens, prices: Prices) -> str:
+def format_cost(tokens: TokenCounts, prices: Prices) -> str:
     """Return a line that says what the tokens cost."""
     amount = cost(tokens, prices)
     prompt, answer = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
@@ -47,7 +47,7 @@ def bill(tokens: Tokens, prices: Prices) -> str:
     return f"tokens of prompts: {prompt}, of answers: {answer}; cost: {paid}"
 
 
-def cost(tokens: Tokens, prices: Prices) -> float | None:
+def cost(tokens: TokenCounts, prices: Prices) -> float | None:
     """Return what the tokens cost, in the currency of the prices; None: tokens that cost something are unknown."""
     parts = ((tokens.prompt, prices.prompt), (tokens.answer, prices.answer))
     if any(n is None and price for n, price in parts):

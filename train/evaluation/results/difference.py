@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import isnan
 
-from train.evaluation.results.breakdown import share
+from train.evaluation.results.breakdown import format_share
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.ranking import ComparedModel
 from train.evaluation.statistics.summary import summarize
@@ -34,7 +34,7 @@ def differences(
             signed(found.difference),
             f"{signed(found.low)}..{signed(found.high)}",
             p_value(found.p),
-            share(found.minimum_detectable),
+            format_share(found.minimum_detectable),
         ]
         row += [p_value(contender.p_corrected)] if several else []
         if discordant and found.mcnemar is not None:
@@ -45,7 +45,7 @@ def differences(
 
 def _solved(outcomes: Sequence[ProblemOutcomes]) -> list[str]:
     summary = summarize(outcomes)
-    return [str(summary.n_problems), share(summary.pass_at_1)]
+    return [str(summary.n_problems), format_share(summary.pass_at_1)]
 
 
 def _filled(cells: list[str], n: int) -> list[str]:

@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable
 from html import escape
 
-from train.evaluation.results.breakdown import interval, share
+from train.evaluation.results.breakdown import format_interval, format_share
 from train.evaluation.results.leaderboard import Cell, Leaderboard
 
 LEGEND = "pass@1 with its 95% interval. Best of a suite: {best}. Not significantly worse than the best: {close}."
@@ -17,7 +17,7 @@ _CSV_RATING = ("rating", "rating_by", "rating_low", "rating_high", "percentile")
 def rating_notes(board: Leaderboard) -> list[str]:
     """Return a line for each model and suite that has a rating besides pass@1."""
     return [
-        f"{model}, {suite}: {cell.result.ratings[0].short}"
+        f"{model}, {suite}: {cell.result.ratings[0].summary_line}"
         for (model, suite), cell in board.cells.items()
         if cell.result.ratings
     ]
@@ -33,14 +33,16 @@ def cells_of(board: Leaderboard, mark: Callable[[Cell, str, str], str]) -> tuple
         cell = board.cells.get((model, suite))
         if cell is None:
             return ""
-        return mark(cell, share(cell.summary.pass_at_1), f"({interval(cell.summary.low, cell.summary.high)})")
+        return mark(
+            cell, format_share(cell.summary.pass_at_1), f"({format_interval(cell.summary.low, cell.summary.high)})"
+        )
 
     return ["model", *board.suites], [
         [model, *(text(model, suite) for suite in board.suites)] for model in board.models
     ]
 
 
-def as_text(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
+def text_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the cells of each row for a terminal: * is the best, ~ is close to it."""
     return cells_of(
         board, lambda cell, value, range: f"{value} {range} {'*' if cell.is_best else '~' if cell.is_close else ' '}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from train.evaluation.results.reader import Result
 
 
-def short(model: str) -> str:
+def short_model_name(model: str) -> str:
     """Return the last part of the path or of the Hub id of a model."""
     return Path(model).name or model
 
@@ -15,8 +15,11 @@ def short(model: str) -> str:
 def model_names(results: Sequence[Result]) -> list[str]:
     """Return the names of the models, shortened to the last part of their paths where these differ."""
     full = {result.model for result in results}
-    times = Counter(map(short, full))
-    return [short(result.model) if times[short(result.model)] == 1 else result.model for result in results]
+    times = Counter(map(short_model_name, full))
+    return [
+        short_model_name(result.model) if times[short_model_name(result.model)] == 1 else result.model
+        for result in results
+    ]
 
 
 def labels(results: Sequence[Result]) -> list[str]:

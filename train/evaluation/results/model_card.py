@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from curate.errors import CurateError
-from train.evaluation.results.breakdown import interval, percent, share
+from train.evaluation.results.breakdown import format_interval, format_percent, format_share
 from train.evaluation.results.labels import model_names
 from train.evaluation.results.reader import Result
 from train.evaluation.statistics.summary import summarize
@@ -17,7 +17,7 @@ def section(results: Sequence[Result]) -> str:
     names = sorted(set(model_names(results)))
     if len(names) > 1:
         raise CurateError(f"A model card is for one model, and these results are of {', '.join(names)}.")
-    notes = [f"- {result.suite}: {result.ratings[0].short}" for result in results if result.ratings]
+    notes = [f"- {result.suite}: {result.ratings[0].summary_line}" for result in results if result.ratings]
     lines = ["## Evaluation", "", _HEAD, _LINE, *map(_row, results), "", *notes, *([""] if notes else [])]
     return "\n".join([*lines, "Intervals are over problems. Measured by `curate evaluate`.", ""])
 
@@ -30,10 +30,10 @@ def _row(result: Result) -> str:
         result.suite.replace("|", "\\|"),
         str(found.n_problems),
         str(result.k),
-        share(found.pass_at_1),
-        interval(found.low, found.high),
-        share(found.always_solved),
-        percent(found.cut_off) if result.is_complete else "-",
+        format_share(found.pass_at_1),
+        format_interval(found.low, found.high),
+        format_share(found.always_solved),
+        format_percent(found.cut_off) if result.is_complete else "-",
         f"{settings}, {sampling.get('max_tokens', '?')} tokens",
     ]
     return f"| {' | '.join(cells)} |"

@@ -75,7 +75,7 @@ class StoredRating:
         )
 
     @property
-    def short(self) -> str:
+    def summary_line(self) -> str:
         """The rating with its interval, its percentile or its error, and the source of the tests, in one line."""
         value = f"{self.rating:.0f} ({_range(self.low, self.high, 0)})"
         tests = f"tests: {self.tests}{', an upper bound' if self.is_upper_bound else ''}"
@@ -112,7 +112,9 @@ def stored_ratings(content: Mapping[str, Any]) -> tuple[StoredRating, ...]:
 
 def rating_lines(ratings: Sequence[StoredRating]) -> list[str]:
     """Return what is printed below the numbers of an evaluation: the rating that says most, and what it means."""
-    return [f"Codeforces {ratings[0].short}", *(f"  {remark}" for remark in ratings[0].remarks)] if ratings else []
+    return (
+        [f"Codeforces {ratings[0].summary_line}", *(f"  {remark}" for remark in ratings[0].remarks)] if ratings else []
+    )
 
 
 def _number(value: Any) -> float:

@@ -48,7 +48,7 @@ class Result:
     sampling     the settings of the sampler: temperature, top_p, max_tokens
     is_complete  False for a file of the earlier schema: lengths, facts and tests are unknown
     ratings      ratings of the model, if the suite has any, the one that says most first
-    origin       None if the file does not tell it, because an earlier version wrote it
+    provenance   None if the file does not tell it, because an earlier version wrote it
     """
 
     path: Path
@@ -58,7 +58,7 @@ class Result:
     sampling: Mapping[str, Any]
     is_complete: bool = True
     ratings: tuple[StoredRating, ...] = ()
-    origin: SampleProvenance | None = None
+    provenance: SampleProvenance | None = None
 
     @property
     def k(self) -> int:
@@ -133,7 +133,7 @@ def _present(path: Path, content: Mapping[str, Any]) -> Result:
     name = _label(suite["name"], suite["window"]["asked"])
     model, sampling = str(content["model"]["name"]), dict(content["sampling"])
     ratings, origin = stored_ratings(content), _origin(content)
-    return Result(path, model, name, outcomes, sampling, ratings=ratings, origin=origin)
+    return Result(path, model, name, outcomes, sampling, ratings=ratings, provenance=origin)
 
 
 def _origin(content: Mapping[str, Any]) -> SampleProvenance | None:

@@ -1,7 +1,7 @@
 """What the samples of an evaluation say about a model, and with which error.
 
 outcomes.py       what is known of the samples of a problem; the input of everything below
-student.py        quantiles of Student's t distribution
+student_t.py      quantiles of Student's t distribution
 pass_at_j.py      pass@j for all j, and how many problems are always solved
 confidence.py     standard error and confidence intervals of a mean over problems
 bootstrap.py      confidence intervals of estimates that have no formula for their error

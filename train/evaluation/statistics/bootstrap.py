@@ -12,7 +12,7 @@ from math import sqrt
 from statistics import NormalDist
 from typing import TypeVar
 
-from train.evaluation.statistics.student import two_sided_quantile
+from train.evaluation.statistics.student_t import two_sided_quantile
 
 Item = TypeVar("Item")
 

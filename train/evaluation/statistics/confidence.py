@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import nan, sqrt
 from statistics import NormalDist, fmean
 
-from train.evaluation.statistics.student import two_sided_quantile
+from train.evaluation.statistics.student_t import two_sided_quantile
 
 _Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
 _SMALL_SAMPLE = 50  # problems, below which the interval of any mean is that of Student's t
@@ -38,17 +38,17 @@ def interval_of_mean(values: Sequence[float]) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
+def solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
     """Return the 95% confidence interval of the mean share of right samples.
 
     counts: the number of samples of each problem, at least one, and the number of right ones among them.
     """
     if not counts:
         return nan, nan
-    return _wilson(fmean(correct / n for n, correct in counts), trials(counts))
+    return _wilson(fmean(correct / n for n, correct in counts), effective_sample_size(counts))
 
 
-def trials(counts: Sequence[tuple[int, int]]) -> float:
+def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
     """Return how many independent trials would have this standard error.
 
     It is about the number of problems if the samples of each problem are all alike, and at most the number of samples.

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil, nan
 from statistics import fmean
 
-from train.evaluation.statistics.confidence import interval, standard_error
-from train.evaluation.statistics.outcomes import ProblemOutcomes, counts
+from train.evaluation.statistics.confidence import solve_rate_interval, standard_error
+from train.evaluation.statistics.outcomes import ProblemOutcomes, verdict_counts
 from train.evaluation.statistics.pass_at_j import always_solved, pass_at_all
 
 
@@ -46,9 +46,9 @@ class Summary:
 def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
     """Return the numbers of these problems."""
     problems = tuple(outcomes)
-    known = counts(problems)
+    known = verdict_counts(problems)
     shares = [n_correct / n for n, n_correct in known]
-    low, high = interval(known)
+    low, high = solve_rate_interval(known)
     scored = [
         (tokens, truncated)
         for problem in problems

@@ -6,8 +6,8 @@ from functools import partial
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_mathematics import MathJudge
-from train.evaluation.judges.whole_numbers import whole_number
+from train.evaluation.judges.integer_answers import parse_integer
+from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.mathematics import chat, check_installed
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, facts, unreadable, valid_rows
@@ -28,10 +28,10 @@ def _read(year: int, table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
     for place, row in enumerate(valid_rows(table, _COLUMNS, _OPTIONAL)):
         id = f"aime{year}/{_number(row, place)}"
         answer = optional_text(row["answer"])
-        if whole_number(answer) is None:
+        if parse_integer(answer) is None:
             raise unreadable(table, id, f"its answer {answer[:80]!r} is not a whole number")
         problem = str(row["problem"])
-        judge = MathJudge(answer, whole=True)
+        judge = MathJudge(answer, expects_integer=True)
         yield asked.exercise(id, Statement(problem), chat(asked.prompt, problem), judge, facts(row["difficulty"]))
 
 

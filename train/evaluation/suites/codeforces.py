@@ -71,4 +71,4 @@ def _problems(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> It
 _COLUMNS = tuple(
     dict.fromkeys((*codeforces_tests.COLUMNS, *codeforces_examples.DEEPCODER, *codeforces_examples.CODEELO))
 )
-SUITE = RowSuite("codeforces", "Codeforces", _HUB_ID, _COLUMNS, _recognises, _read, dated=True)
+SUITE = RowSuite("codeforces", "Codeforces", _HUB_ID, _COLUMNS, _recognises, _read, has_dates=True)

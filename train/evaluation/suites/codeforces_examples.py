@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from curate.reading.tables import Row, Table
-from curate.reading.values import ParseError, distinct, lines, optional_text, python_value
+from curate.reading.values import ParseError, distinct_cases, lines, optional_text, python_value
 from sandbox import Case
 from train.evaluation.codeforces.contests import problem_key
 from train.evaluation.codeforces.deepcoder_problems import UnmatchedProblems
@@ -48,8 +48,8 @@ def deepcoder(table: Table) -> Iterator[CodeforcesProblem]:
                 statement=text,
                 cases=_cases(row["tests"]),
                 tests_source=EXAMPLES,
-                seconds=int(limits[1]) / 1000 if limits else 0.0,
-                megabytes=int(limits[2]) if limits else 0.0,
+                wall_seconds=int(limits[1]) / 1000 if limits else 0.0,
+                memory_mb=int(limits[2]) if limits else 0.0,
             )
         except ParseError as error:
             raise unreadable(table, id or name, error) from None
@@ -67,8 +67,8 @@ def codeelo(table: Table) -> Iterator[CodeforcesProblem]:
                 statement=_statement(row, cases),
                 cases=cases,
                 tests_source=EXAMPLES,
-                seconds=float(row["time_limit_ms"] or 0) / 1000,
-                megabytes=float(row["memory_limit_mb"] or 0),
+                wall_seconds=float(row["time_limit_ms"] or 0) / 1000,
+                memory_mb=float(row["memory_limit_mb"] or 0),
                 rating=int(rating) if rating else None,
             )
         except (ParseError, ValueError) as error:
@@ -92,7 +92,7 @@ def _cases(encoded: object) -> tuple[Case, ...]:
     tests = python_value(encoded, "tests") if isinstance(encoded, str) else encoded
     if not isinstance(tests, list) or not tests:
         raise ParseError("it has no tests")
-    return distinct(
+    return distinct_cases(
         [Case(lines(given, "an input"), lines(expected, "an output")) for given, expected in map(_pair, tests)]
     )
 

@@ -12,7 +12,7 @@ from sandbox.suite import PROGRAM
 from train.evaluation.codeforces.contest_ids import contest_numbers
 from train.evaluation.codeforces.contests import problem_id
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.statistics.outcomes import ProblemMetadata
 from train.evaluation.suites.suite import SuiteOptions
@@ -87,8 +87,8 @@ class CodeforcesProblem:
     tests_source  OFFICIAL, GENERATED or EXAMPLES
     checker       a program in Python that rules by printing 1 or 0, for problems with several right answers; empty:
                   outputs are compared with the expected ones
-    seconds       of each test, as Codeforces states it; 0: unknown
-    megabytes     the same
+    wall_seconds  of each test, as Codeforces states it; 0: unknown
+    memory_mb     the same
     """
 
     keys: tuple[tuple[int, str], ...]
@@ -97,16 +97,16 @@ class CodeforcesProblem:
     cases: tuple[Case, ...]
     tests_source: str
     checker: str = ""
-    seconds: float = 0.0
-    megabytes: float = 0.0
+    wall_seconds: float = 0.0
+    memory_mb: float = 0.0
     rating: int | None = None
     day: date | None = None
 
     def suite(self, factors: LimitFactors) -> Suite:
         """Return its tests."""
         limits = Limits(
-            wall_seconds=factors.time * (self.seconds or _DEFAULT_SECONDS),
-            memory_mb=max(_MIN_MB, round(factors.memory * (self.megabytes or _DEFAULT_MB))),
+            wall_seconds=factors.time * (self.wall_seconds or _DEFAULT_SECONDS),
+            memory_mb=max(_MIN_MB, round(factors.memory * (self.memory_mb or _DEFAULT_MB))),
         )
         if self.checker:
             referee = Referee(Program(self.checker), Convention.PRINTED)

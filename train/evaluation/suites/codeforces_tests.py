@@ -16,7 +16,7 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.reading.tables import Row, Table
-from curate.reading.values import ParseError, distinct, lines, optional_text, shorten
+from curate.reading.values import ParseError, distinct_cases, lines, optional_text, shorten
 from sandbox import Case
 from train.evaluation.codeforces.contests import problem_key
 from train.evaluation.suites.codeforces_problem import (
@@ -113,11 +113,11 @@ def _problem(row: Row, keys: Keys, day: date | None, folder: Path | None) -> Cod
         keys=keys,
         name=str(row["id"]),
         statement=_statement(row),
-        cases=distinct(tests),
+        cases=distinct_cases(tests),
         tests_source=OFFICIAL if is_complete else GENERATED,
         checker=optional_text(row["generated_checker"]),
-        seconds=float(row["time_limit"] or 0),
-        megabytes=float(row["memory_limit"] or 0),
+        wall_seconds=float(row["time_limit"] or 0),
+        memory_mb=float(row["memory_limit"] or 0),
         rating=int(row["rating"]) if row["rating"] else None,
         day=day,
     )

@@ -12,8 +12,8 @@ from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_input import InputJudge
-from train.evaluation.judges.by_output import OutputJudge
+from train.evaluation.judges.input_judge import InputJudge
+from train.evaluation.judges.output_judge import OutputJudge
 from train.evaluation.protocols.forms.cruxeval import SYSTEM, input_prompt, output_prompt
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, valid_rows

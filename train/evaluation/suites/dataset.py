@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from curate.dataset.dataset_reader import DatasetReader
 from curate.errors import CurateError
 from curate.problem import TESTS, tests_of
-from curate.trust import Trust
+from curate.trust import TrustPolicy
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.suite import SuiteOptions, facts
 
@@ -17,7 +17,7 @@ _COLUMNS = ("id", "statement", "starter_code", *TESTS, "difficulty", "platform",
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
-def read(stored: DatasetReader, asked: SuiteOptions, trust: Trust, left_out: Counter[str]) -> Iterator[Exercise]:
+def read(stored: DatasetReader, asked: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
     """Yield the trusted problems within the bounds, and count the others in `left_out`, by the words of curate.trust.
 
     Raises CurateError if there are bounds and a problem has no date.

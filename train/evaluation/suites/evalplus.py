@@ -15,8 +15,8 @@ from typing import Any
 from curate.errors import CurateError
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import ParseError, long_integers
-from train.evaluation.extraction.by_name import DEFAULT
-from train.evaluation.judges.by_calls import CallJudge, SuitePart
+from train.evaluation.extraction.registry import DEFAULT
+from train.evaluation.judges.call_judge import CallJudge, SuitePart
 from train.evaluation.judges.reference_outputs import Reference
 from train.evaluation.judges.sandbox_runner import encode
 

@@ -14,7 +14,7 @@ from curate.reading.values import ParseError
 from curate.sources.humaneval import before_function
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 

@@ -12,7 +12,7 @@ from curate.problem import Problem
 from curate.reading.tables import Row, Table
 from curate.sources.livecodebench import HUB_ID, read, select
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.livecodebench_errata import ERRATA
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, facts
@@ -51,4 +51,4 @@ def _exercise(row: Problem, asked: SuiteOptions) -> Exercise:
     return asked.exercise(row.id, statement, chat, judge, facts(row.difficulty, row.platform, row.date))
 
 
-SUITE = RowSuite("lcb", "LiveCodeBench", HUB_ID, ("question_content",), _recognises, _read, dated=True)
+SUITE = RowSuite("lcb", "LiveCodeBench", HUB_ID, ("question_content",), _recognises, _read, has_dates=True)

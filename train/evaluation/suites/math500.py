@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_mathematics import MathJudge
+from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.mathematics import chat, check_installed
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, facts, unreadable, valid_rows

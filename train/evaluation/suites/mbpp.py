@@ -14,7 +14,7 @@ from curate.reading.tables import Row, Table, known_options
 from curate.reading.values import ParseError, optional_text, texts
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.evalplus import docstring, is_hub_form
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows

@@ -47,8 +47,8 @@ class SuiteOptions:
         statement  the problem as its row states it, for official forms
         own        the messages of our own form, which self.prompt decides
         """
-        wording = self.style.wording(self.prompt, statement, own)
-        return Exercise(id, wording.prompt, judge, facts, wording.before, wording.after)
+        wording = self.style.render(self.prompt, statement, own)
+        return Exercise(id, wording.prompt, judge, facts, wording.answer_prefix, wording.answer_suffix)
 
     def with_time_limit(self, tests: Suite) -> Suite:
         """Return the tests with the limit of time that is asked for, if there is one."""
@@ -64,10 +64,10 @@ class RowSuite:
     title         what people call it
     hub_id        where its rows are on the Hub, with the options that choose them
     columns       the columns by which it recognises its rows
-    recognises    tells whether it could read rows such as this one, which has the columns of all suites; a column that
+    recognizes    tells whether it could read rows such as this one, which has the columns of all suites; a column that
                   is missing is None
     read          yields the exercises of a table whose rows it recognises
-    dated         whether its problems have dates, so that a window can be applied
+    has_dates     whether its problems have dates, so that a window can be applied
     tests_source  where its tests come from: "official", "examples" or "official+generated"
     """
 
@@ -75,9 +75,9 @@ class RowSuite:
     title: str
     hub_id: str
     columns: tuple[str, ...]
-    recognises: Callable[[Row], bool]
+    recognizes: Callable[[Row], bool]
     read: Callable[[Table, SuiteOptions], Iterator[Exercise]]
-    dated: bool = False
+    has_dates: bool = False
     tests_source: str = "official"
 
 
@@ -94,7 +94,7 @@ def valid_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]
     """Yield the rows of a table. Raises CurateError for a row that cannot be read: every problem of a suite counts."""
     for row in read_rows(table, columns, optional):
         if isinstance(row, UnreadableRow):
-            raise CurateError(f"{table.location}: {row.place}: {row.detail}. Download the file again.")
+            raise CurateError(f"{table.location}: {row.location}: {row.detail}. Download the file again.")
         yield row
 
 

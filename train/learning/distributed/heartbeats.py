@@ -48,11 +48,11 @@ class Heartbeats:
         for target in (self._exchange_heartbeats, self._watch):
             threading.Thread(target=target, name="heartbeats", daemon=True).start()
 
-    def open(self) -> None:
+    def arm(self) -> None:
         """From now on, the loss of a rank ends this process, if need be from outside the main thread."""
         self._is_open = True
 
-    def close(self) -> None:
+    def disarm(self) -> None:
         """From now on, ranks may end."""
         self._is_open = False
 
@@ -67,7 +67,7 @@ class Heartbeats:
 
     def stop(self) -> None:
         """Send no more beats."""
-        self.close()
+        self.disarm()
         self._ended.set()
 
     def announce_call(self) -> None:

@@ -67,9 +67,9 @@ class RankGroup:
         self.background_group = _background_group() if self.size > 1 else None
         self._heartbeats = _heartbeats(self.rank, self.size) if self.size > 1 else None
         if self._heartbeats:
-            self._heartbeats.open()
+            self._heartbeats.arm()
 
-    def check_on_first(self, check: Callable[[], None]) -> None:
+    def check_on_rank_zero(self, check: Callable[[], None]) -> None:
         """Run a check on rank 0 only; if it raises LearnerError, all ranks do."""
         failure = None
         if self.rank == 0:
@@ -179,7 +179,7 @@ class RankGroup:
     def close(self) -> None:
         """Expect no further calls, so that the other ranks may end."""
         if self._heartbeats:
-            self._heartbeats.close()
+            self._heartbeats.disarm()
 
     @property
     def _beats(self) -> Heartbeats:

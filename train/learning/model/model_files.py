@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from train.weights.copies import copies
+from train.weights.copies import copy_to_cpu
 
 FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor has more; as many are in memory while it is written
 
@@ -20,7 +20,7 @@ def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_byte
 
     files: list[list[str]] = []
     total_bytes = 0
-    for tensors in copies(weights, file_bytes):
+    for tensors in copy_to_cpu(weights, file_bytes):
         save_file(tensors, folder / _unfinished(len(files)), {"format": "pt"})
         files.append(list(tensors))
         total_bytes += sum(tensor.nbytes for tensor in tensors.values())

@@ -43,7 +43,7 @@ class Commitment:
 class TopValues:
     """The largest values of a chunk: their places in it, and the bits of each."""
 
-    places: Numbers
+    indices: Numbers
     bits: Bits
 
 
@@ -55,19 +55,19 @@ def commit(hidden_TH: Bits, *, k: int = K) -> tuple[Commitment, ...]:
 
 def commit_to(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to the k largest values of each chunk."""
-    moduli = [injective_modulus(chunk.places) for chunk in chunks]
+    moduli = [injective_modulus(chunk.indices) for chunk in chunks]
     made: list[Commitment] = []
     # Chunks with fewer values than k have polynomials of a lower degree.
-    for n_values, together in groupby(zip(moduli, chunks, strict=True), lambda pair: len(pair[1].places)):
+    for n_values, together in groupby(zip(moduli, chunks, strict=True), lambda pair: len(pair[1].indices)):
         pairs = list(together)
-        x_CK = np.stack([chunk.places % modulus for modulus, chunk in pairs])
+        x_CK = np.stack([chunk.indices % modulus for modulus, chunk in pairs])
         found_CK = interpolate(x_CK, np.stack([chunk.bits for _, chunk in pairs]).astype(np.int64))
         padded_CK = np.pad(found_CK, ((0, 0), (0, k - n_values)))
         made += [Commitment(modulus, tuple(row)) for (modulus, _), row in zip(pairs, padded_CK.tolist(), strict=True)]
     return tuple(made)
 
 
-def read(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
+def decode_commitments(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to an answer of n tokens. Raises MalformedCommitment, and nothing else, whatever the bytes
     are."""
     n_chunks = -(-n_tokens // CHUNK_TOKENS)

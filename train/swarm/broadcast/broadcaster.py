@@ -32,7 +32,7 @@ def wait_for_engine_spec(controller: HttpController, note: Callable[[str], None]
     is_told = False
     while True:
         try:
-            return controller.terms()
+            return controller.fetch_engine_spec()
         except ControllerUnreachable as error:
             if not is_told:
                 note(f"{error}; waiting for it")
@@ -40,7 +40,7 @@ def wait_for_engine_spec(controller: HttpController, note: Callable[[str], None]
             time.sleep(_RETRY_SECONDS)
 
 
-class NewestWeights(Protocol):
+class WeightManifestFeed(Protocol):
     """The part of a controller that a broadcaster needs; see train/asynchronous/messages.py."""
 
     def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None: ...
@@ -63,7 +63,7 @@ class Broadcaster:
     """
 
     def __init__(
-        self, controller: NewestWeights, source: FileSource, origin: Origin, folder: Path, *,
+        self, controller: WeightManifestFeed, source: FileSource, origin: Origin, folder: Path, *,
         ledger: Callable[[], bytes] = lambda: b"", note: Callable[[str], object] = log.info,
     ) -> None:  # fmt: skip
         self._controller, self._source, self._origin, self._folder = controller, source, origin, folder

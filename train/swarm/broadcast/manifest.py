@@ -32,11 +32,11 @@ _DIGEST_BYTES = 32
 class BroadcastManifest(Struct, frozen=True):
     """One version, as it is broadcast.
 
-    base              version that the body is a difference from; None: the body is whole
-    body_bytes        length of the body; each shard but the last has shard_bytes
-    shards            blake3 digest of each shard
-    wait_for_weights  the files that result, with their digests
-    next_anchor       the version that will be whole again, at the latest
+    base         version that the body is a difference from; None: the body is whole
+    body_bytes   length of the body; each shard but the last has shard_bytes
+    shards       blake3 digest of each shard
+    weights      the files that result, with their digests
+    next_anchor  the version that will be whole again, at the latest
     """
 
     run: str
@@ -45,7 +45,7 @@ class BroadcastManifest(Struct, frozen=True):
     body_bytes: int
     shard_bytes: int
     shards: tuple[bytes, ...]
-    wait_for_weights: WeightManifest
+    weights: WeightManifest
     next_anchor: int
 
     def size_of(self, shard: int) -> int:
@@ -69,7 +69,7 @@ class LatestVersion(Struct, frozen=True):
     ledger: bytes = b""
 
 
-def run_name(name: str) -> str:
+def sanitize_run_name(name: str) -> str:
     """Return the name under which a run's weights are broadcast: that of the run, without what paths cannot have."""
     fitting = re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:100]
     return fitting if RUN_PATTERN.fullmatch(fitting) else f"run{fitting}"[:100]
@@ -113,7 +113,7 @@ def signed_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
 def read_manifest(sealed: bytes, run: str, version: int, public: bytes) -> BroadcastManifest:
     """Return the manifest of a version. Raises BadSignature unless the key has signed it for this run and version."""
     manifest = _decoded(verify(_DOMAIN_OF_MANIFESTS, sealed, public), BroadcastManifest)
-    if manifest.run != run or manifest.version != version or manifest.wait_for_weights.version != version:
+    if manifest.run != run or manifest.version != version or manifest.weights.version != version:
         raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
     if fault := _fault(manifest):
         raise BadSignature(f"the manifest of version {version} makes no sense: {fault}")
@@ -161,7 +161,7 @@ def digest(data: bytes) -> bytes:
 def _fault(manifest: BroadcastManifest) -> str:
     """Return what is wrong with a manifest; "" if nothing is."""
     n_shards = -(-manifest.body_bytes // manifest.shard_bytes) if manifest.shard_bytes > 0 else 0
-    files = manifest.wait_for_weights.files
+    files = manifest.weights.files
     if not 0 < manifest.shard_bytes <= MAX_SHARD_BYTES or not 0 < n_shards <= MAX_SHARDS:
         return "the size of its shards"
     if len(manifest.shards) != n_shards or any(len(one) != _DIGEST_BYTES for one in manifest.shards):

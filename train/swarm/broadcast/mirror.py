@@ -56,7 +56,7 @@ class Mirror:
         self._sealed_latest = b""
         self._whole: set[int] = set()  # versions of which all shards are here
         self._take_up(public)
-        download.remember_in(folder / latest_path(run))
+        download.use_state_file(folder / latest_path(run))
 
     def follow(self, stop: threading.Event, *, every_seconds: float) -> None:
         """Fetch each version as it appears, until told to stop."""
@@ -72,7 +72,7 @@ class Mirror:
 
     def update(self) -> None:
         """Fetch the newest version and those that it needs. Raises TransferError if that fails, or the disk is full."""
-        latest, sealed = self._download.latest_sealed()
+        latest, sealed = self._download.latest_signed()
         try:
             self._fetch_manifests(latest)
             if sealed != self._sealed_latest:

@@ -30,7 +30,7 @@ from train.swarm.broadcast.manifest import (
     version_path,
     with_base_versions,
 )
-from train.swarm.signatures import BadSignature, public_of
+from train.swarm.signatures import BadSignature, public_key_bytes
 from train.weights.manifest import WeightManifest
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Origin:
         self, store: str, run: str, key: Ed25519PrivateKey, *, shard_bytes: int = SHARD_BYTES,
         anchor_every: int = ANCHOR_EVERY, keep: int = RETAINED_VERSIONS,
     ) -> None:  # fmt: skip
-        self._store, self._run, self._key, self._public = _opened(store), run, key, public_of(key)
+        self._store, self._run, self._key, self._public = _opened(store), run, key, public_key_bytes(key)
         self._shard_bytes, self._anchor_every, self._keep = shard_bytes, anchor_every, keep
         self._before: tuple[WeightManifest, Path] | None = None
         self._bases: dict[int, int | None] = {}  # of the versions that are kept
@@ -114,7 +114,7 @@ class Origin:
     def _published(self, weights: WeightManifest) -> BroadcastManifest | None:
         """Return what was published as a version before. Raises RunError if it has other weights."""
         manifest = self._stored_manifest(weights.version)
-        if manifest is not None and not has_same_weights(manifest.wait_for_weights, weights):
+        if manifest is not None and not has_same_weights(manifest.weights, weights):
             raise RunError(
                 f"version {weights.version} of {self._run} was published with other weights. A run that was continued "
                 "from an earlier step, or begun anew, has to be published under another name or in another folder."
@@ -136,7 +136,7 @@ class Origin:
             body_bytes=n_bytes,
             shard_bytes=self._shard_bytes,
             shards=tuple(shards),
-            wait_for_weights=weights,
+            weights=weights,
             next_anchor=(weights.version if base is None else self._anchor) + self._anchor_every,
         )
         self._put(manifest_path(self._run, weights.version), signed_manifest(manifest, self._key))

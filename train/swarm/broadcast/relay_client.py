@@ -34,7 +34,7 @@ from train.swarm.broadcast.request import (
     get,
     new_pool,
 )
-from train.swarm.broadcast.shard_download import Keep, ShardDownload, listed
+from train.swarm.broadcast.shard_download import Keep, ShardDownload, format_reasons
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class RelayClient:
         """Close the connections."""
         self._pool.clear()
 
-    def remember_in(self, file: Path) -> None:
+    def use_state_file(self, file: Path) -> None:
         """Take what an earlier process has seen last, as it was signed, for the newest; older ones are not accepted."""
         with suppress(OSError, BadSignature):
             sealed = file.read_bytes()
@@ -79,9 +79,9 @@ class RelayClient:
 
         Raises TransferError if no relay names one that the run has signed.
         """
-        return self.latest_sealed()[0]
+        return self.latest_signed()[0]
 
-    def latest_sealed(self) -> tuple[LatestVersion, bytes]:
+    def latest_signed(self) -> tuple[LatestVersion, bytes]:
         """Do the same, and return it also as it was signed."""
         found, reasons = self._named()
         if not found or self._seen is None:
@@ -115,7 +115,7 @@ class RelayClient:
                 reasons[url] = str(answer)
                 self._blame(url, answer)
         for url, token in waited_for.items():
-            token.now()
+            token.cancel()
             reasons[url] = "it is too slow"
             self._relays.record_small_failure(url)
         return found, reasons
@@ -202,7 +202,7 @@ class RelayClient:
 
     def _in_words(self, reasons: dict[str, str]) -> str:
         alone = self._relays.seconds_until_available()
-        return listed(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
+        return format_reasons(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
 
     def shards(self, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, *, seconds: float) -> None:
         """Fetch shards.
@@ -220,8 +220,8 @@ class RelayClient:
             path,
             transfer.n_bytes,
             seconds=transfer.deadline_seconds,
-            token=transfer.cut,
-            arrived=transfer.arrived,
+            token=transfer.cancel_token,
+            arrived=transfer.record_progress,
         )
 
 

@@ -53,7 +53,7 @@ class Transfer:
 
     expected_seconds  what it should take
     deadline_seconds  after which another relay is tried
-    cut               ends it
+    cancel_token      ends it
     """
 
     url: str
@@ -63,9 +63,9 @@ class Transfer:
     deadline_seconds: float
     load: float  # of the relay when it began
     arrived_bytes: int = 0
-    cut: RequestCancelToken = field(default_factory=RequestCancelToken)
+    cancel_token: RequestCancelToken = field(default_factory=RequestCancelToken)
 
-    def arrived(self, n_bytes: int) -> None:
+    def record_progress(self, n_bytes: int) -> None:
         """Note how much of it is here."""
         self.arrived_bytes = n_bytes
 
@@ -108,7 +108,7 @@ class RelaySelector:
                 return able[0]
             return min(able, key=lambda url: self._seconds_for(url, n_bytes))
 
-    def seconds_for(self, url: str, n_bytes: int) -> float:
+    def expected_seconds(self, url: str, n_bytes: int) -> float:
         """Return how long a piece should take if a relay is asked for it now, after all that it is sending."""
         with self._lock:
             return self._seconds_for(url, n_bytes)
@@ -143,7 +143,7 @@ class RelaySelector:
         """Note that a transfer ended for a reason that says nothing about the relay, or only that it is slow."""
         with self._lock:
             relay = self._end(transfer)
-            if transfer.cut.is_cut and self._clock() - transfer.began > 2 * transfer.expected_seconds:
+            if transfer.cancel_token.is_cut and self._clock() - transfer.began > 2 * transfer.expected_seconds:
                 relay.success *= 1 - _WEIGHT
 
     def record_small_failure(self, url: str) -> None:

@@ -21,7 +21,7 @@ _MAX_CONNECTIONS = 2048
 _FOLLOWER_SECONDS = 5.0
 
 
-def listener_at(address: str) -> socket.socket:
+def open_listener(address: str) -> socket.socket:
     """Return a socket that listens at HOST:PORT; port 0 takes a free one. Raises ConfigError."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:

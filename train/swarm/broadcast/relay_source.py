@@ -10,7 +10,7 @@ from blake3 import blake3
 
 from train.errors import TransferError
 from train.sampling.engine_spec import EngineSpec
-from train.swarm.broadcast.manifest import BroadcastManifest, LatestVersion, has_same_weights, run_name
+from train.swarm.broadcast.manifest import BroadcastManifest, LatestVersion, has_same_weights, sanitize_run_name
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.version_store import VersionStore
@@ -40,20 +40,20 @@ class RelaySource:
         self._versions = VersionStore(folder, self._download, keep=keep)
         self._seconds = seconds
         self._memory = folder / "latest"
-        self._download.remember_in(self._memory)
+        self._download.use_state_file(self._memory)
 
     def latest(self) -> LatestVersion:
         """Return the newest version that the relays name, with the head of the run's ledger. Raises TransferError."""
-        latest, sealed = self._download.latest_sealed()
+        latest, sealed = self._download.latest_signed()
         with suppress(OSError):  # it is for the next process, which may do without
             new = self._memory.with_name(f"{self._memory.name}.{os.getpid()}")
             new.write_bytes(sealed)
             new.replace(self._memory)
         return latest
 
-    def newest(self) -> WeightManifest:
+    def newest_manifest(self) -> WeightManifest:
         """Return the manifest of the newest version. Raises TransferError if no relay has it."""
-        return self._manifest(self.latest().version, _MANIFEST_SECONDS).wait_for_weights
+        return self._manifest(self.latest().version, _MANIFEST_SECONDS).weights
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Bring a version to this machine.
@@ -63,13 +63,13 @@ class RelaySource:
         with suppress(TransferError):  # they may name none yet
             self._download.latest()  # whether a newer version has replaced this one
         broadcast = self._manifest(manifest.version, self._seconds)
-        if not has_same_weights(broadcast.wait_for_weights, manifest):
+        if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
                 f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
                 "continued from an earlier step, or it is another one of the same name"
             )
         place, _ = self._versions.fetch(manifest.version, seconds=self._seconds)
-        return TensorFiles(tuple(place / file.name for file in broadcast.wait_for_weights.files))
+        return TensorFiles(tuple(place / file.name for file in broadcast.weights.files))
 
     def close(self) -> None:
         """Close the connections, and remove what no process of this machine reads any more."""
@@ -93,7 +93,7 @@ class RelaySourceFactory:
 
     def __call__(self, spec: EngineSpec) -> RelaySource:
         """Return the source for a run."""
-        run = run_name(spec.run)
+        run = sanitize_run_name(spec.run)
         return RelaySource(self.relays, run, self.public, default_folder(run, self.public))
 
 

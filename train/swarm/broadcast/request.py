@@ -53,7 +53,7 @@ class RequestCancelToken:
         self._connection: socket.socket | None = None
         self.is_cut = False
 
-    def now(self) -> None:
+    def cancel(self) -> None:
         """Hang up, now or as soon as there is a connection."""
         with self._lock:
             self.is_cut = True
@@ -61,16 +61,16 @@ class RequestCancelToken:
                 with suppress(OSError):
                     self._connection.shutdown(socket.SHUT_RDWR)
 
-    def holds(self, connection: socket.socket) -> None:
+    def attach(self, connection: socket.socket) -> None:
         """Note which connection the request uses. Raises HTTPError if it is cut already."""
-        self.lets_go()
+        self.detach()
         with self._lock:
             if self.is_cut:
                 raise HTTPError("it is not wanted any more")
             # A name of our own for the connection: TLS takes the socket over while it greets, which can be cut, too.
             self._connection = socket.socket(fileno=os.dup(connection.fileno()))
 
-    def lets_go(self) -> None:
+    def detach(self) -> None:
         """The request needs no connection any more."""
         with self._lock:
             if self._connection is not None:
@@ -95,7 +95,7 @@ class _Cuttable:
     def _new_conn(self) -> socket.socket:
         made: socket.socket = super()._new_conn()  # type: ignore[misc]
         try:
-            _current.cut.holds(made)
+            _current.cut.attach(made)
         except BaseException:
             made.close()
             raise
@@ -103,7 +103,7 @@ class _Cuttable:
 
     def request(self, *words: Any, **named: Any) -> None:
         if self.sock is not None:
-            _current.cut.holds(self.sock)
+            _current.cut.attach(self.sock)
         super().request(*words, **named)  # type: ignore[misc]
 
 
@@ -144,7 +144,7 @@ def get(
     Raises NotAvailable, RelayBusy, RelayError and ResponseTooLarge.
     """
     token = token or RequestCancelToken()
-    timer = threading.Timer(seconds, token.now)
+    timer = threading.Timer(seconds, token.cancel)
     timer.daemon = True
     timer.start()
     _current.cut = token
@@ -154,7 +154,7 @@ def get(
         raise RelayError(f"{url} is too slow" if token.is_cut else _reason(error)) from error
     finally:
         timer.cancel()
-        token.lets_go()
+        token.detach()
 
 
 def _get(

@@ -85,14 +85,14 @@ class ShardDownload:
         if self._unkept:
             raise TransferError(
                 f"{len(self._unkept)} of {len(self._manifest.shards)} shards of version {self._manifest.version} of "
-                f"{self._manifest.run} have not come in time: {listed(self._reasons | self._lies)}"
+                f"{self._manifest.run} have not come in time: {format_reasons(self._reasons | self._lies)}"
             )
 
     def _end(self) -> None:
         with self._changed:
             self._is_over = True
             for transfer in (transfer for running in self._running.values() for transfer in running):
-                transfer.cut.now()
+                transfer.cancel_token.cancel()
             self._changed.notify_all()
 
     def _work(self) -> None:
@@ -144,7 +144,7 @@ class ShardDownload:
             others = [url for url in self._asked_for(shard, able) if url != running[0].url]
             size = self._manifest.size_of(shard)
             url = self._relays.choose(size, others)
-            if url is not None and self._relays.seconds_for(url, size) < _WORTH_IT * remaining:
+            if url is not None and self._relays.expected_seconds(url, size) < _WORTH_IT * remaining:
                 best = max(best or (0.0, 0, ""), (remaining, shard, url))
         return None if best is None else (best[1], best[2])
 
@@ -185,7 +185,7 @@ class ShardDownload:
             is_first = shard in self._missing
             for other in self._running[shard]:
                 if other is not transfer:
-                    other.cut.now()
+                    other.cancel_token.cancel()
             if is_first:
                 self._missing.discard(shard)
         if is_first:
@@ -209,6 +209,6 @@ class ShardDownload:
         self._relays.quarantine(url)
 
 
-def listed(reasons: dict[str, str]) -> str:
+def format_reasons(reasons: dict[str, str]) -> str:
     """Return in words why no relay could be used."""
     return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay can be asked now"

@@ -32,12 +32,12 @@ class SharedVersionFolder:
         self._keep = keep
         self._used: deque[tuple[int, int]] = deque()  # versions, and descriptors of the locks on them
 
-    def place(self, version: int) -> Path:
+    def version_path(self, version: int) -> Path:
         """Return where a version is, or would be."""
         return self.folder / f"{version:06d}"
 
     @contextmanager
-    def locked(self, until: float) -> Iterator[None]:
+    def exclusive_lock(self, until: float) -> Iterator[None]:
         """Be the one process that changes the folder. Raises TransferError if another one is until that time."""
         with (self.folder / _LOCK).open("ab") as file:
             while True:
@@ -73,14 +73,14 @@ class SharedVersionFolder:
         """Remove a version that no process uses. Needs the lock."""
         with suppress(OSError), self._lock_on(version).open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(self.place(version), ignore_errors=True)
+            shutil.rmtree(self.version_path(version), ignore_errors=True)
             self._lock_on(version).unlink()
 
     def close(self) -> None:
         """Use nothing any more, and remove what others do not use either."""
         while self._used:
             os.close(self._used.popleft()[1])
-        with suppress(OSError, TransferError), self.locked(0.0):
+        with suppress(OSError, TransferError), self.exclusive_lock(0.0):
             self.remove_unused()
 
     def _lock_on(self, version: int) -> Path:

@@ -43,7 +43,7 @@ class VersionStore:
         """
         until = time.monotonic() + seconds
         try:
-            with self._folder.locked(until):
+            with self._folder.exclusive_lock(until):
                 manifest = self._fetched(version, until)
                 self._folder.use(version)
                 self._folder.remove_unused()
@@ -53,7 +53,7 @@ class VersionStore:
             raise TransferError(
                 f"cannot keep version {version} in {self._folder.folder}: {error}. Make room there."
             ) from error
-        return self._folder.place(version), manifest
+        return self._folder.version_path(version), manifest
 
     def close(self) -> None:
         """Remove what no process uses any more. The folders of this object cannot be read after that."""
@@ -75,10 +75,10 @@ class VersionStore:
         """
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
-        while wanted is not None and not (may_differ and chain and self._folder.place(wanted).is_dir()):
+        while wanted is not None and not (may_differ and chain and self._folder.version_path(wanted).is_dir()):
             manifest, _ = self._download.manifest(wanted, seconds=until - time.monotonic())
             chain.append(manifest)
-            if wanted == version and may_differ and _is_right(manifest, self._folder.place(version)):
+            if wanted == version and may_differ and _is_right(manifest, self._folder.version_path(version)):
                 return manifest
             wanted = manifest.base
         made: int | None = None
@@ -91,7 +91,7 @@ class VersionStore:
 
     def _complete(self, manifest: BroadcastManifest, until: float) -> bool:
         """Bring a version to the disk whose base is there. Return whether it was not there before."""
-        place = self._folder.place(manifest.version)
+        place = self._folder.version_path(manifest.version)
         if _is_right(manifest, place):
             return False
         shutil.rmtree(place, ignore_errors=True)
@@ -99,8 +99,8 @@ class VersionStore:
         part.mkdir(exist_ok=True)
         _Body(manifest, part).fetch(self._download, until)
         if manifest.base is not None:
-            _apply(manifest, self._folder.place(manifest.base), part)
-        for file in manifest.wait_for_weights.files:
+            _apply(manifest, self._folder.version_path(manifest.base), part)
+        for file in manifest.weights.files:
             if _digest(part / file.name) != file.blake3:
                 shutil.rmtree(part)
                 raise BadDelta(f"{file.name} of version {manifest.version} is not what the run has signed")
@@ -115,7 +115,7 @@ class _Body:
 
     def __init__(self, manifest: BroadcastManifest, part: Path) -> None:
         self._manifest = manifest
-        whole = [(part / file.name, file.size) for file in manifest.wait_for_weights.files]
+        whole = [(part / file.name, file.size) for file in manifest.weights.files]
         self._files = whole if manifest.base is None else [(part / _DELTA, manifest.body_bytes)]
         self._have = part / _HAVE
 
@@ -157,7 +157,7 @@ def _write_at(path: Path, place: int, content: bytes | memoryview) -> None:
 def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
     """Put the files together from those of the base and the differences. Raises BadDelta if they do not fit."""
     deltas = memoryview((part / _DELTA).read_bytes())
-    for file in manifest.wait_for_weights.files:
+    for file in manifest.weights.files:
         if not (base / file.name).is_file():
             raise BadDelta(f"version {manifest.base} has no {file.name}")
         content, end = apply_delta((base / file.name).read_bytes(), deltas)
@@ -168,7 +168,7 @@ def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
 
 
 def _is_right(manifest: BroadcastManifest, place: Path) -> bool:
-    files = manifest.wait_for_weights.files
+    files = manifest.weights.files
     return all((place / file.name).is_file() and _digest(place / file.name) == file.blake3 for file in files)
 
 

@@ -14,10 +14,10 @@ result_conversion.py  answers of a verifier, as the trainer gets them
 refusals.py           what is refused
 controller_link.py    the trainer's side: asks, hands over, gives back, beats
 coordinator.py        the parts together: what each call does
-bodies.py             bodies of requests, bounded in size and time
+request_body.py       bodies of requests, bounded in size and time
 app.py                the ASGI application
-page.py               the page for the operator
+status_page.py        the page for the operator
 status.py             what the operator sees
-vocabulary.py         the number of token ids of a model
+vocab_size.py         the number of token ids of a model
 runtime.py            start a coordinator in its folder
 """

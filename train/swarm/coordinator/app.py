@@ -28,15 +28,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sandbox.service.service_errors import MalformedRequest, SandboxFailed, ServiceError, Unauthorized
 from train.errors import RunError
 from train.swarm.broadcast.rate_limiter import RelayRateLimiter
-from train.swarm.coordinator.bodies import UploadBudget, read_body
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.page import SECURITY, page
 from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
+from train.swarm.coordinator.request_body import UploadBudget, read_body
+from train.swarm.coordinator.status_page import SECURITY, render_status_page
 from train.swarm.messages import LEASE_ID_BYTES, Ban, JoinRequest, NodeHeartbeat, NodeLeaseRequest, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
 from train.swarm.protocol.nonces import NonceLimitExceeded, Nonces, StaleIncarnation, StaleRequest
 from train.swarm.protocol.replies import reply_headers
-from train.swarm.protocol.requests import Head, check_signature, read_head
+from train.swarm.protocol.requests import RequestHead, check_signature, read_head
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class _Call:
     """A request whose head is right. `lease_id` is b"" unless the path names a lease."""
 
     request: Request
-    head: Head
+    head: RequestHead
     signature: bytes
     name: str
     lease_id: bytes
@@ -123,7 +123,7 @@ class CoordinatorApp:
         if not hmac.compare_digest(request.query_params.get("token", "").encode(), self._page_token):
             return PlainTextResponse("curate swarm status FOLDER prints the address of this page\n", 403)
         status = await self._call(self._coordinator.status)
-        return HTMLResponse(page(status), headers=SECURITY)
+        return HTMLResponse(render_status_page(status), headers=SECURITY)
 
     # --- calls ---
 
@@ -161,7 +161,7 @@ class CoordinatorApp:
             head, signature = read_head(path, request.headers)
             if head.run != self._run:
                 raise BadSignature(f"another run is here ({self._run}, not {head.run[:100]!r})")
-            if not self._coordinator.knows(head.node):
+            if not self._coordinator.has_member(head.node):
                 self._let_join(request, path)
             check_signature(head, signature)
         except (BadSignature, ValueError) as error:
@@ -188,10 +188,10 @@ class CoordinatorApp:
                 raise RetryLater("this node calls too often", max(1, round(wait)))
         except StaleRequest as error:
             raise Unauthorized(str(error)) from None
-        if self._coordinator.knows(head.node):
+        if self._coordinator.has_member(head.node):
             self._take(head, now)
 
-    def _take(self, head: Head, now: float) -> None:
+    def _take(self, head: RequestHead, now: float) -> None:
         """Note a request, so that it counts once. Raises Unauthorized if it came before, and RetryLater."""
         try:
             self._nonces.take(head, now)
@@ -201,7 +201,7 @@ class CoordinatorApp:
             raise RetryLater(str(error), 30) from None
 
     async def _join(self, call: _Call) -> bytes:
-        node, was_known = call.head.node, self._coordinator.knows(call.head.node)
+        node, was_known = call.head.node, self._coordinator.has_member(call.head.node)
         message = await self._message(call, JoinRequest)
         joined = await self._call(lambda: self._coordinator.join(node, message))
         if not was_known:
@@ -226,7 +226,9 @@ class CoordinatorApp:
             max_bytes = await self._call(lambda: coordinator.begin_upload(node, call.lease_id))
             if max_bytes is None:
                 await read_body(call.request, _LATE_BYTES, keep=False)
-                return _packed(await self._call(lambda: coordinator.late(node, call.lease_id, call.head.digest)))
+                return _packed(
+                    await self._call(lambda: coordinator.late_upload_status(node, call.lease_id, call.head.digest))
+                )
             with self._room.for_body(max_bytes):
                 content = await _digested(call, max_bytes)
                 return _packed(
@@ -237,7 +239,7 @@ class CoordinatorApp:
 
     async def _beat(self, call: _Call) -> bytes:
         message = await self._message(call, NodeHeartbeat)
-        return _packed(await self._call(lambda: self._coordinator.beat(call.head.node, message)))
+        return _packed(await self._call(lambda: self._coordinator.heartbeat(call.head.node, message)))
 
     async def _leave(self, call: _Call) -> None:
         await _digested(call, _SMALL_BYTES)

@@ -65,14 +65,14 @@ class ControllerLink:
             self._nothing_until = time.monotonic() + _NOTHING_SECONDS
         return work.leases
 
-    def hand_over(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
+    def submit_results(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
         """Let the trainer have the answers to groups, as soon as it is there."""
         with self._lock:
             self._answers.extend(groups)
         if groups:
             self._wakes.set()
 
-    def give_back(self, keys: Collection[LeaseKey]) -> None:
+    def release_leases(self, keys: Collection[LeaseKey]) -> None:
         """Let the trainer ask for groups again."""
         with self._lock:
             self._given_back.extend(keys)

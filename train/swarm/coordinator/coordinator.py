@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from train.asynchronous.messages import ControllerAPI
 from train.errors import ConfigError, RunError
 from train.swarm.broadcast.manifest import LatestVersion
-from train.swarm.coordinator.bodies import MAX_UPLOAD_SECONDS
 from train.swarm.coordinator.controller_link import ControllerLink
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
+from train.swarm.coordinator.request_body import MAX_UPLOAD_SECONDS
 from train.swarm.coordinator.status import status_of
 from train.swarm.coordinator.uploads import Uploads
 from train.swarm.ledger.ledger import Ledger
@@ -29,14 +29,14 @@ from train.swarm.messages import (
     NodeHeartbeatResponse,
     NodeLeaseRequest,
     NodeLeaseResponse,
-    Status,
+    SwarmStatus,
     UploadStatus,
     VerificationJobResponse,
     VerificationResult,
 )
 from train.swarm.protocol.invites import Invite, read_invite
-from train.swarm.settings import SwarmSettings, sealed_settings
-from train.swarm.signatures import public_of
+from train.swarm.settings import SwarmSettings, signed_settings
+from train.swarm.signatures import public_key_bytes
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ class Coordinator:
         fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
-        self._sealed_settings = sealed_settings(settings, key)
-        self._public = public_of(key)
+        self._sealed_settings = signed_settings(settings, key)
+        self._public = public_key_bytes(key)
         self._ledger, self._uploads, self._latest, self._relays, self._fail = ledger, uploads, latest, relays, fail
         self._lock = threading.RLock()
         with ledger.transaction():
@@ -107,11 +107,11 @@ class Coordinator:
         """Return whether every node that lives, and every verifier, knows that the run is over."""
         with self._lock:
             nodes = [member.notified_of_end for member in self._state.members.values() if member.life.is_alive]
-            return all(nodes) and self._state.verifiers_know_end(time.monotonic())
+            return all(nodes) and self._state.all_verifiers_notified(time.monotonic())
 
     # --- who calls ---
 
-    def knows(self, key: bytes) -> bool:
+    def has_member(self, key: bytes) -> bool:
         """Return whether this key may ask for anything but to join."""
         return key == self._public or self._state.has_member(key)
 
@@ -119,7 +119,7 @@ class Coordinator:
         """Return whether this is the key of the run."""
         return key == self._public
 
-    def invite_of(self, join: JoinRequest) -> Invite:
+    def check_invite(self, join: JoinRequest) -> Invite:
         """Return the invite in a message. Raises Forbidden if it is none of this run."""
         try:
             invite = read_invite(join.invite.decode("ascii", "replace"), self._public)
@@ -133,7 +133,7 @@ class Coordinator:
 
     def join(self, key: bytes, join: JoinRequest) -> JoinResponse:
         """Raises Forbidden and RetryLater."""
-        invite = self.invite_of(join)
+        invite = self.check_invite(join)
         if not join.engine:
             return JoinResponse(self._sealed_settings)
         is_valid = time.time() < invite.expires_at
@@ -170,10 +170,10 @@ class Coordinator:
             leases = tuple(lease for lease in granted if lease is not None)
             return NodeLeaseResponse(leases, 0.0 if leases else self._wait_seconds(), state.has_ended)
 
-    def beat(self, key: bytes, beat: NodeHeartbeat) -> NodeHeartbeatResponse:
+    def heartbeat(self, key: bytes, beat: NodeHeartbeat) -> NodeHeartbeatResponse:
         """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
-            return state.beat(key, beat, now)
+            return state.heartbeat(key, beat, now)
 
     def leave(self, key: bytes) -> None:
         """Let a node or a verifier go."""
@@ -194,7 +194,7 @@ class Coordinator:
                 self._uploads.remove(lease_id)
             return receipt
 
-    def late(self, key: bytes, lease_id: bytes, digest: bytes) -> UploadStatus:
+    def late_upload_status(self, key: bytes, lease_id: bytes, digest: bytes) -> UploadStatus:
         """Return the receipt for a file that nobody needs."""
         with self._turn() as (state, now):
             return state.submit(key, lease_id, 0, digest, now)
@@ -241,7 +241,7 @@ class Coordinator:
         with self._turn() as (state, now):
             state.ban(ban.node, now)
 
-    def status(self) -> Status:
+    def status(self) -> SwarmStatus:
         """Return what the operator sees."""
         relays = self._relays()
         with self._turn() as (state, now):
@@ -260,8 +260,8 @@ class Coordinator:
                 self._fail(error)
                 raise
             state = self._state
-            self._trainer.hand_over(state.accepted)
-            self._trainer.give_back(state.given_back)
+            self._trainer.submit_results(state.accepted)
+            self._trainer.release_leases(state.given_back)
             for lease_id in state.discarded:
                 self._uploads.remove(lease_id)
             state.accepted.clear()

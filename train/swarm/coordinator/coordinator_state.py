@@ -179,7 +179,7 @@ class CoordinatorState:
         else:
             self._join_node(key, digest, engine, hardware, now)
 
-    def beat(self, key: bytes, beat: NodeHeartbeat, now: float) -> NodeHeartbeatResponse:
+    def heartbeat(self, key: bytes, beat: NodeHeartbeat, now: float) -> NodeHeartbeatResponse:
         """Note a sign of life. Raises NotJoined and Forbidden."""
         member = self._alive(key)
         self._node_event(key, node_lifecycle.NodeEvent.BEAT, now)
@@ -195,7 +195,7 @@ class CoordinatorState:
                 record.heard, record.is_held = now, True
             elif now - record.heard >= _UNNAMED_LEASE_SECONDS:
                 self._lease_event(
-                    lease_id, lease_lifecycle.Abandoned() if record.is_held else lease_lifecycle.Freed(), now
+                    lease_id, lease_lifecycle.Abandoned() if record.is_held else lease_lifecycle.LeaseFreed(), now
                 )
         notes = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
@@ -341,7 +341,7 @@ class CoordinatorState:
         """Return how many verifiers have said something lately."""
         return sum(now - verifier.seen < lease_lifecycle.VERIFY_SECONDS for verifier in self.verifiers.values())
 
-    def verifiers_know_end(self, now: float) -> bool:
+    def all_verifiers_notified(self, now: float) -> bool:
         """Return whether all verifiers that have said something lately were told that the run is over."""
         lately = [verifier for verifier in self.verifiers.values() if now - verifier.seen < _ACTIVE_WINDOW_SECONDS]
         return all(verifier.knows_end for verifier in lately)
@@ -383,7 +383,7 @@ class CoordinatorState:
     def discount_pause(self, seconds: float) -> None:
         """Exclude a pause of this process from all deadlines."""
         for member in self.members.values():
-            member.life = replace(member.life, beat_at=member.life.beat_at + seconds)
+            member.life = replace(member.life, last_heartbeat=member.life.last_heartbeat + seconds)
         for record in self._records.values():
             record.heard += seconds
             record.state = replace(
@@ -438,7 +438,7 @@ class CoordinatorState:
         if effects:
             member.life, member.wants_stake = life, False
         else:
-            member.life = replace(member.life, beat_at=max(now, member.life.beat_at))
+            member.life = replace(member.life, last_heartbeat=max(now, member.life.last_heartbeat))
         member.is_here, member.engine, member.hardware = True, engine, _printable(hardware)
 
     def _alive(self, key: bytes) -> NodeMember:
@@ -562,7 +562,7 @@ class CoordinatorState:
             and self._records[lease_id].state.state is lease_lifecycle.LeaseState.OPEN
         ][:1]
         return [
-            (lease_id, lease_lifecycle.Abandoned() if lease_id in blamed else lease_lifecycle.Freed())
+            (lease_id, lease_lifecycle.Abandoned() if lease_id in blamed else lease_lifecycle.LeaseFreed())
             for lease_id in member.leases
         ]
 

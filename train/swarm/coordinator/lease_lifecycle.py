@@ -75,7 +75,7 @@ class Abandoned:
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class LeaseFreed:
     """The node has left, is suspended, or never heard of the lease. What it handed over before counts."""
 
 
@@ -89,7 +89,7 @@ class LeaseCancelled:
     """The trainer does not wait for it any more."""
 
 
-Event = Submitted | Claimed | Returned | VerdictReceived | ClockTick | Abandoned | Freed | Revoked | LeaseCancelled
+Event = Submitted | Claimed | Returned | VerdictReceived | ClockTick | Abandoned | LeaseFreed | Revoked | LeaseCancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def next_state(lease: TrackedLease, event: Event, now: float) -> TrackedLease:
             return _waited(lease, now)
         case Abandoned() if lease.state is LeaseState.OPEN:
             return _over(lease, _EXPIRED)
-        case Freed() if lease.state is LeaseState.OPEN:
+        case LeaseFreed() if lease.state is LeaseState.OPEN:
             return _over(lease, _FREED)
         case Revoked():
             return _over(lease, LeaseVerdict("hard", "banned"))

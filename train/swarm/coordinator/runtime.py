@@ -21,11 +21,11 @@ from train.asynchronous.http.client import HttpController
 from train.asynchronous.workers.local_first_source import LocalFirstSource
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
-from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, run_name
+from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, sanitize_run_name
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.rate_limiter import RelayRateLimiter
 from train.swarm.broadcast.relay import RelayApp
-from train.swarm.broadcast.relay_server import listener_at, url_of
+from train.swarm.broadcast.relay_server import open_listener, url_of
 from train.swarm.broadcast.request import NotAvailable, RelayError, get
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
@@ -33,8 +33,8 @@ from train.swarm.coordinator.uploads import Uploads
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.protocol.requests import START_BYTES
-from train.swarm.settings import SwarmSettings, read_settings, sealed_settings
-from train.swarm.signatures import BadSignature, new_key, public_of, read_key
+from train.swarm.settings import SwarmSettings, read_settings, signed_settings
+from train.swarm.signatures import BadSignature, new_key, public_key_bytes, read_key
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class _Opened:
             raise ConfigError(f"cannot make {options.folder}: {error.strerror}. Choose another FOLDER.") from error
         self.place = place = SwarmFolder(options.folder)
         self._controller = HttpController(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
-        run = run_name(wait_for_engine_spec(self._controller, note).run)
+        run = sanitize_run_name(wait_for_engine_spec(self._controller, note).run)
         key = read_key(place.key) if place.key.exists() else new_key(place.key)
         settings = _settings(place, key, run, lambda: settings_for(self._controller))
         self._failures: list[BaseException] = []
@@ -115,12 +115,12 @@ class _Opened:
             ledger=lambda: ledger.head,
             note=note,
         )
-        self._relays = _Relays(options.relays, run, public_of(key))
+        self._relays = _Relays(options.relays, run, public_key_bytes(key))
         self._coordinator = Coordinator(
             settings, self._controller, key, ledger, Uploads(place.uploads), latest=lambda: self._broadcaster.latest,
             relays=self._relays.versions, fail=self._failures.append,
         )  # fmt: skip
-        self._listener = listener_at(options.listen)
+        self._listener = open_listener(options.listen)
         here = url_of(self._listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         outside = url_of(self._listener).replace("//0.0.0.0:", f"//{_NAME}:").replace("//[::]:", f"//{_NAME}:")
         self.address = SwarmAddress(run, options.url or outside, here, options.relays)
@@ -188,11 +188,11 @@ def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callabl
     except FileNotFoundError:
         settings = new()
         whole = place.settings.with_suffix(".new")
-        whole.write_bytes(sealed_settings(settings, key))
+        whole.write_bytes(signed_settings(settings, key))
         whole.replace(place.settings)
         return settings
     try:
-        return read_settings(sealed, run, public_of(key))
+        return read_settings(sealed, run, public_key_bytes(key))
     except (BadSignature, msgspec.MsgspecError) as error:
         raise ConfigError(f"{place.path} is of another swarm: {error}. Choose another FOLDER.") from None
 

@@ -2,12 +2,12 @@
 
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.ledger.ledger import Ledger
-from train.swarm.messages import NodeStatus, Status
+from train.swarm.messages import NodeStatus, SwarmStatus
 
 
-def status_of(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> Status:
+def status_of(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> SwarmStatus:
     """Return the state of a swarm at a time of the desk's clock. Relays are given by URL."""
-    return Status(
+    return SwarmStatus(
         run=run,
         version=state.version,
         ledger=ledger.head,
@@ -28,10 +28,10 @@ def _node(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> No
         engine=member.engine,
         hardware=member.hardware,
         loaded=member.loaded,
-        seen_seconds_ago=now - member.life.beat_at,
+        seen_seconds_ago=now - member.life.last_heartbeat,
         tokens_per_second=member.tokens_per_second,
         leases=len(member.leases),
-        given=account.given,
+        given=account.n_leases,
         accepted=account.verdicts.get("accepted", 0),
         reputation=account.reputation,
         earned=account.earned,

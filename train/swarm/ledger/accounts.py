@@ -22,18 +22,18 @@ from train.swarm.ledger.entries import (
 class Account:
     """What is known of a node.
 
-    state      "probation" until its first lease is accepted, then "healthy"; or how it left
-    earned     units that it was paid
-    stake      units that it would lose by cheating
-    given      leases that it got
-    verdicts   how many of its leases ended in which way
-    reasons    how often it was given which reason, other than for accepted leases
+    state     "probation" until its first lease is accepted, then "healthy"; or how it left
+    earned    units that it was paid
+    stake     units that it would lose by cheating
+    n_leases  leases that it got
+    verdicts  how many of its leases ended in which way
+    reasons   how often it was given which reason, other than for accepted leases
     """
 
     state: str = "probation"
     earned: int = 0
     stake: int = 0
-    given: int = 0
+    n_leases: int = 0
     verdicts: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
 
@@ -104,7 +104,7 @@ def _changed(
         case StakeEntry():
             return replace(account, stake=account.stake + entry.units)
         case LeaseEntry():
-            return replace(account, given=account.given + 1)
+            return replace(account, n_leases=account.n_leases + 1)
         case VerdictEntry():
             state = "healthy" if entry.verdict == "accepted" and account.state == "probation" else account.state
             reasons = _one_more(account.reasons, entry.reason) if entry.reason else account.reasons

@@ -38,7 +38,7 @@ def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen: bytes = b"")
         fault = _fault(row, n_rows + 1, head, public)
         if not fault:
             try:
-                fold.add(row.decoded())
+                fold.add(row.decode())
             except msgspec.MsgspecError as error:
                 fault = f"it is not an entry: {error}"
         if fault:

@@ -43,7 +43,7 @@ class LedgerRow:
     digest: bytes
     signature: bytes
 
-    def decoded(self) -> Entry:
+    def decode(self) -> Entry:
         """Return the entry. Raises msgspec.MsgspecError if it is none."""
         return _decoder.decode(self.entry)
 
@@ -74,7 +74,7 @@ class Ledger:
             self._n, self.head, self._fold = 0, FIRST, AccountsBuilder()
             for row in _all(self._rows):
                 self._n, self.head = row.number, row.digest
-                self._fold.add(row.decoded())
+                self._fold.add(row.decode())
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise RunError(
                 f"the ledger {path} cannot be used: {error}. Check it: curate ledger audit {path}"
@@ -117,7 +117,7 @@ class Ledger:
 
     def entries(self) -> Iterator[Entry]:
         """Yield all entries, from the first on."""
-        return (row.decoded() for row in _all(self._rows))
+        return (row.decode() for row in _all(self._rows))
 
     def account(self, node: bytes) -> Account:
         """What the entries about a node add up to."""

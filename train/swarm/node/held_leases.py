@@ -68,7 +68,7 @@ class HeldLeases:
         held.answers[answer.number] = answer
         return True
 
-    def whole(self) -> list[tuple[int, HeldLease]]:
+    def complete_leases(self) -> list[tuple[int, HeldLease]]:
         """Return the leases that have all their answers, with the worker's numbers for them."""
         return [(number, held) for number, held in self._held.items() if held.is_whole]
 
@@ -80,7 +80,7 @@ class HeldLeases:
         """Return the ids of the leases that the worker names."""
         return tuple(self._held[number].lease.id for number, _ in keys if number in self._held)
 
-    def lose(self, ids: Iterable[bytes]) -> tuple[LeaseKey, ...]:
+    def drop(self, ids: Iterable[bytes]) -> tuple[LeaseKey, ...]:
         """Forget leases by their ids, and return their names as the worker knows them."""
         gone = set(ids)
         numbers = [number for number, held in self._held.items() if held.lease.id in gone]
@@ -88,9 +88,9 @@ class HeldLeases:
             del self._held[number]
         return tuple((number, 0) for number in numbers)
 
-    def lose_all(self) -> tuple[LeaseKey, ...]:
+    def drop_all(self) -> tuple[LeaseKey, ...]:
         """Forget all leases, and return their names as the worker knows them."""
-        return self.lose([held.lease.id for held in self._held.values()])
+        return self.drop([held.lease.id for held in self._held.values()])
 
 
 def _row(answer: SampleResult, seed: int, lease: Lease) -> RolloutRow:

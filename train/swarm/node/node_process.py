@@ -35,18 +35,18 @@ Note = Callable[[str], None]
 class NodeOptions:
     """What the user says about a node.
 
-    invite            as `curate swarm invite` wrote it
-    model             a folder or a name on the Hub; empty: the run's own
-    engine            options as in the section [engine] that replace the run's
-    key               file with the node's key; made if it is not there
-    patience_seconds  how long a coordinator that is gone is called again before the node gives up
+    invite                 as `curate swarm invite` wrote it
+    model                  a folder or a name on the Hub; empty: the run's own
+    engine                 options as in the section [engine] that replace the run's
+    key                    file with the node's key; made if it is not there
+    retry_timeout_seconds  how long a coordinator that is gone is called again before the node gives up
     """
 
     invite: str = field(repr=False)
     model: str = ""
     engine: Mapping[str, Any] = field(default_factory=dict)
     key: Path = Path(DEFAULT)
-    patience_seconds: float = 600.0
+    retry_timeout_seconds: float = 600.0
 
 
 class NodeProcess:
@@ -75,7 +75,7 @@ class NodeProcess:
         """
         with ExitStack() as stack:
             stack.enter_context(closing(self._client))
-            retry = RetryPolicy(self._options.patience_seconds, self._pause)
+            retry = RetryPolicy(self._options.retry_timeout_seconds, self._pause)
             settings = retry.call_with_retries(lambda: self._join(""))  # they say which engine the run needs
             if (
                 settings is None
@@ -107,7 +107,7 @@ class NodeProcess:
                 engine,
                 source,
                 name=self._name,
-                patience_seconds=self._options.patience_seconds,
+                patience_seconds=self._options.retry_timeout_seconds,
                 beat_seconds=BEAT_SECONDS,
                 whole_leases=True,
                 loaded=self._loaded,

@@ -40,7 +40,7 @@ Note = Callable[[str], None]
 class NewestManifestSource(Protocol):
     """Knows the newest version: RelaySource (train/swarm/broadcast/relay_source.py)."""
 
-    def newest(self) -> WeightManifest:
+    def newest_manifest(self) -> WeightManifest:
         """Return the manifest of the newest version. Raises TransferError if nobody names one."""
 
 
@@ -83,7 +83,7 @@ class SwarmController:
             receipts: list[ResultStatus] = [
                 "taken" if self._held.add(answer) else "stale" for answer in answers.answers
             ]
-            whole = self._held.whole()
+            whole = self._held.complete_leases()
         late = {number for number, held in whole if not self._upload(number, held)}
         return ["stale" if answer.group in late else was for answer, was in zip(answers.answers, receipts, strict=True)]
 
@@ -96,14 +96,14 @@ class SwarmController:
         for lease, verdict in orders.verdicts:
             self._note(f"lease {lease.hex()[:8]}: {_words(verdict)}")
         with self._lock:
-            return HeartbeatResponse(self._held.lose(orders.drop), orders.over)
+            return HeartbeatResponse(self._held.drop(orders.drop), orders.over)
 
     def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         """Ask the relays for the newest version until it is another one, or the time is over."""
         until = time.monotonic() + wait_seconds
         while True:
             try:
-                newest = self._relays.newest()
+                newest = self._relays.newest_manifest()
             except TransferError as error:
                 raise ControllerUnreachable(str(error)) from error
             if newest.version != after:

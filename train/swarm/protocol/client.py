@@ -15,7 +15,7 @@ from train.errors import ControllerUnreachable, RunError
 from train.swarm.protocol.invites import Invite
 from train.swarm.protocol.replies import check_reply
 from train.swarm.protocol.requests import SIGNATURE, START_BYTES, UNKNOWN_START, new_head, signed_headers
-from train.swarm.signatures import BadSignature, public_of
+from train.swarm.signatures import BadSignature, public_key_bytes
 
 _CONNECT_SECONDS = 10.0
 _RESPONSE_TIMEOUT_SECONDS = 60.0
@@ -49,7 +49,7 @@ class SignedClient:
         self, invite: Invite, key: Ed25519PrivateKey, *, pool: urllib3.PoolManager | None = None,
         reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS,
     ) -> None:  # fmt: skip
-        self.invite, self.node = invite, public_of(key)
+        self.invite, self.node = invite, public_key_bytes(key)
         self._key, self._url = key, invite.coordinator.rstrip("/")
         self._pool = pool or urllib3.PoolManager(maxsize=4, block=False)
         self._reply_seconds = reply_seconds

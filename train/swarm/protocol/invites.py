@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
 from train.errors import ConfigError
-from train.swarm.signatures import PUBLIC_BYTES, BadSignature, public_of, sign, verify
+from train.swarm.signatures import PUBLIC_BYTES, BadSignature, public_key_bytes, sign, verify
 
 _DOMAIN = "curate-invite-1"
 _ID_BYTES = 16
@@ -47,7 +47,7 @@ def new_invite(
     key: Ed25519PrivateKey, *, run: str, coordinator: str, relays: tuple[str, ...], role: Role, seconds: float
 ) -> Invite:
     """Return an invite that can be used within so many seconds. The key is that of the run."""
-    invite = Invite(run, coordinator, relays, public_of(key), role, time.time() + seconds, os.urandom(_ID_BYTES))
+    invite = Invite(run, coordinator, relays, public_key_bytes(key), role, time.time() + seconds, os.urandom(_ID_BYTES))
     sealed = sign(_DOMAIN, msgspec.msgpack.encode(invite), key)
     return msgspec.structs.replace(invite, text=base64.urlsafe_b64encode(sealed).decode("ascii"))
 

@@ -6,7 +6,7 @@ more is refused for a while, and takes nothing from the others. Nonces of strang
 
 from collections import OrderedDict
 
-from train.swarm.protocol.requests import Head
+from train.swarm.protocol.requests import RequestHead
 
 WINDOW_SECONDS = 60.0
 KEPT_SECONDS = 180.0
@@ -37,7 +37,7 @@ class Nonces:
         self._seen: dict[bytes, OrderedDict[bytes, float]] = {}
         self._swept = 0.0
 
-    def check(self, head: Head, now: float) -> None:
+    def check(self, head: RequestHead, now: float) -> None:
         """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and StaleRequest."""
         if head.start != self.start:
             raise StaleIncarnation("the request is meant for an earlier start of the coordinator")
@@ -49,7 +49,7 @@ class Nonces:
                 "coordinator's, or the request was on its way for so long. Set the clock."
             )
 
-    def take(self, head: Head, now: float) -> None:
+    def take(self, head: RequestHead, now: float) -> None:
         """Note a request of a node that has joined. Raises StaleRequest if it came before, and NonceLimitExceeded."""
         self._sweep(now)
         seen = self._seen.setdefault(head.node, OrderedDict())

@@ -27,7 +27,7 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Struct
 
-from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, public_of, sign, verify
+from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, public_key_bytes, sign, verify
 
 RUN, NODE, TIME, NONCE, START, DIGEST, SIGNATURE = (
     f"x-curate-{name}" for name in ("run", "node", "time", "nonce", "start", "digest", "signature")
@@ -46,7 +46,7 @@ _PATTERNS = {
 }
 
 
-class Head(Struct, frozen=True):
+class RequestHead(Struct, frozen=True):
     """What a request says about itself. `time_ms` counts from 1970, and `digest` is that of the body."""
 
     path: str
@@ -58,15 +58,15 @@ class Head(Struct, frozen=True):
     digest: bytes
 
 
-def new_head(path: str, run: str, node: bytes, body: bytes, start: bytes = UNKNOWN_START) -> Head:
+def new_head(path: str, run: str, node: bytes, body: bytes, start: bytes = UNKNOWN_START) -> RequestHead:
     """Return the head of a request that is sent now."""
     now_ms = time.time_ns() // 1_000_000
-    return Head(path, node, now_ms, os.urandom(NONCE_BYTES), start, run, blake3(body).digest())
+    return RequestHead(path, node, now_ms, os.urandom(NONCE_BYTES), start, run, blake3(body).digest())
 
 
-def signed_headers(head: Head, key: Ed25519PrivateKey) -> dict[str, str]:
+def signed_headers(head: RequestHead, key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the headers of a request. Raises ValueError if the key is not that of the node."""
-    if head.node != public_of(key):
+    if head.node != public_key_bytes(key):
         raise ValueError("the key is not the node's")
     signature = sign(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
     return {
@@ -80,7 +80,7 @@ def signed_headers(head: Head, key: Ed25519PrivateKey) -> dict[str, str]:
     }
 
 
-def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
+def read_head(path: str, headers: Mapping[str, str]) -> tuple[RequestHead, bytes]:
     """Return what a request says about itself, and its signature, which is not checked here.
 
     Raises BadSignature if something is missing.
@@ -92,14 +92,14 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[Head, bytes]:
     node, nonce, start, digest, signature = (
         bytes.fromhex(texts[name]) for name in (NODE, NONCE, START, DIGEST, SIGNATURE)
     )
-    return Head(path, node, int(texts[TIME]), nonce, start, headers.get(RUN, ""), digest), signature
+    return RequestHead(path, node, int(texts[TIME]), nonce, start, headers.get(RUN, ""), digest), signature
 
 
-def check_signature(head: Head, signature: bytes) -> None:
+def check_signature(head: RequestHead, signature: bytes) -> None:
     """Raise BadSignature unless the node has signed this head."""
     verify(_DOMAIN, _covered(head) + signature, head.node)
 
 
-def _covered(head: Head) -> bytes:
+def _covered(head: RequestHead) -> bytes:
     parts = [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.start, head.run, head.digest]
     return msgspec.msgpack.encode(parts)

@@ -36,7 +36,7 @@ def calibrate(config: "Config", *, n_leases: int, report: Report) -> tuple[str, 
     n_answers = sum(len(lease.seeds) for lease in leases)
     with closing(start_engine(spec, verifiable=True)) as engine:
         completions = sample_completions(engine, leases, lambda done: report("drawing", done, n_answers))
-    verifier_model = VerifierModel.of(spec)  # only now, because both may not have room on one GPU
+    verifier_model = VerifierModel.from_spec(spec)  # only now, because both may not have room on one GPU
     honest = []
     for lease, answers in zip(leases, completions, strict=True):
         honest.append(measure_completions(verifier_model, lease, answers))

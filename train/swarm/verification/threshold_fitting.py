@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from train.asynchronous.messages import Lease
 from train.errors import ConfigError
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
-from train.sampling.verifiable.commitment import read
+from train.sampling.verifiable.commitment import decode_commitments
 from train.swarm.settings import Thresholds
 from train.swarm.verification.distances import Distances, measure, pool
 from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel
@@ -75,7 +75,7 @@ def measure_completions(
         ]
     )
     return [
-        measure(read(completion.commitments, completion.n_tokens), completion.logprobs, recomputation)
+        measure(decode_commitments(completion.commitments, completion.n_tokens), completion.logprobs, recomputation)
         for completion, recomputation in zip(completions, recomputations, strict=True)
     ]
 

@@ -23,7 +23,7 @@ from dataclasses import asdict, replace
 
 from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
 from train.asynchronous.messages import Lease
-from train.sampling.verifiable.commitment import Commitment, MalformedCommitment, read
+from train.sampling.verifiable.commitment import Commitment, MalformedCommitment, decode_commitments
 from train.swarm.files.rows import RolloutFile, RolloutRow
 from train.swarm.messages import SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds
@@ -52,7 +52,7 @@ def verdict_on_file(
     if file.is_refused:
         return VerificationResult(ACCEPTED, tuple(VerifiedCompletion(b"", b"", "refused") for _ in file.rows))
     try:
-        commitments = [read(row.commitments, len(row.token_ids)) for row in file.rows]
+        commitments = [decode_commitments(row.commitments, len(row.token_ids)) for row in file.rows]
     except MalformedCommitment:
         return VerificationResult(LeaseVerdict("hard", "malformed"))
     if not all(_ends_well(row, lease.lease, settings, ends) for row in file.rows):

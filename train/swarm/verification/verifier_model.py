@@ -63,7 +63,7 @@ class VerifierModel:
         self._check(path)
 
     @classmethod
-    def of(cls, spec: EngineSpec) -> "VerifierModel":
+    def from_spec(cls, spec: EngineSpec) -> "VerifierModel":
         """Return the verifier of a run, which computes with the numbers that the run's engines compute with."""
         if spec.kind == "transformers":
             return cls(spec.model)

@@ -41,17 +41,17 @@ Result = TypeVar("Result")
 class VerifierOptions:
     """What the user says about a verifier.
 
-    invite            as `curate swarm invite --verifier` wrote it
-    model             a folder or a name on the Hub; empty: the run's own
-    key               file with the verifier's key; made if it is not there
-    patience_seconds  how long a coordinator that is gone is called again before the verifier gives up
-    folder            of the versions; None: one that all verifiers of this machine share
+    invite                 as `curate swarm invite --verifier` wrote it
+    model                  a folder or a name on the Hub; empty: the run's own
+    key                    file with the verifier's key; made if it is not there
+    retry_timeout_seconds  how long a coordinator that is gone is called again before the verifier gives up
+    folder                 of the versions; None: one that all verifiers of this machine share
     """
 
     invite: str = field(repr=False)
     model: str = ""
     key: Path = Path(DEFAULT_KEY)
-    patience_seconds: float = 600.0
+    retry_timeout_seconds: float = 600.0
     folder: Path | None = None
 
 
@@ -87,7 +87,7 @@ class VerifierProcess:
             verifier_model = self._verifier_model(settings)
             with closing(self._versions(settings)) as versions:
                 versions.start()
-                versions.wait_for_first(self._options.patience_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
+                versions.wait_for_first(self._options.retry_timeout_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
                 judge = FileVerifier(settings, verifier_model, versions.files)
                 while not self._leaves.is_set() and self._take_one(judge):
                     pass
@@ -130,7 +130,7 @@ class VerifierProcess:
 
         model = self._options.model or settings.engine.model
         check_model(model)
-        return VerifierModel.of(replace(settings.engine, model=model))
+        return VerifierModel.from_spec(replace(settings.engine, model=model))
 
     def _versions(self, settings: SwarmSettings) -> VersionPrefetcher:
         return VersionPrefetcher(
@@ -170,7 +170,7 @@ class VerifierProcess:
             time.sleep(min(seconds, goodbye_seconds))
             return time.monotonic() < until
 
-        return RetryPolicy(self._options.patience_seconds, pause).call_with_retries(call)
+        return RetryPolicy(self._options.retry_timeout_seconds, pause).call_with_retries(call)
 
 
 def _engine() -> str:

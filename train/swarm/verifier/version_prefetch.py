@@ -67,7 +67,7 @@ class VersionPrefetcher:
 
     def _fetch(self, version: int, seconds: float) -> tuple[Path, ...]:
         place, manifest = self._versions.fetch(version, seconds=seconds)
-        files = tuple(place / file.name for file in manifest.wait_for_weights.files)
+        files = tuple(place / file.name for file in manifest.weights.files)
         with self._lock:
             self._here.pop(version, None)
             self._here[version] = files

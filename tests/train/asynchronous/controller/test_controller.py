@@ -21,7 +21,7 @@ from train.errors import ControllerUnreachable, RolloutError, SamplerError
 from train.rollouts.batch_collector import BatchCollector
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
-SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=1, online_filter=False)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_cut_waits_for_groups_that_would_be_too_old_afterwards(controller):
 
 
 def test_with_no_staleness_the_batches_are_those_of_the_sync_pipeline():
-    settings = replace(SETTINGS, staleness=0)
+    settings = replace(SETTINGS, max_staleness=0)
     made = fleet.controller(settings, seed=7)
     publish(made, 0)
     worker = Worker(made)
@@ -139,7 +139,7 @@ def test_no_more_groups_are_generated_at_once_than_the_configuration_says(clock)
 
 
 def test_nothing_is_asked_that_the_run_cannot_use():
-    made = fleet.controller(replace(SETTINGS, steps=1, staleness=4))
+    made = fleet.controller(replace(SETTINGS, steps=1, max_staleness=4))
     publish(made, 0)
     assert len(Worker(made).ask()) == 2
 
@@ -149,7 +149,7 @@ def test_groups_that_teach_nothing_are_replaced(clock):
         first, *_ = map(int, answer.text.split())
         return fleet.scored(float(first))
 
-    made = fleet.controller(replace(SETTINGS, online_filter=True, staleness=0), now=clock, submit=odd_groups_teach)
+    made = fleet.controller(replace(SETTINGS, online_filter=True, max_staleness=0), now=clock, submit=odd_groups_teach)
     publish(made, 0)
     worker = Worker(made)
     first = worker.ask()
@@ -165,7 +165,7 @@ def test_groups_that_teach_nothing_are_replaced(clock):
 
 def test_after_the_rounds_a_batch_is_cut_short_or_empty(clock):
     made = fleet.controller(
-        replace(SETTINGS, online_filter=True, staleness=0, max_rounds=2), now=clock,
+        replace(SETTINGS, online_filter=True, max_staleness=0, max_rounds=2), now=clock,
         submit=lambda answer, task: fleet.scored(float(answer.text == "0")),
     )  # fmt: skip
     publish(made, 0)
@@ -382,7 +382,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
 def test_an_answer_that_makes_no_sense_is_refused_with_a_reason_and_its_group_is_asked_again(clock, caplog, change):
-    made = fleet.controller(replace(SETTINGS, vocabulary=100), now=clock)
+    made = fleet.controller(replace(SETTINGS, vocab_size=100), now=clock)
     publish(made, 0)
     worker = Worker(made)
     lease = worker.ask()[0]

@@ -20,7 +20,7 @@ def run_and_audit(seed, *, steps=6, max_faults=120, **settings):
     journal = MemoryJournal()
     run = chaos.Run(seed, steps=steps, journal=journal, max_faults=max_faults, **settings)
     run.run()
-    result = audit_journal(journal.archive, staleness=run.settings.staleness)
+    result = audit_journal(journal.archive, staleness=run.settings.max_staleness)
     assert result.findings == []
     assert max(Counter(run.used()).values(), default=1) == 1
     assert result.n_used == len(run.used())
@@ -49,6 +49,6 @@ def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_steps(staleness):
         0, steps=2_000, max_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,
         max_rounds=100, max_running_groups=0,
     )  # fmt: skip
-    assert result.n_cuts == len(run.trained) == 2_000
+    assert result.n_batches == len(run.trained) == 2_000
     assert result.n_used == 4_000
     assert run.restarts > 200

@@ -15,7 +15,7 @@ from train.asynchronous.journal import RunJournal
 from train.asynchronous.journal.audit import audit_journal
 from train.asynchronous.messages import LeaseRequest
 
-SETTINGS = ControllerSettings(prompts=4, completions=3, steps=25, max_tokens=8, staleness=2)
+SETTINGS = ControllerSettings(prompts=4, completions=3, steps=25, max_tokens=8, max_staleness=2)
 
 
 def work(controller, name, n_wrong):
@@ -52,12 +52,12 @@ def test_many_threads_work_on_one_run(tmp_path):
             assert len(groups) == SETTINGS.prompts
             publish(controller, version + 1)
             controller.expire_leases()
-            assert controller.metrics()["groups/age_max"] <= SETTINGS.staleness
+            assert controller.metrics()["groups/age_max"] <= SETTINGS.max_staleness
         controller.close()
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
     assert sum(n_wrong) == 0
-    result = audit_journal(journal.read(tmp_path), staleness=SETTINGS.staleness)
+    result = audit_journal(journal.read_events(tmp_path), staleness=SETTINGS.max_staleness)
     assert result.findings == []
-    assert (result.n_cuts, result.n_used) == (25, 100)
+    assert (result.n_batches, result.n_used) == (25, 100)

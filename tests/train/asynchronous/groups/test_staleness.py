@@ -219,7 +219,7 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99))
     def lose(self, number):
         if group := self.some(number, GroupState.LEASED):
-            self.happened(self.groups.loss_event(group.dispatched.group, group.dispatched.attempt, "late"))
+            self.happened(self.groups.lease_lost_event(group.dispatched.group, group.dispatched.attempt, "late"))
             if group.state is GroupState.SCORED:
                 self.judge(group, keep=1)
 

@@ -22,13 +22,13 @@ from train.asynchronous.http import routes
 from train.asynchronous.http.client import HttpController
 from train.asynchronous.http.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
 from train.asynchronous.http.server import ControllerServer
-from train.asynchronous.journal import NoJournal
+from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import LeaseRequest, LeaseResponse, ReleaseRequest
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightFile, WeightManifest
 
-SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=1, online_filter=False)
 TERMS = EngineSpec("the run", "a-model", "transformers", 128)
 TOKEN = "correct horse"
 
@@ -50,7 +50,7 @@ def server(controller):
 @pytest.fixture
 def client(server):
     made = HttpController(server.url, TOKEN)
-    assert made.terms() == TERMS
+    assert made.fetch_engine_spec() == TERMS
     yield made
     made.close()
 
@@ -230,7 +230,7 @@ def test_without_a_token_only_this_machine_is_served(controller):
     with pytest.raises(ConfigError, match="so it needs a token: set the environment variable CURATE_TOKEN"):
         ControllerServer(controller, "0.0.0.0:0", token=None, run="r", spec=TERMS)
     with ControllerServer(controller, "127.0.0.1:0", token=None, run="r", spec=TERMS) as server:
-        assert HttpController(server.url).terms() == TERMS
+        assert HttpController(server.url).fetch_engine_spec() == TERMS
         rebound = urllib3.request("GET", f"{server.url}/run", headers={"host": "evil.example"}, retries=False)
         assert rebound.status == 421
 
@@ -287,7 +287,7 @@ class BadNetwork:
         return call
 
 
-class Noted(NoJournal):
+class Noted(NullJournal):
     def __init__(self):
         self.events = []
 

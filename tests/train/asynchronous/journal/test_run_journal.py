@@ -24,7 +24,7 @@ from train.asynchronous.journal import RunJournal
 from train.asynchronous.journal.audit import audit_journal
 from train.errors import CheckpointError, RolloutError
 
-SETTINGS = ControllerSettings(prompts=2, completions=2, steps=4, max_tokens=8, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=2, steps=4, max_tokens=8, max_staleness=1, online_filter=False)
 PATHS = os.pathsep.join(sys.path)
 WRITER = Path(__file__).parents[2] / "journal_writer.py"
 
@@ -79,7 +79,7 @@ def test_cuts_are_read_as_they_were_trained_on(finished):
     folder, trained = finished
     assert dict(journal.recorded_batches(folder)) == trained
     assert dict(journal.recorded_batches(folder, after_step=2)) == {2: trained[2], 3: trained[3]}
-    assert audit_journal(journal.read(folder), staleness=1).findings == []
+    assert audit_journal(journal.read_events(folder), staleness=1).findings == []
 
 
 def test_rewards_and_logprobs_are_recorded_to_the_last_bit(tmp_path):
@@ -150,7 +150,7 @@ def test_training_goes_on_if_the_journal_is_gone(tmp_path):
     again = fleet.controller(SETTINGS, opened(tmp_path / "second"), step=2, position=position)
     publish(again, 2)
     assert make_steps(again, [2])[2][0][0].problem_id == f"q{position}"
-    assert audit_journal(journal.read(tmp_path / "second"), staleness=1).findings == []
+    assert audit_journal(journal.read_events(tmp_path / "second"), staleness=1).findings == []
 
 
 def test_training_goes_on_if_steps_were_made_without_the_journal(finished):
@@ -161,9 +161,9 @@ def test_training_goes_on_if_steps_were_made_without_the_journal(finished):
     )  # fmt: skip
     publish(controller, 7)
     assert make_steps(controller, [7])[7][0][0].problem_id == "q20"
-    result = audit_journal(journal.read(folder), staleness=1)
+    result = audit_journal(journal.read_events(folder), staleness=1)
     assert result.findings == []
-    assert result.n_cuts == 5
+    assert result.n_batches == 5
 
 
 def test_a_torn_frame_is_cut_off_wherever_it_is_torn(finished):
@@ -171,15 +171,15 @@ def test_a_torn_frame_is_cut_off_wherever_it_is_torn(finished):
     last = folder / segments(folder)[-2]  # the last one is empty but for its header
     (folder / segments(folder)[-1]).unlink()
     whole = last.read_bytes()
-    recorded = list(journal.read(folder))
+    recorded = list(journal.read_events(folder))
     for size in random.Random(0).sample(range(len(whole)), 60):
         last.write_bytes(whole[:size])
         journal.repair(folder)
-        found = list(journal.read(folder))
+        found = list(journal.read_events(folder))
         assert found == recorded[: len(found)]
         assert last.stat().st_size <= size
         RunJournal.open(folder).close()
-        assert list(journal.read(folder)) == found
+        assert list(journal.read_events(folder)) == found
 
 
 def test_a_run_goes_on_wherever_its_journal_ends(tmp_path):
@@ -206,7 +206,7 @@ def test_a_run_goes_on_wherever_its_journal_ends(tmp_path):
             assert again.try_take_batch(step + 1) == trained[step + 1]
             if step + 4 > settings.steps:
                 break
-        assert audit_journal(journal.read(folder), staleness=1).findings == []
+        assert audit_journal(journal.read_events(folder), staleness=1).findings == []
 
 
 def frame_ends(written):
@@ -219,7 +219,7 @@ def frame_ends(written):
 
 def groups_of(folder):
     groups = Groups()
-    for event in journal.read(folder):
+    for event in journal.read_events(folder):
         groups.apply(event)
     return groups
 
@@ -228,12 +228,12 @@ def test_a_bit_that_is_wrong_in_the_last_frame_cuts_it_off(finished):
     folder, _ = finished
     (folder / segments(folder)[-1]).unlink()
     last = folder / segments(folder)[-1]
-    recorded = list(journal.read(folder))
+    recorded = list(journal.read_events(folder))
     data = bytearray(last.read_bytes())
     data[-1] ^= 1
     last.write_bytes(data)
     journal.repair(folder)
-    assert list(journal.read(folder)) == recorded[:-1]
+    assert list(journal.read_events(folder)) == recorded[:-1]
 
 
 def test_what_follows_a_torn_frame_is_cut_off_if_nothing_was_trained_on_since(finished):
@@ -245,7 +245,7 @@ def test_what_follows_a_torn_frame_is_cut_off_if_nothing_was_trained_on_since(fi
     controller = begin(folder, step=3)
     assert controller.batches_taken == 3  # the last cut was not on disk, so it was not trained on
     assert controller.try_take_batch(3) == trained[3]  # its groups are ready again
-    assert audit_journal(journal.read(folder), staleness=1).findings == []
+    assert audit_journal(journal.read_events(folder), staleness=1).findings == []
 
 
 def test_a_journal_that_is_damaged_before_later_batches_is_refused_with_words(finished):
@@ -257,7 +257,7 @@ def test_a_journal_that_is_damaged_before_later_batches_is_refused_with_words(fi
     with pytest.raises(CheckpointError, match="Restore the file from a copy, or delete the folder"):
         RunJournal.open(folder)
     with pytest.raises(CheckpointError, match="damaged at byte"):
-        list(journal.read(folder))
+        list(journal.read_events(folder))
     assert path.read_bytes() == data
 
 
@@ -270,7 +270,7 @@ def test_segments_that_no_checkpoint_needs_are_removed_and_the_others_suffice(fi
     assert dict(journal.recorded_batches(folder, after_step=3)) == {3: trained[3]}
     with pytest.raises(CheckpointError, match="the groups of step 3 are not in the journal any more"):
         list(journal.recorded_batches(folder, after_step=2))
-    assert audit_journal(journal.read(folder), staleness=1).findings == []
+    assert audit_journal(journal.read_events(folder), staleness=1).findings == []
     assert begin(folder, step=3).try_take_batch(3) == trained[3]
 
 
@@ -327,7 +327,9 @@ def with_version(cut, version):
 @pytest.mark.parametrize(("change", "finding"), AUDITED.values(), ids=AUDITED.keys())
 def test_the_auditor_finds(finished, change, finding):
     folder, _ = finished
-    assert any(finding in each for each in audit_journal(change(list(journal.read(folder))), staleness=1).findings)
+    assert any(
+        finding in each for each in audit_journal(change(list(journal.read_events(folder))), staleness=1).findings
+    )
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 5))])
@@ -348,7 +350,7 @@ def test_a_writer_that_is_killed_again_and_again_ends_with_what_one_that_lives_w
             if line.startswith("cut ") and line.endswith("\n"):
                 _, version, digest = line.split()
                 assert told.setdefault(int(version), digest) == digest, "a batch was trained on that is another one now"
-        result = audit_journal(journal.read(tmp_path / "journal"), staleness=2)
+        result = audit_journal(journal.read_events(tmp_path / "journal"), staleness=2)
         assert result.findings == []
         if writer.returncode == 0:
             break
@@ -374,4 +376,7 @@ def test_chaos_on_a_real_journal_resumes_to_the_same_batches(tmp_path):
         run.run()
         recorded = dict(journal.recorded_batches(tmp_path / str(seed), after_step=run.checkpoint))
         assert recorded == {version: run.trained[version] for version in recorded}
-        assert audit_journal(journal.read(tmp_path / str(seed)), staleness=run.settings.staleness).findings == []
+        assert (
+            audit_journal(journal.read_events(tmp_path / str(seed)), staleness=run.settings.max_staleness).findings
+            == []
+        )

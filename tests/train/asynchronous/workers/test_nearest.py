@@ -16,7 +16,7 @@ from train.errors import TransferError  # noqa: E402
 from train.sampling.engine_spec import EngineSpec  # noqa: E402
 from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
 
-SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=1, online_filter=False)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def run(publisher, tmp_path):
         controller, "127.0.0.1:0", token="secret", run="r", spec=EngineSpec("r", "m", "transformers", 128)
     )
     client = HttpController(server.url, "secret")
-    client.terms()
+    client.fetch_engine_spec()
     source = LocalFirstSource(server.url, client.headers, tmp_path / "fetched")
 
     def publish(version):

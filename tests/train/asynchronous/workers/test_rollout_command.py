@@ -28,7 +28,9 @@ from train.weights.shared_memory import SharedMemoryTransport
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
 ROOT = Path(__file__).parents[4]
-SETTINGS = ControllerSettings(prompts=2, completions=4, steps=10**6, max_tokens=300, staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(
+    prompts=2, completions=4, steps=10**6, max_tokens=300, max_staleness=1, online_filter=False
+)
 TOKEN = "correct horse"
 SECONDS = 300  # for a busy machine
 

@@ -26,7 +26,7 @@ from train.weights.in_process import InProcessTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
-SETTINGS = ControllerSettings(prompts=3, completions=4, steps=5, max_tokens=24, staleness=0, online_filter=False)
+SETTINGS = ControllerSettings(prompts=3, completions=4, steps=5, max_tokens=24, max_staleness=0, online_filter=False)
 SECONDS = 120
 
 
@@ -139,7 +139,7 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
 
 def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions):
     source = InProcessTransport()
-    controller = controller_of(questions, replace(SETTINGS, staleness=2))
+    controller = controller_of(questions, replace(SETTINGS, max_staleness=2))
     loads = []
     worker = RolloutWorker(
         controller, engine, source, name="w", loaded=lambda manifest, _: loads.append(manifest.version)
@@ -160,7 +160,7 @@ def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions)
 
 def test_a_worker_that_draws_whole_leases_changes_its_weights_only_between_them(engine, model, questions):
     source = InProcessTransport()
-    controller = controller_of(questions, replace(SETTINGS, staleness=2))
+    controller = controller_of(questions, replace(SETTINGS, max_staleness=2))
     worker = RolloutWorker(controller, engine, source, name="w", whole_leases=True)
     publish(controller, source, model, 0)
     with working(worker) as errors:
@@ -227,7 +227,7 @@ class Gone:
 
 def test_a_worker_waits_for_a_controller_that_is_gone_and_repeats_what_was_lost(engine, model, questions):
     source = InProcessTransport()
-    settings = replace(SETTINGS, staleness=1, worker_timeout_seconds=1.0)
+    settings = replace(SETTINGS, max_staleness=1, worker_timeout_seconds=1.0)
     controller = controller_of(questions, settings)
     publish(controller, source, model, 0)
     with working(RolloutWorker(Gone(controller, 5), engine, source, name="w", beat_seconds=0.2)) as errors:

@@ -9,7 +9,7 @@ from made_contests import contest, with_points
 from made_outcomes import outcome
 
 from curate.errors import CurateError
-from train.evaluation.codeforces.attempts import first_right, first_right_probabilities, score_probabilities
+from train.evaluation.codeforces.attempts import count_wrong_attempts, first_right_probabilities, score_probabilities
 from train.evaluation.codeforces.contest_rating import ratings
 from train.evaluation.codeforces.contests import ContestProblem, problem_key
 from train.evaluation.codeforces.model_rating import rate_in_contest, rate_model
@@ -26,14 +26,14 @@ def all_orders(bits):
 def test_first_right_attempts_are_as_likely_as_among_all_orders(bits):
     values = [bit == "1" for bit in bits]
     chances = first_right_probabilities(len(values), sum(values))
-    found = [first_right(order) for order in all_orders(values)]
+    found = [count_wrong_attempts(order) for order in all_orders(values)]
     assert chances == pytest.approx({n_wrong: found.count(n_wrong) / len(found) for n_wrong in set(found)})
 
 
 def test_samples_without_a_verdict_are_no_attempts():
-    assert first_right([None, False, None, True]) == 1
-    assert first_right([None, False]) is None
-    assert first_right([]) is None
+    assert count_wrong_attempts([None, False, None, True]) == 1
+    assert count_wrong_attempts([None, False]) is None
+    assert count_wrong_attempts([]) is None
 
 
 @pytest.mark.parametrize(("n", "n_correct"), [(2, 3), (2, -1)])
@@ -50,7 +50,7 @@ def test_the_rating_is_the_mean_over_all_orders(points):
     found = rate_in_contest(round, {index: outcome(f"1971{index}", text) for index, text in bits.items()})
     in_each_order = []
     for orders in product(*(all_orders([bit == "1" for bit in text]) for text in list(bits.values())[:2])):
-        attempts = [first_right(order) for order in orders]
+        attempts = [count_wrong_attempts(order) for order in orders]
         gains = [
             (0 if n is None else 1 if value is None else value - 50 * n, 10 * (n or 0) if value is None else 0)
             for n, value in zip(attempts, points[:2], strict=True)

@@ -12,7 +12,7 @@ from train.evaluation.judges.sandbox_runner import (
     LARGE,
     UNEQUAL,
     EncodingTooLarge,
-    EqualsNothing,
+    IncomparableValueError,
     SizeBudget,
     canonical,
     decode,
@@ -63,7 +63,7 @@ def test_the_text_of_a_long_list_is_that_of_its_parts(item):
 @pytest.mark.parametrize("value", [float("nan"), [1, float("nan")], {"a": (float("nan"),)}, object(), [map(str, [])]])
 def test_nan_and_what_is_no_data_equals_nothing(value):
     assert digest(value) == UNEQUAL
-    with pytest.raises(EqualsNothing):
+    with pytest.raises(IncomparableValueError):
         canonical(value)
 
 

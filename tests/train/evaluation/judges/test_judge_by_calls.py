@@ -11,7 +11,7 @@ from sandbox import Sandbox, SandboxError, Verdict
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import call_run, reference_outputs
 from train.evaluation.judges.call_run import run_calls
-from train.evaluation.judges.judge import JudgeResult, NoVerdict
+from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 from train.evaluation.judges.reference_outputs import Reference, expected_outputs
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -118,13 +118,13 @@ def test_claims_for_inputs_that_were_never_tried_are_only_claims(tmp_path, box):
 
 def test_a_program_that_switches_its_timer_off_is_ended_with_its_run(box):
     program = "import signal\ndef up(ns):\n    signal.setitimer(signal.ITIMER_PROF, 0)\n    while True: pass"
-    assert run_calls([program], "up", ["[[1]]"], [0.1], box, max_seconds=0.2).end is Verdict.TIME_LIMIT
+    assert run_calls([program], "up", ["[[1]]"], [0.1], box, max_seconds=0.2).verdict is Verdict.TIME_LIMIT
 
 
 def test_each_call_has_its_limit_in_cpu_time(box):
     program = "def up(n):\n    for i in range(n): pass"
     calls = run_calls([program], "up", ["[1000]", "[1000000000000]", "[1000]"], [0.2] * 3, box)
-    assert (len(calls.outputs), calls.end) == (1, Verdict.TIME_LIMIT)
+    assert (len(calls.outputs), calls.verdict) == (1, Verdict.TIME_LIMIT)
 
 
 def test_large_values_leave_the_sandbox_as_digests(tmp_path, box):
@@ -167,15 +167,15 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(box, tmp_path, monkeypatc
 
 
 def test_nothing_is_known_about_an_answer_if_the_reference_fails(tmp_path, box):
-    with pytest.raises(NoVerdict, match="its reference fails on input 1: runtime_error"):
+    with pytest.raises(NoVerdictError, match="its reference fails on input 1: runtime_error"):
         ruling(task(tmp_path, canonical_solution="    return [ns[0]]\n"), RIGHT, box)
 
 
 def test_more_memory_is_given_only_to_those_who_need_it(box, monkeypatch):
     monkeypatch.setattr(call_run, "MEMORY_MB", (64, 512))
     program = "def f(n):\n    return len(b'x' * (n << 20))"
-    assert run_calls([program], "f", ["[200]"], [0.0], box).end is Verdict.ACCEPTED
-    assert run_calls([program], "f", ["[800]"], [0.0], box).end is Verdict.MEMORY_LIMIT
+    assert run_calls([program], "f", ["[200]"], [0.0], box).verdict is Verdict.ACCEPTED
+    assert run_calls([program], "f", ["[800]"], [0.0], box).verdict is Verdict.MEMORY_LIMIT
 
 
 def test_the_inputs_are_not_changed_by_a_call(tmp_path, box):

@@ -9,9 +9,9 @@ from source_rows import DATA
 
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
-from train.evaluation.judges.by_mathematics import MathJudge
-from train.evaluation.judges.judge import NoVerdict
-from train.evaluation.judges.whole_numbers import whole_number
+from train.evaluation.judges.integer_answers import parse_integer
+from train.evaluation.judges.judge import NoVerdictError
+from train.evaluation.judges.math_judge import MathJudge
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def box():
     ],
 )
 def test_one_whole_number_is_read_in_many_forms(latex, number):
-    assert whole_number(latex) == number
+    assert parse_integer(latex) == number
 
 
 @needs_math_verify
@@ -86,8 +86,8 @@ def test_one_whole_number_is_read_in_many_forms(latex, number):
     ],
 )
 def test_an_answer_of_aime_is_a_whole_number_first(box, answer, verdict):
-    assert MathJudge("33", whole=True).judge(answer, box).verdict == verdict
-    assert MathJudge("033", whole=True).judge(answer, box).verdict == verdict
+    assert MathJudge("33", expects_integer=True).judge(answer, box).verdict == verdict
+    assert MathJudge("033", expects_integer=True).judge(answer, box).verdict == verdict
 
 
 @needs_math_verify
@@ -109,7 +109,7 @@ def test_an_answer_of_math_is_compared_by_math_verify(box, expected, answer, ver
 @needs_math_verify
 def test_an_expected_answer_that_cannot_be_read_gives_no_verdict_but_for_the_same_text(box):
     judge = MathJudge(r"\unknown{")
-    with pytest.raises(NoVerdict, match="the expected answer cannot be read"):
+    with pytest.raises(NoVerdictError, match="the expected answer cannot be read"):
         judge.judge(r"\boxed{\text{something}}", box)
 
 

@@ -5,7 +5,7 @@ from evalplus_rows import humaneval_plus_row
 from source_rows import livecodebench_row, write_jsonl
 
 from train.evaluation.exercises import read_exercises
-from train.evaluation.extraction.by_name import NAMES, extracted
+from train.evaluation.extraction.registry import NAMES, extract_program
 from train.evaluation.protocols.prompt_style import PromptStyle
 
 TWO = "First:\n```python\na = f()\n```\nBetter:\n```python\nb = f()\n```\nDone."
@@ -25,7 +25,7 @@ TWO = "First:\n```python\na = f()\n```\nBetter:\n```python\nb = f()\n```\nDone."
     ],
 )
 def test_livecodebench_takes_what_stands_between_the_last_two_fences(answer, found):
-    program = extracted("lcb", answer, ("python",))
+    program = extract_program("lcb", answer, ("python",))
     assert (program and program.source) == found
 
 
@@ -41,13 +41,13 @@ def test_livecodebench_takes_what_stands_between_the_last_two_fences(answer, fou
     ],
 )
 def test_evalplus_takes_the_first_block_or_the_last_one_after_a_thought(answer, found):
-    program = extracted("evalplus", answer, ("python",))
+    program = extract_program("evalplus", answer, ("python",))
     assert (program and program.source.strip()) == found
 
 
 def test_the_whole_text_can_be_the_program():
-    assert extracted("whole", " return 1\n", ("python",)).source == " return 1\n"
-    assert extracted("whole", " \n", ("python",)) is None
+    assert extract_program("whole", " return 1\n", ("python",)).source == " return 1\n"
+    assert extract_program("whole", " \n", ("python",)) is None
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def asked(tmp_path, row, suite, protocol=None, prompt=PromptFormat(), **wishes):
 def test_problems_of_livecodebench(tmp_path, row, protocol, messages):
     exercise = asked(tmp_path, row, "lcb", protocol)
     assert exercise.prompt == messages
-    assert (exercise.before, exercise.after) == ("", "")
+    assert (exercise.answer_prefix, exercise.answer_suffix) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import pytest
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from train.evaluation.protocols.by_name import PROTOCOLS
 from train.evaluation.protocols.evaluation_settings import EvaluationSettings
 from train.evaluation.protocols.overrides import ProtocolOverrides
 from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.protocols.registry import PROTOCOLS
 from train.evaluation.protocols.resolution import resolve_settings, restore_style
-from train.evaluation.suites.by_name import NAMES
+from train.evaluation.suites.registry import NAMES
 from train.sampling.protocol import SamplingParams
 
 EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endoftext|>", "</s>")
@@ -36,7 +36,7 @@ EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endo
 def test_the_numbers_of_a_protocol(protocol, suite, temperature, top_p, max_tokens, k, stop, extraction):
     settled = resolve_settings(protocol, suite, ProtocolOverrides(), PromptFormat())
     assert settled.sampling == SamplingParams(temperature, top_p, max_tokens, stop=stop)
-    assert (settled.setting.k, settled.style.extraction) == (k, extraction)
+    assert (settled.suite_settings.k, settled.style.extraction) == (k, extraction)
     assert settled.overrides == {}
 
 
@@ -61,12 +61,12 @@ def test_stops_of_completions():
     assert humaneval.sampling.stop == (*begins, *ends)
     mbpp = resolve_settings("evalplus", "mbpp+", ProtocolOverrides(mode="complete"), PromptFormat())
     assert mbpp.sampling.stop == ('\n"""', "\nassert", *ends)
-    assert (humaneval.style.plain, humaneval.style.extraction) == (True, "whole")
+    assert (humaneval.style.skip_chat_template, humaneval.style.extraction) == (True, "whole")
 
 
 def test_without_a_protocol_everything_is_as_usual():
     settled = resolve_settings(None, "", ProtocolOverrides(), PromptFormat())
-    assert (settled.sampling, settled.setting.k, settled.style) == (SamplingParams(), 8, PromptStyle())
+    assert (settled.sampling, settled.suite_settings.k, settled.style) == (SamplingParams(), 8, PromptStyle())
     assert (settled.as_table(), settled.line()) == ({}, "")
 
 
@@ -74,7 +74,7 @@ def test_what_the_user_gives_is_recorded_beside_the_table():
     settled = resolve_settings(
         "deepcoder", "lcb", ProtocolOverrides(k=8, max_tokens=100, temperature=0.6), PromptFormat("Be brief.")
     )
-    assert (settled.setting.k, settled.sampling.max_tokens) == (8, 100)
+    assert (settled.suite_settings.k, settled.sampling.max_tokens) == (8, 100)
     assert settled.overrides == {"max_tokens": 100, "k": 8, "system": "Be brief."}
     table = settled.as_table()["table"]
     assert (table["name"], table["source"], table["form"]) == (

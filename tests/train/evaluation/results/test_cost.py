@@ -2,31 +2,34 @@
 
 import pytest
 
-from train.evaluation.results.cost import Prices, Tokens, bill, cost, tokens_of
+from train.evaluation.results.cost import Prices, TokenCounts, cost, format_cost, sum_tokens
 
 
 def test_each_sample_pays_for_its_prompt_and_its_answer():
-    tokens = tokens_of([(100, 4000), (100, 6000), (50, 1000)])
-    assert tokens == Tokens(250, 11000)
+    tokens = sum_tokens([(100, 4000), (100, 6000), (50, 1000)])
+    assert tokens == TokenCounts(250, 11000)
     assert cost(tokens, Prices(prompt=2.0, answer=8.0)) == pytest.approx(0.0885)
 
 
 def test_a_sample_of_unknown_length_makes_the_sum_unknown():
-    assert tokens_of([(100, 4000), (0, 6000)]) == Tokens(None, 10000)
-    assert tokens_of([(100, 0), (100, 6000)]) == Tokens(200, None)
-    assert tokens_of([]) == Tokens(0, 0)
+    assert sum_tokens([(100, 4000), (0, 6000)]) == TokenCounts(None, 10000)
+    assert sum_tokens([(100, 0), (100, 6000)]) == TokenCounts(200, None)
+    assert sum_tokens([]) == TokenCounts(0, 0)
 
 
 def test_a_cost_is_unknown_only_if_unknown_tokens_cost_something():
-    assert cost(Tokens(None, 10), Prices(2.0, 8.0)) is None
-    assert cost(Tokens(None, 1_000_000), Prices(0.0, 8.0)) == 8.0
+    assert cost(TokenCounts(None, 10), Prices(2.0, 8.0)) is None
+    assert cost(TokenCounts(None, 1_000_000), Prices(0.0, 8.0)) == 8.0
 
 
 def test_a_bill_says_what_is_unknown():
-    assert bill(Tokens(250_000, 1_000_000), Prices(2.0, 8.0)) == (
+    assert format_cost(TokenCounts(250_000, 1_000_000), Prices(2.0, 8.0)) == (
         "tokens of prompts: 250,000, of answers: 1,000,000; cost: 8.50"
     )
-    assert bill(Tokens(None, 10), Prices(2.0, 8.0)) == "tokens of prompts: unknown, of answers: 10; cost: unknown"
+    assert (
+        format_cost(TokenCounts(None, 10), Prices(2.0, 8.0))
+        == "tokens of prompts: unknown, of answers: 10; cost: unknown"
+    )
 
 
 @pytest.mark.parametrize("prices", [(-1.0, 0.0), (0.0, -1.0), (float("nan"), 0.0)])

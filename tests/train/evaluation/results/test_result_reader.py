@@ -7,7 +7,7 @@ from made_outcomes import outcome
 from made_results import earlier, of_bits, write
 
 from curate.errors import CurateError
-from train.evaluation.results.breakdown import breakdown, tokens
+from train.evaluation.results.breakdown import breakdown, format_tokens
 from train.evaluation.results.labels import labels
 from train.evaluation.results.reader import read_all, read_result
 
@@ -82,11 +82,18 @@ def test_the_table_has_a_row_for_each_known_stratum():
 
 
 def test_numbers_of_tokens_are_short():
-    assert [tokens(n) for n in (812, 999, 1000, 9840, 9999, 29_400)] == ["812", "999", "1.0k", "9.8k", "10k", "29k"]
+    assert [format_tokens(n) for n in (812, 999, 1000, 9840, 9999, 29_400)] == [
+        "812",
+        "999",
+        "1.0k",
+        "9.8k",
+        "10k",
+        "29k",
+    ]
 
 
 def test_json_has_no_nan(tmp_path):
-    from train.evaluation.results.numbers import summary_as_json
+    from train.evaluation.results.summary_json import summary_as_json
     from train.evaluation.statistics.summary import summarize
 
     json.dumps(summary_as_json(summarize([outcome("a", "x")])), allow_nan=False)

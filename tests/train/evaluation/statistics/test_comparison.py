@@ -17,7 +17,7 @@ from train.evaluation.statistics.holm import holm
 from train.evaluation.statistics.mcnemar import mcnemar
 from train.evaluation.statistics.ranking import best_model, compare_with_reference
 from train.evaluation.statistics.sign_flip import sign_flip_p
-from train.evaluation.statistics.student import central_probability, two_sided_quantile
+from train.evaluation.statistics.student_t import central_probability, two_sided_quantile
 
 
 @needs_facts

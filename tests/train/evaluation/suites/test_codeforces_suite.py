@@ -15,7 +15,7 @@ from train.evaluation.codeforces.contests import problem_id, problem_key, proble
 from train.evaluation.codeforces.deepcoder_problems import UnmatchedProblems
 from train.evaluation.exercises import read_exercises
 from train.evaluation.statistics.outcomes import ProblemMetadata
-from train.evaluation.suites.by_name import parse_suite
+from train.evaluation.suites.registry import parse_suite
 
 CODEELO = DATA / "eval" / "codeelo.json"
 IDS = DATA / "evaluation" / "metadata_cf.json"

@@ -117,7 +117,7 @@ def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
     found = exercise(tmp_path, "cruxeval-o", style=settled.style)
     assert isinstance(found.asked, str)
     assert found.asked.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")
-    assert settled.setting.stop == ("[/ANSWER]",)
+    assert settled.suite_settings.stop == ("[/ANSWER]",)
     assert found.rule("assert f('ab') == ['abab', 2]\n", box).verdict == "accepted"
 
 

@@ -5,7 +5,7 @@ that: it is asked without that message, as EvalPlus asks models behind an addres
 the program; the program is that text with the answer.
 """
 
-from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user
+from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user_prompt
 
 _INSTRUCTION = (
     "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
@@ -26,16 +26,16 @@ def _prefilled(problem: Statement) -> RenderedPrompt:
         {"role": "user", "content": f"{_INSTRUCTION}\n```\n{problem.text.strip()}\n```\n"},
         {"role": "assistant", "content": _PREFILL},
     ]
-    return RenderedPrompt(asked, before=_PREFILL, after=_CLOSED)
+    return RenderedPrompt(asked, answer_prefix=_PREFILL, answer_suffix=_CLOSED)
 
 
 def _thinking(problem: Statement) -> RenderedPrompt:
-    return user(f"{_INSTRUCTION}\n```python\n{problem.text.strip()}\n```")
+    return user_prompt(f"{_INSTRUCTION}\n```python\n{problem.text.strip()}\n```")
 
 
 def _completion(problem: Statement) -> RenderedPrompt:
     begun = problem.text.strip() + "\n"
-    return RenderedPrompt(begun, before=begun)
+    return RenderedPrompt(begun, answer_prefix=begun)
 
 
 PREFILLED = PromptForm(

@@ -5,7 +5,7 @@ lighteval uses for all models. DeepCoder made one message of the general form. e
 starter code.
 """
 
-from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user
+from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user_prompt
 
 _SYSTEM = (
     "You are an expert Python programmer. You will be given a question (problem specification) and will generate a "
@@ -48,15 +48,15 @@ def _generic(problem: Statement) -> RenderedPrompt:
 
 
 def _reasoners(problem: Statement) -> RenderedPrompt:
-    return user(f"{_TO_REASONERS}\n\nQuestion: {problem.text}\n\n{_format(problem)}")
+    return user_prompt(f"{_TO_REASONERS}\n\nQuestion: {problem.text}\n\n{_format(problem)}")
 
 
 def _deepcoder(problem: Statement) -> RenderedPrompt:
-    return user(f"{_SYSTEM}\n\n{problem.text}### Format: {_format(problem)}{_ANSWER}")
+    return user_prompt(f"{_SYSTEM}\n\n{problem.text}### Format: {_format(problem)}{_ANSWER}")
 
 
 def _evalchemy(problem: Statement) -> RenderedPrompt:
-    return user((_EVALCHEMY_STDIN if problem.entry_point is None else _EVALCHEMY_CALL) + problem.text)
+    return user_prompt((_EVALCHEMY_STDIN if problem.entry_point is None else _EVALCHEMY_CALL) + problem.text)
 
 
 GENERIC = PromptForm("lcb", _SUITES, _generic)

@@ -1,6 +1,6 @@
 """How questions of mathematics are put to models. All of these forms are one message of the user."""
 
-from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user
+from train.evaluation.protocols.prompt_form import PromptForm, RenderedPrompt, Statement, user_prompt
 
 _SUITES = ("aime24", "aime25", "math500")
 _LIGHTEVAL = (
@@ -11,15 +11,15 @@ _LIGHTEVAL = (
 
 
 def _deepscaler(problem: Statement) -> RenderedPrompt:
-    return user(f"{problem.text} Let's think step by step and output the final answer within \\boxed{{}}.")
+    return user_prompt(f"{problem.text} Let's think step by step and output the final answer within \\boxed{{}}.")
 
 
 def _lighteval(problem: Statement) -> RenderedPrompt:
-    return user(f"{_LIGHTEVAL}\n\n{problem.text}")
+    return user_prompt(f"{_LIGHTEVAL}\n\n{problem.text}")
 
 
 def _evalchemy(problem: Statement) -> RenderedPrompt:
-    return user(f"Problem: {problem.text}\nMark your solution with \\boxed\nAnswer:")
+    return user_prompt(f"Problem: {problem.text}\nMark your solution with \\boxed\nAnswer:")
 
 
 DEEPSCALER = PromptForm("deepscaler", _SUITES, _deepscaler)

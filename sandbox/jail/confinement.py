@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sandbox.jail import directories, image, landlock, linux, stale_resources
 from sandbox.jail.child import PACKAGES, VISIBLE_WORK
-from sandbox.jail.spawn import Place, ZygoteKind, programs_uid
+from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind, program_uid
 from sandbox.jail.worker_config import LANDLOCK, WorkerConfig
 
 _FOR_OWN_UIDS = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
@@ -23,7 +23,7 @@ _FOR_OWN_ROOTS = (*_FOR_OWN_UIDS, linux.CAP_SYS_CHROOT, linux.CAP_MKNOD)
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor numbers; the major number is 1
 
 
-class Places:
+class ConfinementManager:
     """The places of one warden's zygotes. Raises OSError if there is no Landlock that should confine runs."""
 
     def __init__(self, configuration: WorkerConfig) -> None:
@@ -47,20 +47,20 @@ class Places:
             for folder in {self._folder, copy}:  # for programs that have another uid
                 os.chmod(folder, 0o711)
 
-    def make(self, kind: ZygoteKind, turn: int) -> Place:
+    def make(self, kind: ZygoteKind, turn: int) -> ZygoteConfinement:
         """Make the place of a zygote. Raises OSError."""
         folder = f"{self._folder}/{turn}"
-        owner = programs_uid(turn) if self._has_own_uids else None
+        owner = program_uid(turn) if self._has_own_uids else None
         if self._has_own_roots and owner is not None and not kind.compiles:
             with contextlib.suppress(OSError):  # the file system has no devices, for example
                 self._make_root(folder, owner, packages=bool(kind.loaded))
-                return Place(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
+                return ZygoteConfinement(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
             self.remove(turn)
             self._has_own_roots = False
         os.mkdir(folder, 0o700)
         if owner is not None:
             os.chown(folder, owner, owner)
-        return Place(self._level, folder, self._copy, "", owner, self._abi)
+        return ZygoteConfinement(self._level, folder, self._copy, "", owner, self._abi)
 
     def _make_root(self, folder: str, owner: int, *, packages: bool) -> None:
         image.link_folder(self._copy.root, folder)

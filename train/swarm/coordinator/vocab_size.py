@@ -6,7 +6,7 @@ from pathlib import Path
 from train.errors import ConfigError
 
 
-def vocabulary_of(model: str) -> int:
+def read_vocab_size(model: str) -> int:
     """Return the number of token ids of a model on this machine. Raises ConfigError if that cannot be found out."""
     path = Path(model).expanduser() / "config.json"
     try:

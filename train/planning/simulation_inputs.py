@@ -24,10 +24,10 @@ _UNITS_OF_MEAN = 16  # tokens of an answer of mean length in a message, at least
 def model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found."""
     memory = estimate(config.model, row_tokens=1, reference=False)
-    return ModelSize(memory.parameters, cache_bytes(read_configuration(config.model.path).get_text_config()))
+    return ModelSize(memory.parameters, kv_bytes_per_token(read_configuration(config.model.path).get_text_config()))
 
 
-def cache_bytes(settings: Any) -> float:
+def kv_bytes_per_token(settings: Any) -> float:
     """Return the bytes of one token in an engine's cache, in half precision."""
     heads = int(settings.num_attention_heads)
     width = int(getattr(settings, "head_dim", None) or settings.hidden_size // heads)
@@ -56,7 +56,7 @@ def workload(config: Config, *, mean_tokens: float | None, sigma: float, rejecte
         prompt_tokens,
         lengths,
         rejected,
-        unit=max(1, min(-(-limit // _UNITS), int(lengths.mean / _UNITS_OF_MEAN))),
+        token_stride=max(1, min(-(-limit // _UNITS), int(lengths.mean / _UNITS_OF_MEAN))),
     )
 
 

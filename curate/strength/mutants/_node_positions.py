@@ -24,7 +24,7 @@ class NodePosition:
     index: int | None
 
     @contextmanager
-    def replaced_by(self, other: ast.AST) -> Iterator[None]:
+    def replace_with(self, other: ast.AST) -> Iterator[None]:
         """Put another node in this place for the duration of the block."""
         self._hang(other)
         try:

@@ -57,7 +57,7 @@ def parse_suite(text: str) -> tuple[str, str]:
 
 def has_dates(name: str) -> bool:
     """Return whether a window of days can be applied to a suite. Some datasets have no dates; reading them tells."""
-    return name not in _BY_NAME or _BY_NAME[name].dated
+    return name not in _BY_NAME or _BY_NAME[name].has_dates
 
 
 def _on_hub(name: str, options: str) -> str:
@@ -72,7 +72,7 @@ def choose_suite(table: Table, name: str = "") -> RowSuite:
     Raises CurateError if the named suite cannot read it, or if none or several can.
     """
     row = _first_row(table)
-    able = [suite for suite in SUITES if suite.recognises(row)]
+    able = [suite for suite in SUITES if suite.recognizes(row)]
     if name:
         suite = _BY_NAME[name]
         if suite in able:

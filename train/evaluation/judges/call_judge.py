@@ -14,9 +14,9 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
-from train.evaluation.extraction.by_name import DEFAULT, extracted, identity
+from train.evaluation.extraction.registry import DEFAULT, extract_program, identity
 from train.evaluation.judges.call_run import MAX_SECONDS, MEMORY_MB, run_calls
-from train.evaluation.judges.evalplus_rules import first_wrong
+from train.evaluation.judges.evalplus_rules import first_mismatch_index
 from train.evaluation.judges.judge import JudgeResult
 from train.evaluation.judges.reference_outputs import Reference, expected_outputs
 
@@ -42,50 +42,50 @@ class SuitePart:
 class CallJudge:
     """parts       the parts of the tests, in the order in which they are judged
     tolerance   absolute tolerance for floats; 0: see evalplus_rules.py
-    given       code that runs before an answer; empty: an answer has to import what it needs
+    preamble    code that runs before an answer; empty: an answer has to import what it needs
     extraction  how the program is found in an answer: see extraction/
     """
 
     parts: tuple[SuitePart, ...]
     tolerance: float = 0.0
-    given: str = ""
+    preamble: str = ""
     extraction: str = DEFAULT
 
     @property
     def identity(self) -> list[Any]:
         limits = [CALL_SECONDS, MAX_SECONDS, FACTOR, *MEMORY_MB]
         parts = [[part.name, part.digest] for part in self.parts]
-        return ["calls", parts, self.tolerance, self.given, limits, *identity(self.extraction)]
+        return ["calls", parts, self.tolerance, self.preamble, limits, *identity(self.extraction)]
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        program = extracted(self.extraction, answer, PYTHON_ONLY)
-        return JudgeResult(NO_CODE) if program is None else self.rule_program(program.source, sandbox)
+        program = extract_program(self.extraction, answer, PYTHON_ONLY)
+        return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox)
 
-    def rule_program(self, program: str, sandbox: Sandbox) -> JudgeResult:
-        """Judge a program. Raises SandboxError, and NoVerdict if the reference itself fails."""
+    def judge_program(self, program: str, sandbox: Sandbox) -> JudgeResult:
+        """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails."""
         if len(program) > _MAX_PROGRAM_BYTES:
             return JudgeResult(Verdict.COMPILE_ERROR.value)
         verdicts: list[tuple[str, str]] = []
         for part in self.parts:
-            verdict = self.verdict(part, program, sandbox)
+            verdict = self.judge_part(part, program, sandbox)
             verdicts.append((part.name, verdict.value))
             if verdict is not Verdict.ACCEPTED:
                 break
         return JudgeResult(verdicts[-1][1], tuple(verdicts))
 
-    def verdict(self, part: SuitePart, program: str, sandbox: Sandbox) -> Verdict:
+    def judge_part(self, part: SuitePart, program: str, sandbox: Sandbox) -> Verdict:
         """Return the verdict of one part on a program. Raises as rule_program does."""
         reference = part.reference
         expected = expected_outputs(reference, part.digest, sandbox)
         limits = [max(CALL_SECONDS, FACTOR * output.cpu_seconds) for output in expected]
         max_seconds = max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
         calls = run_calls(
-            [self.given, program],
+            [self.preamble, program],
             reference.entry_point,
             reference.inputs,
             limits,
             sandbox,
             max_seconds=max_seconds,
         )
-        wrong = first_wrong(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
-        return calls.end if wrong is None else Verdict.WRONG_ANSWER
+        wrong = first_mismatch_index(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
+        return calls.verdict if wrong is None else Verdict.WRONG_ANSWER

@@ -7,7 +7,7 @@ contains anything else. assertions.py reads everything else, and the sources tha
 import ast
 import warnings
 
-from curate.reading.dialects.named_arguments import in_order
+from curate.reading.dialects.named_arguments import order_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.signature import parameters
 from curate.reading.values import ParseError, json_text, long_integers, shorten
@@ -64,6 +64,6 @@ def _case(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
         ):
             values = [ast.literal_eval(argument) for argument in positional]
             named = [(keyword.arg, ast.literal_eval(keyword.value)) for keyword in keywords]
-            arguments = in_order(values, named, order)
+            arguments = order_arguments(values, named, order)
             return Case(json_text(arguments, "an input"), json_text(ast.literal_eval(expected), "an output"))
     raise ParseError(f"an assertion that is not an example: {shorten(ast.unparse(node))}")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 
 
-def against(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def against_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(
         "--against",
         multiple=True,

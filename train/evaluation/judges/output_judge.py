@@ -39,6 +39,6 @@ class OutputJudge:
         (wanted,) = expected_outputs(reference, reference.digest, sandbox)
         calls = run_expression(expression, sandbox)
         if not calls.outputs:
-            return JudgeResult(calls.end.value)
+            return JudgeResult(calls.verdict.value)
         right = equal_outputs(calls.outputs[0], wanted)
         return JudgeResult((Verdict.ACCEPTED if right else Verdict.WRONG_ANSWER).value)

@@ -10,14 +10,14 @@ from rewards.process_singletons import sandbox_options
 from sandbox import Sandbox
 
 
-class RunSandbox:
+class LazySandbox:
     """Any number of threads may ask for the sandbox. One that is still open ends with the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sandbox: Sandbox | None = None
 
-    def opened(self) -> Sandbox:
+    def get(self) -> Sandbox:
         """Return the sandbox, which is opened if there is none. Raises SandboxError if it cannot be opened."""
         with self._lock:
             if self._sandbox is None:

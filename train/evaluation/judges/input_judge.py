@@ -51,13 +51,13 @@ class InputJudge:
         (wanted,) = expected_outputs(reference, reference.digest, sandbox)
         found = run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), sandbox, given=self.code + _COLLECT)
         if not found.outputs:
-            return JudgeResult(found.end.value)
+            return JudgeResult(found.verdict.value)
         arguments = _plain_arguments(found.outputs[0].text)
         if arguments is None:
             return JudgeResult(Verdict.WRONG_ANSWER.value)
         calls = run_calls([self.code, _CALL], "call_with", [arguments], [SECONDS], sandbox)
         if not calls.outputs:
-            return JudgeResult(calls.end.value)
+            return JudgeResult(calls.verdict.value)
         right = equal_outputs(calls.outputs[0], wanted)
         return JudgeResult((Verdict.ACCEPTED if right else Verdict.WRONG_ANSWER).value)
 

@@ -12,7 +12,7 @@ NAMES = tuple(_RULES)
 DEFAULT = curate.NAME
 
 
-def extracted(rule: str, answer: str, languages: tuple[str, ...]) -> Program | None:
+def extract_program(rule: str, answer: str, languages: tuple[str, ...]) -> Program | None:
     """Return the program in an answer; None if there is none.
 
     rule       the name of the rule

@@ -7,9 +7,9 @@ from pathlib import Path
 from curate.errors import CurateError
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
-from train.evaluation.extraction.by_name import extracted
-from train.evaluation.judges.by_calls import CallJudge
-from train.evaluation.judges.by_tests import SuiteJudge
+from train.evaluation.extraction.registry import extract_program
+from train.evaluation.judges.call_judge import CallJudge
+from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.loaded_result import LoadedResult, load_result, sample_keys
 from train.evaluation.results.reader import read_result
 from train.evaluation.sample_record import SampleRecord
@@ -23,16 +23,16 @@ _MAX_SHOWN = 5  # ids in a message
 class ExportData:
     """records: the answers to each problem by its id, in the order of the samples; each sample has one."""
 
-    reopened: LoadedResult
+    loaded_result: LoadedResult
     records: Mapping[str, tuple[SampleRecord, ...]]
 
     @property
     def problems(self) -> tuple[ProblemOutcomes, ...]:
-        return self.reopened.result.outcomes
+        return self.loaded_result.result.outcomes
 
     @property
     def exercises(self) -> Mapping[str, Exercise]:
-        return self.reopened.exercises
+        return self.loaded_result.exercises
 
     def sources(self, id: str) -> list[str]:
         """Return the source code of the programs in the answers to a problem; "" where an answer has none.
@@ -50,15 +50,15 @@ def load_export_data(path: Path, suites: tuple[str, ...], form: str) -> ExportDa
     known about a sample.
     """
     reopened = load_result(read_result(path))
-    if reopened.origin.suite not in suites:
+    if reopened.provenance.suite not in suites:
         raise CurateError(
-            f"{path} is the result on {reopened.origin.suite or 'a suite without a name'}, and {form} takes results on "
-            f"{' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
+            f"{path} is the result on {reopened.provenance.suite or 'a suite without a name'}, and {form} takes "
+            f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
         )
     gone = [problem.id for problem in reopened.result.outcomes if problem.id not in reopened.exercises]
     if gone:
         raise CurateError(
-            f"{reopened.origin.location} does not have {summarize_ids(gone)} any more. Is it the same file?"
+            f"{reopened.provenance.location} does not have {summarize_ids(gone)} any more. Is it the same file?"
         )
     keys = {problem.id: sample_keys(problem) for problem in reopened.result.outcomes}
     kept = read_samples(reopened.samples_path, {key for of_problem in keys.values() for key in of_problem})
@@ -85,6 +85,8 @@ def _source(exercise: Exercise, answer: str) -> str:
         program = judge.submission(text)
         return program.source if program else ""
     if isinstance(judge, CallJudge):
-        program = extracted(judge.extraction, text, PYTHON_ONLY)
-        return f"{judge.given}\n{program.source}" if program and judge.given else program.source if program else ""
+        program = extract_program(judge.extraction, text, PYTHON_ONLY)
+        return (
+            f"{judge.preamble}\n{program.source}" if program and judge.preamble else program.source if program else ""
+        )
     raise CurateError(f"the answer to {exercise.id} is not a program.")

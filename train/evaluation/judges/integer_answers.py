@@ -12,7 +12,7 @@ _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)
 _NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?", re.ASCII)
 
 
-def whole_number(latex: str) -> int | None:
+def parse_integer(latex: str) -> int | None:
     """Return the one whole number that an answer is; None for everything else."""
     if len(latex) > _LONGEST:
         return None

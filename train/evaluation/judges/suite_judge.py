@@ -6,7 +6,7 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY, languages_for
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
-from train.evaluation.extraction.by_name import DEFAULT, extracted, identity
+from train.evaluation.extraction.registry import DEFAULT, extract_program, identity
 from train.evaluation.judges.judge import JudgeResult
 
 
@@ -28,7 +28,7 @@ class SuiteJudge:
 
     def submission(self, answer: str) -> Program | None:
         """Return the program that is judged for an answer; None if the answer has no program."""
-        return extracted(self.extraction, answer, languages_for(self.suite, self.languages))
+        return extract_program(self.extraction, answer, languages_for(self.suite, self.languages))
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         program = self.submission(answer)

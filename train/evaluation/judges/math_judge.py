@@ -13,33 +13,33 @@ from rewards import Completion, MathReward, Task
 from rewards.mathematics.reward import extract_final_answer
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
-from train.evaluation.judges.judge import JudgeResult, NoVerdict
-from train.evaluation.judges.whole_numbers import whole_number
+from train.evaluation.judges.integer_answers import parse_integer
+from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
 
 @dataclass(frozen=True, slots=True)
 class MathJudge:
     """expected   the right answer, in LaTeX
-    whole      whether it is a whole number. Then another whole number is wrong, however it is written
+    expects_integer  whether it is a whole number. Then another whole number is wrong, however it is written
     """
 
     expected: str
-    whole: bool = False
+    expects_integer: bool = False
 
     @property
     def identity(self) -> list[Any]:
-        return ["mathematics", self.expected, self.whole]
+        return ["mathematics", self.expected, self.expects_integer]
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         given = extract_final_answer(answer)
         if given is None:
             return JudgeResult(NO_ANSWER)
-        number = whole_number(given) if self.whole else None
+        number = parse_integer(given) if self.expects_integer else None
         if number is not None:
-            return JudgeResult(ACCEPTED if number == whole_number(self.expected) else WRONG_ANSWER)
+            return JudgeResult(ACCEPTED if number == parse_integer(self.expected) else WRONG_ANSWER)
         reward = _compared()(Completion(answer, n_tokens=0), Task(expected=self.expected))
         if reward.value is None:
-            raise NoVerdict(reward.detail)
+            raise NoVerdictError(reward.detail)
         return JudgeResult(reward.verdict)
 
 

@@ -6,7 +6,7 @@ Nodes choose some of the words on it, so all words are escaped, and the browser 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from train.swarm.messages import NodeStatus, Status
+from train.swarm.messages import NodeStatus, SwarmStatus
 
 SECURITY = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -26,7 +26,7 @@ th { border-bottom: 2px solid #999 } td { border-bottom: 1px solid #ddd; overflo
 """
 
 
-def page(status: Status) -> str:
+def render_status_page(status: SwarmStatus) -> str:
     """Return the page as HTML."""
     nodes = sorted(status.nodes, key=lambda node: (node.state, -node.accepted, node.node))
     parts = [
