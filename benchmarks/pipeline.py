@@ -137,7 +137,7 @@ def measure(way: Any, run: Path) -> dict[str, float]:
         seconds.append(found["step_time"])
         idle.append(found["idle/trainer"])
 
-    with open_run(run, config), AsyncRewards(reward, at_once=WORKERS) as rewards:
+    with open_run(run, config), AsyncRewards(reward, max_concurrent=WORKERS) as rewards:
         metrics, clock = MetricsLog(run), Timeline(run)
         learner: Any = Learner()
         parts: Any = (Sampler(), learner, Questions(), rewards.submit, clock)

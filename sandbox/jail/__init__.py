@@ -18,11 +18,11 @@
 The mount, network, ipc and uts namespaces are the zygote's and shared by its runs, one after another. None of them
 may be changed by a run, and what would outlive one in them is refused (ipc objects) or taken away with it (mounts).
 
-That is the level `namespaces`. Where a machine refuses it, the level is `landlock` (landlock.py, confinement.py): the zygote
-stays in the machine's namespaces, and each child enters a Landlock domain of its own before it becomes the program.
-What Landlock leaves open, the filter refuses (seccomp.py) or the zygote decides (seccomp_notify.py). The zygote is the
-subreaper of its runs: it counts their forks and ends their tree (process_tree.py). For root, the zygote has a root
-directory of its own, and programs a user id. The level `none` is the same without the domain.
+That is the level `namespaces`. Where a machine refuses it, the level is `landlock` (landlock.py, confinement.py): the
+zygote stays in the machine's namespaces, and each child enters a Landlock domain of its own before it becomes the
+program. What Landlock leaves open, the filter refuses (seccomp.py) or the zygote decides (seccomp_notify.py). The
+zygote is the subreaper of its runs: it counts their forks and ends their tree (process_tree.py). For root, the zygote
+has a root directory of its own, and programs a user id. The level `none` is the same without the domain.
 
 The program gets three files: stdin, stdout, stderr (memfds made by the judge, opened anew for the program,
 read after its death). For a call it also gets one file for the encoded return value. The verdict is made from those

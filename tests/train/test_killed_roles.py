@@ -113,7 +113,7 @@ def test_a_run_survives_the_death_of_a_worker_and_of_the_trainer(small, tmp_path
         made.kill_worker(random.Random(0))
         made.go_on(1)
         made.kill_trainer()
-        made.wait_for_sampling()
+        made.finish()
     assert check(tmp_path / "run").n_batches == 5
 
 
@@ -129,7 +129,7 @@ def test_roles_that_are_killed_at_random_points_lose_nothing(seed, small, tmp_pa
                 made.kill_worker(rng)
             else:
                 made.kill_trainer()
-        made.wait_for_sampling()
+        made.finish()
     assert check(tmp_path / "run").n_batches == 12
 
 
@@ -164,5 +164,5 @@ def test_a_reward_service_that_is_killed_and_started_again_costs_nothing(small, 
             made.go_on(2)
             service.kill()
             service = stack.enter_context(judge_service(port))
-        made.wait_for_sampling()
+        made.finish()
     assert check(tmp_path / "run").n_batches == 8

@@ -256,7 +256,11 @@ def load(folder):
 
 
 def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
-    parts = {"parts": (("code", 1 / 7), ("format", 0.1)), "steps": ((1, 0.3), (2, -0.1)), "drawn": (True, False)}
+    parts = {
+        "reward_components": (("code", 1 / 7), ("format", 0.1)),
+        "step_rewards": ((1, 0.3), (2, -0.1)),
+        "sampled_mask": (True, False),
+    }
     ahead = ((replace(ROLLOUT, reward=0.1), replace(ROLLOUT, reward=1 / 3, source="taco", **parts)),)
     for step in (1, 2, 3):
         progress = RunProgress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)

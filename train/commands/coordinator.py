@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
 )
 def command(
-    folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], thresholds: Path | None,
+    folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], bars: Path | None,
     lease_seconds: float, versions_kept: int, stake: int, vocabulary: int | None,
 ) -> None:  # fmt: skip
     """Run the coordinator of a swarm of untrusted rollout workers.
@@ -81,7 +81,7 @@ def command(
         from train.swarm.verification.thresholds_file import read_thresholds
 
         token = os.environ.get(TOKEN_VARIABLE) or None
-        measured = {} if thresholds is None else read_thresholds(thresholds)  # before the run is waited for
+        measured = {} if bars is None else read_thresholds(bars)  # before the run is waited for
 
         def settings(controller: "HttpController") -> "SwarmSettings":
             terms = controller.fetch_engine_spec()

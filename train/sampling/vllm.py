@@ -75,7 +75,7 @@ class VllmSampler:
         _check_head(self._llm, options)
         self._is_verifiable = verifiable
         if verifiable:
-            self._llm.collective_rpc("watch_output_layer")
+            self._llm.collective_rpc("hook_output_layer")
         self._verifiable: set[str] = set()  # keys of answers in progress that others can check
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
@@ -149,7 +149,7 @@ class VllmSampler:
             if dropped and not self._closed:
                 self._engine.abort_request(list(dropped))
             if (noted := dropped & self._verifiable) and not self._closed:
-                self._llm.collective_rpc("forget_notes", args=(sorted(noted),))
+                self._llm.collective_rpc("discard_commitments", args=(sorted(noted),))
             self._verifiable -= dropped
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
@@ -211,7 +211,7 @@ class VllmSampler:
         outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
         with self._turn:
             try:
-                parts = self._llm.collective_rpc("held_parts", args=(outlines,))
+                parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
             except Exception as error:  # any exception, from any of vLLM's processes
                 raise SamplerError(f"vLLM does not say which weights it holds: {_last_line(error)}") from error
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
@@ -302,7 +302,7 @@ class VllmSampler:
         ]
         if not finished:
             return {}
-        found = self._llm.collective_rpc("take_notes", args=(finished,))[0]  # processes that share a model agree
+        found = self._llm.collective_rpc("take_commitments", args=(finished,))[0]  # processes that share a model agree
         keys = [key for key, _ in finished]
         self._verifiable.difference_update(keys)
         return {

@@ -146,13 +146,13 @@ def _source(expected: Sequence[SentTensor]) -> Any:
     from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
 
     class Source(WeightSource):
-        wait_for_weights: "Iterator[tuple[str, Tensor]]" = iter(())
+        weights: "Iterator[tuple[str, Tensor]]" = iter(())
 
         def metadata(self) -> list[ParamMeta]:
             return [ParamMeta(each.name, getattr(torch, each.dtype), tuple(each.shape)) for each in expected]
 
         def __iter__(self) -> "Iterator[tuple[str, Tensor]]":
-            return self.wait_for_weights
+            return self.weights
 
     return Source()
 

@@ -32,7 +32,7 @@ def learner(path, objective=None, optimizer=None, *, temperature=1.0, total_upda
 
 
 def weights(learner):
-    return {name: weight.clone() for name, weight in learner.weights()}
+    return {name: weight.clone() for name, weight in learner.export_weights()}
 
 
 def distance(first, second):
@@ -264,7 +264,7 @@ def test_half_precision_is_used_to_compute_but_not_for_the_weights(path):
     assert figures["entropy"] == pytest.approx(exact["entropy"], rel=0.05)
     assert figures["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.2)
     assert {weight.dtype for weight in state_of(half)["weights"].values()} == {torch.float32}
-    assert {weight.dtype for _, weight in half.weights()} == {torch.bfloat16}
+    assert {weight.dtype for _, weight in half.export_weights()} == {torch.bfloat16}
 
 
 def test_lora_trains_its_layers_and_gives_whole_weights(path):

@@ -79,13 +79,13 @@ def test_groups_that_teach_nothing_are_replaced_until_the_batch_is_full():
     made = batch(submit=odd_ones)
     assert [group[0].problem_id for group in made] == ["q1", "q3", "q5"]
     assert made.position == 6
-    assert made.signal_counts == {"rounds": 3, "all": 3, "some": 3}
+    assert made.counts == {"rounds": 3, "all": 3, "some": 3}
 
 
 def test_refilling_ends_after_max_rounds():
     made = batch(submit=lambda answer, task: known(0.0))
     assert list(made) == []
-    assert made.signal_counts == {"rounds": 4, "none": 12}
+    assert made.counts == {"rounds": 4, "none": 12}
     assert made.position == 12
 
 
@@ -97,7 +97,7 @@ def test_without_the_filter_everything_is_kept():
 def test_no_signal_is_not_a_zero():
     made = batch(submit=lambda answer, task: known(None, "sandbox_failed"), settings=replace(SETTINGS, max_rounds=1))
     assert list(made) == []
-    assert made.signal_counts["unknown"] == 3
+    assert made.counts["unknown"] == 3
     (first, *_) = batch(submit=lambda answer, task: known(None) if answer.text.endswith("0") else known(1.0),
                         settings=replace(SETTINGS, online_filter=False))  # fmt: skip
     assert math.isnan(first[0].reward)
@@ -123,7 +123,7 @@ def test_a_refused_prompt_is_counted_and_replaced():
 
     made = batch(Refusing())
     assert [group[0].problem_id for group in made] == ["q0", "q2", "q3"]
-    assert made.signal_counts["refused"] == 1
+    assert made.counts["refused"] == 1
 
 
 def test_a_sampler_without_log_probabilities_is_refused():

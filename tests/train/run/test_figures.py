@@ -25,8 +25,10 @@ class Rollout:
 
 
 RIGHT = Rollout()
-WRONG = replace(RIGHT, reward=0.0, verdict="time_limit", reward_seconds=0.5, parts=(("code", 0.0), ("format", 0.5)))
-LOST = replace(RIGHT, reward=nan, verdict="", reward_seconds=nan, parts=(("code", nan), ("format", nan)))
+WRONG = replace(
+    RIGHT, reward=0.0, verdict="time_limit", reward_seconds=0.5, reward_components=(("code", 0.0), ("format", 0.5))
+)
+LOST = replace(RIGHT, reward=nan, verdict="", reward_seconds=nan, reward_components=(("code", nan), ("format", nan)))
 CUT = replace(WRONG, token_ids=(4, 5, 6, 7), versions=(4, 5, 6, 7), truncated=True, verdict="no_code")
 
 
@@ -54,8 +56,8 @@ def test_the_figures_of_a_batch_equal_those_computed_by_hand():
 
 
 def test_each_source_and_each_reward_has_figures_of_its_own():
-    sum_ = replace(WRONG, source="math", parts=(("math", 1.0),), reward=1.0, verdict="accepted")
-    difference = replace(LOST, source="math", parts=(("math", nan),), token_ids=(4,) * 6, versions=(4,) * 6)
+    sum_ = replace(WRONG, source="math", reward_components=(("math", 1.0),), reward=1.0, verdict="accepted")
+    difference = replace(LOST, source="math", reward_components=(("math", nan),), token_ids=(4,) * 6, versions=(4,) * 6)
     found = batch_metrics([(RIGHT, WRONG), (sum_, difference)], version=7)
     assert (found["sources/taco/reward"], found["sources/taco/solve_rate"]) == (0.5, 0.5)
     assert (found["sources/math/reward"], found["sources/math/solve_rate"]) == (1.0, 1.0)

@@ -45,7 +45,7 @@ RULES = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max
 
 
 def settings(**changes: Any) -> SwarmSettings:
-    return SwarmSettings(**{"run": RUN, "terms": TERMS, "vocabulary": 1000, "lease_seconds": 60.0, **changes})
+    return SwarmSettings(**{"run": RUN, "engine": TERMS, "vocabulary": 1000, "lease_seconds": 60.0, **changes})
 
 
 def publish(controller: Controller, folder: Path, version: int) -> None:

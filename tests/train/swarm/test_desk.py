@@ -349,7 +349,7 @@ def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(bo
 
 
 def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Ledger) -> None:
-    desk = opened(book, bars={"": Thresholds(replayed_share=0.9999)})
+    desk = opened(book, thresholds={"": Thresholds(replayed_share=0.9999)})
     healthy(desk, NODES[0], 7)
     join(desk, NODES[1])
     probe = desk.grant_spot_check(NODES[1], 0, 0.0)
@@ -486,8 +486,8 @@ def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(book: Ledger) -
         "transformers/transformers": Thresholds(margin=0.02),
         "": Thresholds(),
     }
-    desk = opened(book, bars=wide)
-    assert RULES.fetch_engine_spec.kind == "transformers"
+    desk = opened(book, thresholds=wide)
+    assert RULES.engine.kind == "transformers"
     join(desk, NODES[0], 0.0, engine="transformers 5.0")
     with pytest.raises(Forbidden, match="engines of the kind vllm; it takes transformers"):
         join(desk, NODES[1], 0.0, engine="vllm 0.32.0")

@@ -38,12 +38,12 @@ class Node:
     settings: SwarmSettings
     answers: list[SampledCompletion]
 
-    def wait_for_weights(self, version: int) -> tuple[Path, ...]:
+    def weights(self, version: int) -> tuple[Path, ...]:
         assert version == LEASE.lease.version
         return (self.folder / "model" / "model.safetensors",)
 
     def judge(self, files_of: Callable[[int], Sequence[Path]] | None = None) -> FileVerifier:
-        return FileVerifier(self.settings, VerifierModel(self.folder / "model"), files_of or self.wait_for_weights)
+        return FileVerifier(self.settings, VerifierModel(self.folder / "model"), files_of or self.weights)
 
     def content(self, lease: SwarmLease = LEASE) -> bytes:
         path = self.folder / "answers.parquet"

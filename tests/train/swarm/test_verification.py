@@ -229,7 +229,7 @@ def test_a_cheap_model_behind_right_commitments_is_found_by_the_replay(world, pa
         file = with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease))
         found = world.verdict_on(lease, file, pair)
         assert found.verdict == LeaseVerdict("hard", "replay")
-        assert found.figures["mismatches"] <= world.settings.bars[pair].mismatches
+        assert found.figures["exponent_mismatches"] <= world.settings.thresholds[pair].mismatches
 
 
 def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
@@ -241,7 +241,9 @@ def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
             (with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease)), LeaseVerdict("soft", "unlikely")),
         ):
             views = prefill.recompute_file(file, lease.lease)
-            found = verdict_on_file(file, lease, views, world.settings.bars["float32"], settings, ends=prefill.ends)
+            found = verdict_on_file(
+                file, lease, views, world.settings.thresholds["float32"], settings, ends=prefill.ends
+            )
             assert found.verdict == verdict
 
 
@@ -367,7 +369,7 @@ def test_a_verifier_loads_versions_as_engines_do(world, tmp_path):
             prefill.load([tmp_path / "new.safetensors"])
         views = prefill.recompute_file(file, LEASES[0].lease)
         found = verdict_on_file(
-            file, LEASES[0], views, world.settings.bars["float32"], world.settings, ends=prefill.ends
+            file, LEASES[0], views, world.settings.thresholds["float32"], world.settings, ends=prefill.ends
         )
         assert found.verdict.outcome == verdict
     save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
@@ -386,7 +388,13 @@ def test_a_family_whose_head_does_more_is_refused(tmp_path, tiny_model):
 
 
 def measured(n_tokens: int, **distances: float) -> Distances:
-    plain = {"mismatches": 1, "mismatches_mean": 0.5, "mantissa_mean": 0.01, "misses": 0, "margin": 0.0}
+    plain = {
+        "exponent_mismatches": 1,
+        "mismatches_mean": 0.5,
+        "mantissa_mean": 0.01,
+        "token_mismatches": 0,
+        "margin": 0.0,
+    }
     others = {
         "margin_sum": 0.0,
         "margin_squares": 0.0,
@@ -398,7 +406,9 @@ def measured(n_tokens: int, **distances: float) -> Distances:
 
 
 def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor():
-    bars = fit_thresholds([[measured(1000, mismatches=9, misses=4, margin=0.3)], [measured(998, mismatches_mean=8)]])
+    bars = fit_thresholds(
+        [[measured(1000, exponent_mismatches=9, token_mismatches=4, margin=0.3)], [measured(998, mismatches_mean=8)]]
+    )
     assert (bars.mismatches, bars.mismatches_mean, bars.mantissa_mean, bars.margin) == (18, 12, 0.5, 0.6)
     assert bars.replayed_share == pytest.approx(1 - 5 / 2000)
     coarse = fit_thresholds([[measured(1998, mantissa_mean=0.4)]])

@@ -57,7 +57,7 @@ def coordinator(world: swarms.World, model: Path) -> Iterator[None]:
     """Run a coordinator, always at the same address."""
     terms = EngineSpec(swarms.RUN, str(model), "transformers", 128)
     listen = world.url.removeprefix("http://") or "127.0.0.1:0"
-    with world.coordinator(listen=listen, terms=terms, vocabulary=10_000):
+    with world.coordinator(listen=listen, engine=terms, vocabulary=10_000):
         yield
 
 

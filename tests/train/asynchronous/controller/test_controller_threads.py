@@ -41,7 +41,7 @@ def score(answer, task):
 
 def test_many_threads_work_on_one_run(tmp_path):
     n_wrong: list[int] = []
-    with AsyncRewards(score, at_once=4) as rewards:
+    with AsyncRewards(score, max_concurrent=4) as rewards:
         controller = fleet.controller(SETTINGS, RunJournal.open(tmp_path), submit=rewards.submit, now=time.monotonic)
         publish(controller, 0)
         threads = [threading.Thread(target=work, args=(controller, f"w{n}", n_wrong)) for n in range(4)]

@@ -42,7 +42,7 @@ class Run:
         tokenizer = AutoTokenizer.from_pretrained(model)
         chat = tiny_world.chat(tiny_world.statement("larger"))
         ids = tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False))
-        self.wait_for_weights = AutoModelForCausalLM.from_pretrained(model)
+        self.weights = AutoModelForCausalLM.from_pretrained(model)
         self.controller = fleet.controller(
             settings, questions=Same(ids), now=time.monotonic, submit=lambda answer, task: fleet.scored()
         )
@@ -55,7 +55,7 @@ class Run:
         self.publish()
 
     def publish(self):
-        weights = self.wait_for_weights.named_parameters()
+        weights = self.weights.named_parameters()
         self.controller.publish_weights(self.source.publish(weights, self.version, None, 1.001))
 
     def train(self):

@@ -97,7 +97,7 @@ def test_whose_imports_an_answer_can_use_is_a_choice(tmp_path, box):
     assert ruling(task(tmp_path), answer, box).verdict == Verdict.RUNTIME_ERROR.value
     with_prompt = task(tmp_path, "?imports=prompt")
     assert ruling(with_prompt, answer, box).verdict == Verdict.ACCEPTED.value
-    assert with_prompt.name != task(tmp_path).name
+    assert with_prompt.fingerprint != task(tmp_path).fingerprint
 
 
 def test_no_expected_value_is_in_the_memory_of_an_answer(tmp_path, box):

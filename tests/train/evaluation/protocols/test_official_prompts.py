@@ -171,7 +171,7 @@ def test_problems_of_evalplus(tmp_path, suite, row, stated):
     ],
 )
 def test_questions_of_mathematics(tmp_path, protocol, text):
-    assert asked(tmp_path, AIME, "aime24", protocol).asked == user(text)
+    assert asked(tmp_path, AIME, "aime24", protocol).prompt == user(text)
 
 
 @pytest.mark.skipif(not (DATA / "golden").is_dir(), reason="the real data are not beside this checkout")
@@ -181,7 +181,7 @@ def test_the_format_of_deepcoder_is_the_one_in_its_own_rows(tmp_path):
     rows = pq.read_table(DATA / "golden" / "verl_livecodebench_50.parquet").column("prompt").to_pylist()
     from_stdin = [row[0]["content"] for row in rows if "starter code" not in row[0]["content"]]
     assert len(from_stdin) == 9
-    (ours,) = asked(tmp_path, STDIN, "lcb", "deepcoder").asked
+    (ours,) = asked(tmp_path, STDIN, "lcb", "deepcoder").prompt
     before, _, after = ours["content"].partition("\n\nAdd them. \n")
     for text in from_stdin:  # an earlier version of its scripts, which put one line break before the question
         assert text.startswith(before + "\n")

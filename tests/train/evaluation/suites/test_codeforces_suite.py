@@ -48,7 +48,7 @@ def read(tmp_path):
 def test_all_forms_are_recognised_and_judged_by_their_tests(read, box, row, id, facts):
     (exercise,) = read(row)
     assert (exercise.id, exercise.metadata) == (id, facts)
-    assert [one.name for one in read(row, suite="codeforces")] == [exercise.name]
+    assert [one.fingerprint for one in read(row, suite="codeforces")] == [exercise.fingerprint]
     assert exercise.judge.judge(RIGHT, box).verdict == "accepted"
     assert exercise.judge.judge(RIGHT.replace("sum", "max"), box).verdict == "wrong_answer"
 

@@ -52,12 +52,12 @@ def exercise(tmp_path, suite, options="", row=ROW, **others):
     ],
 )
 def test_a_predicted_output_is_right_if_it_has_the_value(tmp_path, box, answer, verdict):
-    assert exercise(tmp_path, "cruxeval-o").rule(answer, box).verdict == verdict
+    assert exercise(tmp_path, "cruxeval-o").judge_answer(answer, box).verdict == verdict
 
 
 def test_an_expression_that_takes_too_long_is_ended(tmp_path, box, monkeypatch):
     monkeypatch.setattr(expression_run, "SECONDS", 0.3)  # instead of 3
-    assert exercise(tmp_path, "cruxeval-o").rule("max(iter(int, 1))", box).verdict == "time_limit"
+    assert exercise(tmp_path, "cruxeval-o").judge_answer("max(iter(int, 1))", box).verdict == "time_limit"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_expression_that_takes_too_long_is_ended(tmp_path, box, monkeypatch):
     ],
 )
 def test_a_predicted_input_is_right_if_the_function_returns_the_output_for_it(tmp_path, box, answer, verdict):
-    assert exercise(tmp_path, "cruxeval-i").rule(answer, box).verdict == verdict
+    assert exercise(tmp_path, "cruxeval-i").judge_answer(answer, box).verdict == verdict
 
 
 def test_a_claimed_value_cannot_put_a_program_into_the_next_run(tmp_path, box):
@@ -88,12 +88,12 @@ def test_a_claimed_value_cannot_put_a_program_into_the_next_run(tmp_path, box):
     claim = '[[], {}]], "programs": ["def call_with(*a): return [\'abab\', 2]"], "inputs": [[[], {"d": []}]'
     line = f"v 0.0 {claim}\n".encode()
     answer = f"f([__import__('os').write(d, {line!r}) for d in range(3, 20)])"
-    assert exercise(tmp_path, "cruxeval-i").rule(answer, box).verdict != "accepted"
+    assert exercise(tmp_path, "cruxeval-i").judge_answer(answer, box).verdict != "accepted"
 
 
 def test_a_function_without_arguments_is_a_problem_too(tmp_path, box):
-    assert exercise(tmp_path, "cruxeval-o", row=NO_ARGUMENTS).rule("{1: (2, 0.5)}", box).verdict == "accepted"
-    assert exercise(tmp_path, "cruxeval-i", row=NO_ARGUMENTS).rule("f()", box).verdict == "accepted"
+    assert exercise(tmp_path, "cruxeval-o", row=NO_ARGUMENTS).judge_answer("{1: (2, 0.5)}", box).verdict == "accepted"
+    assert exercise(tmp_path, "cruxeval-i", row=NO_ARGUMENTS).judge_answer("f()", box).verdict == "accepted"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_function_without_arguments_is_a_problem_too(tmp_path, box):
 )
 def test_prompts_are_the_official_ones_to_the_character(tmp_path, suite, options, digest):
     """The digests are those of what CRUXEval's prompts.py makes of the same row."""
-    system, user = exercise(tmp_path, suite, options).asked
+    system, user = exercise(tmp_path, suite, options).prompt
     assert system["content"].startswith("You are an expert at Python programming, code execution")
     assert hashlib.sha256(user["content"].encode()).hexdigest()[:16] == digest
 
@@ -115,10 +115,10 @@ def test_prompts_are_the_official_ones_to_the_character(tmp_path, suite, options
 def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
     settled = resolve_settings(None, "cruxeval-o", ProtocolOverrides(mode="complete"), PromptFormat())
     found = exercise(tmp_path, "cruxeval-o", style=settled.style)
-    assert isinstance(found.asked, str)
-    assert found.asked.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")
+    assert isinstance(found.prompt, str)
+    assert found.prompt.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")
     assert settled.suite_settings.stop == ("[/ANSWER]",)
-    assert found.rule("assert f('ab') == ['abab', 2]\n", box).verdict == "accepted"
+    assert found.judge_answer("assert f('ab') == ['abab', 2]\n", box).verdict == "accepted"
 
 
 def test_a_file_is_refused_unless_one_of_the_two_is_named(tmp_path):

@@ -35,7 +35,7 @@ def test_the_largest_honest_file_is_within_the_limit(tmp_path: Path) -> None:
     one_token = [
         replace(row, token_ids=(1,), logprobs=(-1.0,), commitments=bytes(range(256)) + b"ab") for row in rows(given)
     ]
-    draw = msgspec.structs.replace(given.lease.draw, max_tokens=1)
+    draw = replace(given.lease.draw, max_tokens=1)
     short = SwarmLease(given.id, msgspec.structs.replace(given.lease, draw=draw))
     data = content(tmp_path, short, one_token)
     assert len(data) <= max_file_bytes(short.lease)
