@@ -175,7 +175,7 @@ def gaoya(path: Path) -> Clusters:
 
 def ours(path: Path) -> Clusters:
     """Make the two calls that `curate build-dataset` makes."""
-    from curate.dedup.duplicates import duplicates
+    from curate.dedup.duplicates import find_duplicates
     from curate.dedup.sketches import Sketches
     from curate.problem import Problem
     from sandbox import Suite
@@ -188,7 +188,7 @@ def ours(path: Path) -> Clusters:
     problems = (problem(f"{row:08}", text) for row, text in enumerate(texts(path)))
     with Sketches(problems, ["benchmark"], folder=path.parent) as sketches:
         # The documents differ in nothing but their texts, so there is nothing else to load.
-        found = list(duplicates(sketches, threshold=THRESHOLD, load=problem))
+        found = list(find_duplicates(sketches, threshold=THRESHOLD, load=problem))
     return {int(removed.id): int(removed.detail.split("kept=")[1].split()[0]) for removed in found}
 
 

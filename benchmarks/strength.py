@@ -29,11 +29,11 @@ from typing import Any
 from benchmarks.machine import describe
 from curate.problem import Problem, Wrapping
 from curate.reading.tables import locate
-from curate.strength.measurement import measure
+from curate.strength.measurement import measure_strength
 from curate.strength.mutation import mutants
 from curate.strength.strength_record import StrengthRecord
 from curate.verification.references import unwrap
-from rewards.case_selection import order_by_length, select
+from rewards.case_selection import order_by_length, select_cases
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 RESULTS = Path(__file__).parent / "results" / "strength.json"
@@ -136,7 +136,7 @@ def orders(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[int]]]
     """
     places = range(len(suite.cases))
     numbered = replace(suite, cases=tuple(replace(c, expected=str(n)) for n, c in enumerate(suite.cases)))
-    ours = select(numbered, "strongest", budget=len(places), strongest=strength.strongest)
+    ours = select_cases(numbered, "strongest", budget=len(places), strongest=strength.strongest)
     draws = [random.Random(draw).sample(places, len(places)) for draw in range(DRAWS)]
     return {
         "first": [list(places)],
@@ -178,7 +178,7 @@ def main(data: Path) -> None:
                 )
         print(f"{len(everything)} problems, {len(references)} with a reference, {len(measured)} measured", flush=True)
         started = time.perf_counter()
-        strengths = {p.id: strength for p, strength in measure((s.problem for s in measured), box, seed=0)}
+        strengths = {p.id: strength for p, strength in measure_strength((s.problem for s in measured), box, seed=0)}
         wall_seconds = time.perf_counter() - started
         print(f"measured in {wall_seconds:.0f} s", flush=True)
         strengths |= {s.problem.id: StrengthRecord() for s in everything if s.problem.id not in strengths}

@@ -35,7 +35,7 @@ class BuildOutputs:
     tables: dict[str, tuple[Iterable[dict[str, Any]], dict[str, tuple[str, str]]]] = field(default_factory=dict)
     duplicates: DuplicateSection | None = None
     decontamination: dict[str, SetCounts] = field(default_factory=dict)
-    strength: StrengthSummary | None = None
+    test_strength: StrengthSummary | None = None
     reference_cpu_seconds: float = 0.0
     executed_cpu_seconds: float = 0.0
 
@@ -138,7 +138,7 @@ class BuildState:
         yield self._sandboxes[seed]
 
     @property
-    def levels(self) -> tuple[str, ...]:
+    def isolation_levels(self) -> tuple[str, ...]:
         """The levels of isolation of all sandboxes of this build."""
         return tuple(sorted(set(self._levels.read_text().split()))) if self._levels.exists() else ()
 

@@ -18,13 +18,13 @@ from curate.dataset import card, difficulty_section, external_card, output_folde
 from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, sort_key
-from curate.dataset.files import DatasetFiles, files_of, hash_of_files
+from curate.dataset.files import DatasetFiles, find_dataset_files, hash_files
 from curate.dataset.folder import BATCH_ROWS, DatasetFolder
 from curate.dataset.integrity import require_intact
 from curate.dataset.table_files import batches, companion_format, table_files, write_table_as
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.errors import CurateError
-from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_title
+from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_name_and_date
 from curate.problem import Rejection
 from curate.report.report_files import stored_duplicates, write_report
 
@@ -34,7 +34,7 @@ DIFFICULTY = "difficulty"  # the folder of the table of solve rates
 
 
 @dataclass(frozen=True, slots=True)
-class BaseDataset:
+class ParentDataset:
     """The dataset that rows are removed from. manifest: None if curate did not write it."""
 
     location: Path
@@ -58,15 +58,15 @@ class BaseDataset:
             raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
 
 
-def built_dataset(folder: Path) -> BaseDataset:
+def open_built_dataset(folder: Path) -> ParentDataset:
     """Open a finished dataset that curate built, to remove rows from it. Raises CurateError for any other folder."""
     manifest = output_folder.read_manifest(folder)
     if manifest.build is None:
         raise CurateError(f"{folder}: curate did not build this dataset, so its rows are not problems.")
-    return BaseDataset(folder, manifest, files_of(f"{folder}/data"))
+    return ParentDataset(folder, manifest, find_dataset_files(f"{folder}/data"))
 
 
-def plan_of_step(origin: BaseDataset, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
+def plan_of_step(origin: ParentDataset, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
     """Return the plan of the dataset that a step makes by removing rows from a dataset that curate built.
 
     step     its name, such as "filter"
@@ -93,7 +93,7 @@ class Derivation:
     removed                rejections of the rows to remove, by the positions of these rows
     tables                 rows and columns of all tables other than `data`, `rejected` and `evidence`, by the name of
                            the table's folder
-    describe               a function that completes the manifest, which already has the counts and the content hash;
+    complete_manifest      a function that completes the manifest, which already has the counts and the content hash;
                            left out: nothing is missing
     row_positions_changed  whether the removed rows are in another dataset, which then has the evidence about them
     recipe                 the recipe of the new dataset, if one can express how it was made
@@ -103,7 +103,7 @@ class Derivation:
     n_rows: int
     removed: Mapping[int, Rejection]
     tables: Mapping[str, tuple[Sequence[Row], Columns]]
-    describe: Callable[[Manifest], Manifest] = _complete
+    complete_manifest: Callable[[Manifest], Manifest] = _complete
     row_positions_changed: bool = False
     recipe: Mapping[str, Any] | None = None
 
@@ -134,7 +134,7 @@ def table_rows(folder: Path) -> list[Row]:
     return rows
 
 
-def write_derived(origin: BaseDataset, derivation: Derivation, out: Path, *, overwrite: bool) -> Manifest:
+def write_derived(origin: ParentDataset, derivation: Derivation, out: Path, *, overwrite: bool) -> Manifest:
     """Write the dataset that the derivation describes into the folder `out` and return its manifest.
 
     Raises CurateError if the rows of the origin are not those that its manifest describes: the manifest of the new
@@ -155,7 +155,9 @@ def write_derived(origin: BaseDataset, derivation: Derivation, out: Path, *, ove
         _copy_other_tables(origin, derivation, final)
         if origin.manifest is not None and origin.is_curated:
             write_table(_evidence(origin.location, origin.manifest, derivation), EVIDENCE_COLUMNS, final / EVIDENCE)
-        manifest = with_title(derivation.describe(_counted(origin, derivation, files, rejected, final)), out)
+        manifest = with_name_and_date(
+            derivation.complete_manifest(_counted(origin, derivation, files, rejected, final)), out
+        )
         (card.write if origin.is_curated else external_card.write)(manifest, final)
         if DIFFICULTY in derivation.tables:
             solve_rates, _ = derivation.tables[DIFFICULTY]
@@ -164,7 +166,7 @@ def write_derived(origin: BaseDataset, derivation: Derivation, out: Path, *, ove
         return output_folder.publish(work, out, manifest)
 
 
-def _copy_other_tables(origin: BaseDataset, derivation: Derivation, final: Path) -> None:
+def _copy_other_tables(origin: ParentDataset, derivation: Derivation, final: Path) -> None:
     """Copy the tables about rows that were compared or rejected earlier, as far as the caller did not change them."""
     changed = {"data", "rejected", EVIDENCE, DIFFICULTY, *derivation.tables}
     for name in output_folder.PARTS if origin.manifest is not None else ():
@@ -182,14 +184,14 @@ def _evidence(location: Path, manifest: Manifest, derivation: Derivation) -> Ite
         return (row for row in before if row["reason"] != SUSPECT or row["id"] not in moved)
     removed = (
         evidence_row(derivation.removed[position], row["statement"])
-        for position, row in enumerate(DatasetReader(location).columns("statement"))
+        for position, row in enumerate(DatasetReader(location).read_columns("statement"))
         if position in derivation.removed
     )
     return heapq.merge(before, removed, key=sort_key)
 
 
 def _counted(
-    origin: BaseDataset, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
+    origin: ParentDataset, derivation: Derivation, files: Sequence[Path], rejected: Iterable[Row], final: Path
 ) -> Manifest:
     """Return the origin's manifest, or a new one if it has none, with the new plan, hashes and counts."""
     before = origin.manifest
@@ -198,7 +200,7 @@ def _counted(
         hasher, counts = _recount(before, derivation, files, rejected, final)
         content_hash, reward_hash = hasher.content_hash, hasher.reward_hash
     else:
-        content_hash, counts = hash_of_files(files, final), _count_without_sources(before, derivation)
+        content_hash, counts = hash_files(files, final), _count_without_sources(before, derivation)
     return replace(
         before or Manifest(derivation.plan, content_hash, counts),
         plan=derivation.plan,

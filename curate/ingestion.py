@@ -23,7 +23,7 @@ from curate.filters.wrong_language import wrong_language
 from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
 from curate.reading.location import Given
-from curate.reading.tables import Table, known_options, locate
+from curate.reading.tables import Table, locate, validate_options
 from curate.reading.values import shorten
 
 MAPPING_SOURCE = "generic"  # the source that reads data by a mapping
@@ -83,7 +83,7 @@ def _table(name: str, location: Given) -> Table:
     if hasattr(source, "select"):
         selected: Table = source.select(table)
         return selected
-    known_options(table, ())
+    validate_options(table, ())
     return table
 
 

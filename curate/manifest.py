@@ -290,7 +290,7 @@ class Manifest:
         return [f"{name}: {warning}" for name, warning in warned if warning]
 
 
-def with_title(manifest: Manifest, folder: Path) -> Manifest:
+def with_name_and_date(manifest: Manifest, folder: Path) -> Manifest:
     """Return the manifest with the name of the folder, into which the dataset is written today."""
     return replace(manifest, name=folder.absolute().name, date=datetime.now(UTC).date().isoformat())
 

@@ -25,12 +25,21 @@ from curate.dataset.spill import ProblemSpill, TextSpill
 from curate.errors import CurateError
 from curate.ingestion import read_and_filter, source_names, source_tables
 from curate.json_records import to_json
-from curate.manifest import BuildInfo, InputFile, Machine, Manifest, Plan, SourceCounts, SourceLocation, with_title
+from curate.manifest import (
+    BuildInfo,
+    InputFile,
+    Machine,
+    Manifest,
+    Plan,
+    SourceCounts,
+    SourceLocation,
+    with_name_and_date,
+)
 from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.location import Given
-from curate.reading.tables import Table, sha256, size
+from curate.reading.tables import Table, path_sha256, size_bytes
 from curate.recipe import recipe_of_build
 from curate.report.report_files import write_report
 from curate.stage import Stage
@@ -79,7 +88,7 @@ def build(
     recipe = recipe_of_build(locations, tables, options, against, sandbox.packages) if stages is None else None
     stages = default_stages(options, against) if stages is None else _check_stages(stages, against)
     with _explain_errors(out):
-        packages = sandbox.found_packages()
+        packages = sandbox.find_packages()
     plan = _plan(tables, options, stages, packages)
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
@@ -111,7 +120,7 @@ def build(
             seconds=state.seconds,
             recipe=recipe,
         )
-        manifest = with_title(manifest, out)
+        manifest = with_name_and_date(manifest, out)
         card.write(manifest, final)
         write_report(final, manifest, state.outputs.duplicates)
         return output_folder.publish(work, out, manifest)
@@ -160,7 +169,8 @@ def _plan(
     tables: Sequence[tuple[str, Table]], options: BuildOptions, stages: Sequence[Stage], packages: tuple[Package, ...]
 ) -> Plan:
     inputs = {
-        name: tuple(InputFile(file.name, size(file), sha256(file)) for file in table.files) for name, table in tables
+        name: tuple(InputFile(file.name, size_bytes(file), path_sha256(file)) for file in table.files)
+        for name, table in tables
     }
     configuration = {
         # The order of the sources decides between duplicates, but it does not count when JSON objects are compared.
@@ -218,11 +228,11 @@ def _build_info(
     packages: tuple[Package, ...],
 ) -> BuildInfo:
     return BuildInfo(
-        strength=state.outputs.strength,
+        strength=state.outputs.test_strength,
         locations={name: SourceLocation(table.location, table.revision) for name, table in tables},
         workers=sandbox.workers,
         isolation=sandbox.isolation,
-        levels=state.levels,
+        levels=state.isolation_levels,
         backend=sandbox.backend,
         versions={name: _version(name) for name in _PACKAGES},
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),

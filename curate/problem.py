@@ -206,7 +206,7 @@ def to_row(problem: Problem) -> dict[str, Any]:
 def from_row(row: Mapping[str, Any]) -> Problem:
     """Return the problem that to_row turned into this row. Raises KeyError, TypeError or ValueError for other rows."""
     values = {field.name: row[field.name] for field in fields(Problem)}
-    values["tests"] = tests_of(row)
+    values["tests"] = tests_from_row(row)
     values["wrapping"] = Wrapping(row["wrapping"])
     values["tags"] = tuple(row["tags"])
     values["strongest_tests"] = tuple(row["strongest_tests"])
@@ -217,7 +217,7 @@ def from_row(row: Mapping[str, Any]) -> Problem:
     return Problem(**values)
 
 
-def tests_of(row: Mapping[str, Any]) -> Suite:
+def tests_from_row(row: Mapping[str, Any]) -> Suite:
     """Return the tests in a row that has the columns TESTS. Raises KeyError, TypeError or ValueError for other rows."""
     suite = Suite.from_json(row["tests"])
     return suite.with_trials(row["trial_outputs"]) if row["trial_outputs"] else suite

@@ -52,13 +52,13 @@ class SourceConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def given(self) -> Given:
+    def to_given(self) -> Given:
         """The location with the options, as `curate.build` takes it."""
         return {"location": self.location, **self.options}
 
 
 @dataclass(frozen=True, slots=True)
-class AgainstConfig:
+class EvaluationSetConfig:
     """An evaluation set whose items no row may contain, with a location, a window FROM..TO or both."""
 
     name: str
@@ -66,7 +66,7 @@ class AgainstConfig:
     window: str = ""
 
     @classmethod
-    def parse(cls, argument: str) -> "AgainstConfig":
+    def parse(cls, argument: str) -> "EvaluationSetConfig":
         """Parse NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO."""
         head, _, location = argument.partition("=")
         name, _, window = head.partition(":")
@@ -146,7 +146,7 @@ class Recipe:
     sources: tuple[SourceConfig, ...]
     packages: tuple[str, ...] = ()
     build: BuildOptions = field(default_factory=BuildOptions)
-    against: tuple[AgainstConfig, ...] = ()
+    against: tuple[EvaluationSetConfig, ...] = ()
     difficulty: DifficultyConfig | None = None
     filter: FilterConfig | None = None
     split: SplitConfig | None = None
@@ -213,7 +213,7 @@ def recipe_of_build(
         place, source_options = split(location)
         pinned = f"{place.partition('@')[0]}@{files.revision}" if files.revision else place
         sources.append(SourceConfig(name, pinned, source_options))
-    return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(AgainstConfig.parse, against))))
+    return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(EvaluationSetConfig.parse, against))))
 
 
 def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> Table | None:
@@ -227,5 +227,5 @@ def with_evaluation_sets(recipe: Mapping[str, Any] | None, against: Sequence[str
     """Return the recipe with further evaluation sets; None if a step has already followed the build."""
     if recipe is None or any(name in recipe for name in STEPS):
         return None
-    sets = [_without_empty(to_json(AgainstConfig.parse(argument))) for argument in against]
+    sets = [_without_empty(to_json(EvaluationSetConfig.parse(argument))) for argument in against]
     return {**recipe, "against": [*recipe.get("against", ()), *sets]}

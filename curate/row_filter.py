@@ -13,7 +13,7 @@ from typing import Any
 from curate.dataset import output_folder
 from curate.dataset.dataset_reader import translate_read_errors
 from curate.dataset.folder import DatasetFolder
-from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
+from curate.derivation import Derivation, ParentDataset, open_built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.expressions.condition import Condition, parse
@@ -43,7 +43,7 @@ class FilterResult:
 
 def count_filtered(dataset: Path, where: Sequence[str], *, progress: Progress = no_progress) -> FilterResult:
     """Return what a filter would remove, and write nothing. Raises CurateError as `write_filtered` does."""
-    return _outcome(built_dataset(dataset), where, progress)
+    return _outcome(open_built_dataset(dataset), where, progress)
 
 
 def write_filtered(
@@ -66,7 +66,7 @@ def write_filtered(
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
     dataset cannot be read, a condition cannot be understood, or the folder cannot be written.
     """
-    origin = built_dataset(dataset)
+    origin = open_built_dataset(dataset)
     origin.check_no_overlap(out)
     outcome = _outcome(origin, where, progress)
     plan = plan_of_step(origin, "filter", {"where": list(outcome.condition_counts)}, outcome.removed.values())
@@ -80,7 +80,7 @@ def write_filtered(
     return write_derived(origin, derivation, out, overwrite=overwrite), outcome
 
 
-def _outcome(origin: BaseDataset, where: Sequence[str], progress: Progress) -> FilterResult:
+def _outcome(origin: ParentDataset, where: Sequence[str], progress: Progress) -> FilterResult:
     if not where:
         raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
     conditions = _conditions(origin.location, where)
@@ -108,7 +108,7 @@ def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
     return [parse(text.strip(), models, counts) for text in dict.fromkeys(where)]
 
 
-def _rows(origin: BaseDataset, conditions: Sequence[Condition], progress: Progress) -> Iterator[dict[str, Any]]:
+def _rows(origin: ParentDataset, conditions: Sequence[Condition], progress: Progress) -> Iterator[dict[str, Any]]:
     """Return the rows with the columns that the conditions use."""
     assert origin.manifest is not None
     folder = DatasetFolder(origin.location, origin.manifest)
@@ -123,7 +123,7 @@ def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -
     return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
 
 
-def _recipe(origin: BaseDataset, outcome: FilterResult) -> Mapping[str, Any] | None:
+def _recipe(origin: ParentDataset, outcome: FilterResult) -> Mapping[str, Any] | None:
     """Return the recipe of the dataset with this filter."""
     assert origin.manifest is not None
     before = origin.manifest.recipe

@@ -52,7 +52,7 @@ class ProblemStage(Stage, Generic[Record]):
 
     record_type: type[Record]
     records: JournalRecords[Record]
-    journal: str = ""
+    journal_name: str = ""
 
     def ids(self, build: BuildState) -> Iterable[str]:
         """Return the ids of the problems to consider, by default all problems that are left."""
@@ -89,7 +89,7 @@ class ProblemStage(Stage, Generic[Record]):
             self.record_type,
             keys,
             lambda ids: self.examine(ids, build),
-            journal=self.journal or f"{self.name.replace(' ', '_')}.jsonl",
+            journal=self.journal_name or f"{self.name.replace(' ', '_')}.jsonl",
         )
         # a record is read from disk whenever a problem is loaded
         if type(self).apply_record is not ProblemStage.apply_record:

@@ -34,7 +34,7 @@ class TrustPolicy:
     altered: bool = False
 
     @classmethod
-    def with_included(cls, words: Iterable[str]) -> "TrustPolicy":
+    def from_choices(cls, words: Iterable[str]) -> "TrustPolicy":
         """Return the rule that also takes what these words stand for.
 
         Raises ValueError unless they are in INCLUDE_CHOICES.
@@ -61,7 +61,7 @@ class TrustPolicy:
 ONLY_TRUSTED = TrustPolicy()
 
 
-def left_out_lines(counts: Mapping[str, int]) -> Iterator[str]:
+def exclusion_lines(counts: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each reason: how many rows were left out, why, and what to type to take them.
 
     counts: numbers of rows, by the keys of MEANINGS
@@ -71,10 +71,10 @@ def left_out_lines(counts: Mapping[str, int]) -> Iterator[str]:
             yield f"left out: {reason} {counts[reason]} ({MEANINGS[reason]})"
 
 
-def left_out_text(location: object, counts: Mapping[str, int]) -> str:
+def exclusion_message(location: object, counts: Mapping[str, int]) -> str:
     """Return one message about the rows of a dataset that were left out.
 
     location: the dataset
     counts: numbers of rows, by the keys of MEANINGS
     """
-    return f"{location}: {'; '.join(left_out_lines(counts))}"
+    return f"{location}: {'; '.join(exclusion_lines(counts))}"

@@ -13,13 +13,13 @@ from dataclasses import replace
 from rewards.argument_checks import check_int
 from sandbox import Suite
 
-__all__ = ["BUDGET", "STRATEGIES", "check_strategy", "order_by_length", "with_cases", "select"]
+__all__ = ["BUDGET", "STRATEGIES", "check_strategy", "order_by_length", "with_cases", "select_cases"]
 
 BUDGET = 15  # cases; DeepCoder's number
 STRATEGIES = ("longest", "strongest", "all")
 
 
-def select(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[int] | None = None) -> Suite:
+def select_cases(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[int] | None = None) -> Suite:
     """Return the suite with its selected cases, the same ones each time.
 
     how         one of WAYS

@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from rewards.argument_checks import check_number
-from rewards.case_selection import BUDGET, check_strategy, select
+from rewards.case_selection import BUDGET, check_strategy, select_cases
 from rewards.extract import PYTHON_ONLY, check_languages, extract_submission, languages_for
 from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Completion, Reward, Task
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
@@ -106,7 +106,7 @@ class CodeReward:
         return self._judged.get(key, lambda: self._judge(program, selection.suite), _is_known)
 
     def _select_tests(self, tests: Suite, strongest: tuple[int, ...], limit_seconds: float | None) -> _SelectedTests:
-        suite = select(tests, self._select, budget=self._tests, strongest=strongest)
+        suite = select_cases(tests, self._select, budget=self._tests, strongest=strongest)
         seconds = suite.limits.wall_seconds if limit_seconds is None else limit_seconds
         seconds = min(max(seconds, self._min_seconds), self._max_seconds)
         suite = replace(suite, limits=replace(suite.limits, wall_seconds=seconds, cpu_seconds=None))

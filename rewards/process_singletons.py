@@ -18,9 +18,9 @@ __all__ = [
     "URL",
     "record_and_get_value",
     "reward",
-    "sandbox_options",
+    "options_from_environment",
     "shared_reward",
-    "shared_rewards",
+    "shared_async_rewards",
     "shared_sandbox",
     "get_unknown_count",
 ]
@@ -40,10 +40,10 @@ def shared_sandbox() -> Sandbox:
 
     Its options are those of `sandbox_options`. Raises SandboxError if no sandbox can be opened.
     """
-    return _shared("sandbox", Sandbox, sandbox_options().open)
+    return _shared("sandbox", Sandbox, options_from_environment().open)
 
 
-def sandbox_options() -> SandboxOptions:
+def options_from_environment() -> SandboxOptions:
     """Return the options of a sandbox where nobody states them, as the environment says.
 
     Programs run on the service that CURATE_URL names or, if it is not set, on this machine. They can import the
@@ -62,7 +62,7 @@ def shared_reward() -> CodeReward:
     return _shared("reward", CodeReward, lambda: _code_reward(shared_sandbox()))
 
 
-def shared_rewards() -> AsyncRewards:
+def shared_async_rewards() -> AsyncRewards:
     """Return the shared reward for many completions at once. Raises SandboxError if no sandbox can be opened."""
     return _shared("rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), max_concurrent=_MAX_CONCURRENT))
 

@@ -17,7 +17,7 @@ from typing import Any
 from rewards.process_singletons import record_and_get_value, shared_reward
 from rewards.reward import Completion, Task
 from sandbox import Suite
-from sandbox.judge_record import suite_of
+from sandbox.judge_record import parse_suite
 
 __all__ = ["UNKNOWN", "compute_score", "parse_ground_truth"]
 
@@ -49,7 +49,7 @@ def parse_ground_truth(text: str) -> Suite:
     inputs = [_arguments(lines) for lines in truth["inputs"]] if calls_function else truth["inputs"]
     tests = [{"input": given, "output": expected} for given, expected in zip(inputs, truth["outputs"], strict=True)]
     kind = "assertions" if "names" in truth else "function" if calls_function else "stdin"
-    return suite_of({**truth, "tests": tests, "kind": kind}).with_trials(truth.get("trials", ()))
+    return parse_suite({**truth, "tests": tests, "kind": kind}).with_trials(truth.get("trials", ()))
 
 
 def _arguments(lines: str) -> str:

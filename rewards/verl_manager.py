@@ -14,7 +14,7 @@ from typing import Any
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from rewards.process_singletons import record_and_get_value, shared_rewards
+from rewards.process_singletons import record_and_get_value, shared_async_rewards
 from rewards.reward import Completion, Task
 from rewards.verl import UNKNOWN, parse_ground_truth
 
@@ -26,7 +26,7 @@ class RewardManager(RewardManagerBase):
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        self._rewards = shared_rewards()
+        self._rewards = shared_async_rewards()
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         """Return the reward of the last sequence in `data`. verl may run any number of these calls concurrently.

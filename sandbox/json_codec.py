@@ -90,7 +90,7 @@ def _decode(kind: Any, raw: Any, place: str) -> Any:
 
 
 def _object(kind: Any, raw: Any, place: str) -> Any:
-    known = hints(kind)
+    known = field_types(kind)
     wanted = _is(dict, "an object", raw, place)
     inside = f"{place}." if place else ""
     if unknown := sorted(set(wanted) - set(known)):
@@ -150,7 +150,7 @@ def _wrong(wanted: str, raw: Any, place: str) -> ValueError:
 
 
 @cache
-def hints(kind: Any) -> dict[str, Any]:
+def field_types(kind: Any) -> dict[str, Any]:
     """Return the types of a dataclass's fields by their names."""
     known = get_type_hints(kind)
     return {part.name: known[part.name] for part in fields(kind)}

@@ -103,7 +103,7 @@ _ENDS = {
 class CaseRun:
     """What became of a program on one case.
 
-    ruling              the ruling of the suite's referee, or of tests that are statements; None: a comparison decides
+    referee_result      the ruling of the suite's referee, or of tests that are statements; None: a comparison decides
     extra_wall_seconds  wall time besides that of the result: of a referee that was busy after the program's end, or of
                         a run that showed nothing
     rerun_isolated      runs the case again, alone, in so many seconds at most; None if it was alone. A failure counts
@@ -112,12 +112,12 @@ class CaseRun:
     """
 
     result: RunResult
-    ruling: RefereeResult | None = None
+    referee_result: RefereeResult | None = None
     extra_wall_seconds: float = 0.0
     rerun_isolated: "Callable[[float], CaseRun] | None" = None
 
     @property
-    def seconds(self) -> float:
+    def total_wall_seconds(self) -> float:
         return self.result.wall_seconds + self.extra_wall_seconds
 
 
@@ -150,11 +150,11 @@ def judge(
             cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
             break
         ran = run(case, remaining_seconds)
-        remaining_seconds -= ran.seconds
+        remaining_seconds -= ran.total_wall_seconds
         judged = _judge_case(case, ran, checker, suite)
         if ran.rerun_isolated is not None and judged.verdict is not Verdict.ACCEPTED:
             ran = ran.rerun_isolated(remaining_seconds)
-            remaining_seconds -= ran.seconds
+            remaining_seconds -= ran.total_wall_seconds
             judged = _judge_case(case, ran, checker, suite)
             if judged.verdict is Verdict.ACCEPTED and alone is not None:
                 return judge(suite, alone, run_all=run_all, keep_outputs=keep_outputs)
@@ -229,7 +229,7 @@ def _check_assertions(suite: Suite, shared: Assertions) -> checkers.Checker:
                 continue
             literals.check_call(case.input, shared.names)
             part = "expected"
-            literals.read(case.expected)
+            literals.parse_literal(case.expected)
         except ValueError as error:
             raise ValueError(f"case {number}: {part} {error}") from None
     return checkers.load(PYTHON)
@@ -255,18 +255,18 @@ def _judge_case(case: Case, ran: CaseRun, checker: checkers.Checker | None, suit
         verdict, detail = _ENDS[result.outcome], extract(result.stderr)
     elif result.exit_code != 0:
         verdict, detail = Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
-    elif ran.ruling is not None or checker is None:
-        assert ran.ruling is not None
-        verdict = Verdict.ACCEPTED if ran.ruling.score == 1 else Verdict.WRONG_ANSWER
-        partial, detail = ran.ruling.score % 1, ran.ruling.detail
+    elif ran.referee_result is not None or checker is None:
+        assert ran.referee_result is not None
+        verdict = Verdict.ACCEPTED if ran.referee_result.score == 1 else Verdict.WRONG_ANSWER
+        partial, detail = ran.referee_result.score % 1, ran.referee_result.detail
     elif suite.assertions is not None:
         verdict, detail = _verdict_of_literal_call(case, result, checker)
     elif suite.entry_point is not None:
         verdict, detail = _verdict_of_call(case, result, checker)
-    elif _text.much_longer(result.stdout, case.expected):  # before it is decoded: text may be four times as large
+    elif _text.is_much_longer(result.stdout, case.expected):  # before it is decoded: text may be four times as large
         verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_MAX_DETAIL_CHARS].decode("utf-8", "replace")
     else:
-        same = checker.same(result.text, case.expected)
+        same = checker.same_output(result.text, case.expected)
         verdict, detail = (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, result.text[:_MAX_DETAIL_CHARS])
     return CaseJudgement(verdict, result.cpu_seconds, result.wall_seconds, result.memory_mb, detail, partial)
 
@@ -290,7 +290,7 @@ def _verdict_of_literal_call(case: Case, result: RunResult, checker: checkers.Ch
         return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
     if not may_equal_literal(result.returned, case.expected):
         return Verdict.WRONG_ANSWER, _far_more(result.returned)
-    expected = literals.read(case.expected)
+    expected = literals.parse_literal(case.expected)
     try:
         returned = decode_literal(result.returned)
         same = checker.same_value(returned, expected)

@@ -67,7 +67,7 @@ def parse(record: Any) -> tuple[str | int, Program, Suite]:
     for name, kind in _REQUIRED.items():
         if not isinstance(record.get(name), kind):
             raise ValueError(f"field {name!r} must be a {_TYPE_NAMES[kind]}, not {record.get(name)!r}"[:200])
-    return identity, _program(record), suite_of(record)
+    return identity, _program(record), parse_suite(record)
 
 
 def _program(record: Mapping[str, Any], of: str = "") -> Program:
@@ -81,7 +81,7 @@ def _text(record: Mapping[str, Any], name: str, default: str, *, of: str = "") -
     return text
 
 
-def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
+def parse_suite(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
     """Return the suite of a record; `checker` applies to records that name none. Raises ValueError."""
     if record["kind"] not in ("stdin", "function", "assertions"):
         raise ValueError(f"field 'kind' must be stdin, function or assertions, not {record['kind']!r}"[:200])
@@ -110,7 +110,7 @@ def suite_of(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
 
 
 def _limits(record: Mapping[str, Any]) -> Limits:
-    kinds = json_codec.hints(Limits)
+    kinds = json_codec.field_types(Limits)
     given = {limit: field for limit, field in LIMITS.items() if field in record}
     try:
         return Limits(

@@ -14,7 +14,7 @@ _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 _PREVIEW_CHARS = 80  # characters of a text in a message
 
 
-def read(text: str) -> Any:
+def parse_literal(text: str) -> Any:
     """Return the value of a literal. Raises ValueError, with a message that begins with "must be"."""
     try:
         return _value(_parsed(text))

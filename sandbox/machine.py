@@ -20,7 +20,7 @@ def memory_mb() -> int:
     return max(1, least // _MB)
 
 
-def processors() -> int:
+def cpu_count() -> int:
     """Return the number of processors that this process and all its workers can keep busy together."""
     least = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError, ValueError):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sandbox import backends
 from sandbox.box import Sandbox
-from sandbox.packages import Package, requirements
+from sandbox.packages import Package, parse_requirements
 from sandbox.program import Limits
 
 # For each backend that needs an address, the keyword of its class.
@@ -33,7 +33,7 @@ class SandboxOptions:
     packages_from: str = ""
 
     def __post_init__(self) -> None:
-        backends.check(self.backend)
+        backends.check_name(self.backend)
         if self.address and self.backend not in _KEYWORD_OF_ADDRESS:
             raise ValueError(f"an address is for the backends ray and http, not for {self.backend}")
         if self.backend == "http" and not self.address:
@@ -45,7 +45,7 @@ class SandboxOptions:
         if self.packages_from and not self.packages:
             raise ValueError("a folder of packages needs the names of those that programs can import")
         if self.packages:
-            requirements(self.packages)
+            parse_requirements(self.packages)
 
     def open(self, *, seed: int | None = None, most: Limits | None = None) -> Sandbox:
         """Open a sandbox with these options; the parameters are those of Sandbox, and it raises what Sandbox raises."""
@@ -60,7 +60,7 @@ class SandboxOptions:
             **self._own(),
         )
 
-    def found_packages(self) -> tuple[Package, ...]:
+    def find_packages(self) -> tuple[Package, ...]:
         """Return what the property `packages` of a Sandbox with these options would be, without starting workers.
 
         Raises BackendUnavailable if a package is missing, or if the backend cannot be reached.

@@ -54,7 +54,7 @@ class InstalledPackage:
     modules: tuple[str, ...]
 
 
-def requirements(words: Iterable[str]) -> list["Requirement"]:
+def parse_requirements(words: Iterable[str]) -> list["Requirement"]:
     """Return the parsed names of packages, such as "pandas" or "scipy>=1.11". Raises ValueError for a wrong name."""
     words = tuple(words)
     if not words:  # then nothing but the standard library is needed
@@ -85,7 +85,7 @@ def find(words: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]
     Raises BackendUnavailable if one of them is missing or has another version, and ValueError for a wrong name.
     """
     found: dict[str, InstalledPackage] = {}
-    waiting = [(requirement, "") for requirement in requirements(words)]
+    waiting = [(requirement, "") for requirement in parse_requirements(words)]
     seen: set[tuple[str, str]] = set()
     while waiting:
         requirement, needed_by = waiting.pop(0)
@@ -100,7 +100,7 @@ def find(words: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]
     return tuple(found[name] for name in sorted(found))
 
 
-def check(words: Iterable[str], there: Mapping[str, str], place: str, remedy: str) -> None:
+def check_available(words: Iterable[str], there: Mapping[str, str], place: str, remedy: str) -> None:
     """Raise BackendUnavailable if another place lacks one of the packages asked for.
 
     words   names of packages, as for `find`
@@ -108,7 +108,7 @@ def check(words: Iterable[str], there: Mapping[str, str], place: str, remedy: st
     place   what to call the place in the message
     remedy  a sentence that says what to do
     """
-    for requirement in requirements(words):
+    for requirement in parse_requirements(words):
         version = there.get(_canonical(requirement.name))
         if version is None:
             has = f"it has {', '.join(sorted(there))}" if there else "it has none"
@@ -142,7 +142,7 @@ def parse_description(text: str, folder: str, words: Iterable[str]) -> tuple[Ins
 
 def mark_requested(package: Package, words: Iterable[str]) -> Package:
     """Return the package, marked as requested if it is one of those asked for."""
-    asked_for = {_canonical(requirement.name) for requirement in requirements(words)}
+    asked_for = {_canonical(requirement.name) for requirement in parse_requirements(words)}
     return replace(package, requested=package.name in asked_for)
 
 
@@ -152,7 +152,7 @@ def fingerprint(packages: Iterable[Package]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
 
 
-def for_jail(installed: Iterable[InstalledPackage], numpy: Mapping[str, str]) -> of_the_jail.Packages:
+def to_jail_packages(installed: Iterable[InstalledPackage], numpy: Mapping[str, str]) -> of_the_jail.JailPackages:
     """Return these packages in the form that the jail takes.
 
     numpy: folders of the numpy that programs get if it is not one of these packages: name -> path
@@ -161,11 +161,11 @@ def for_jail(installed: Iterable[InstalledPackage], numpy: Mapping[str, str]) ->
     modules = dict.fromkeys(module for each in installed for module in each.modules)
     asked_for = (module for each in installed if each.package.requested for module in each.modules)
     trees = {} if "numpy" in modules else dict(numpy)
-    return of_the_jail.Packages(
+    return of_the_jail.JailPackages(
         trees=trees,
         distributions=tuple(each.path for each in installed),
         modules=(*modules, *(["numpy"] if trees else [])),
-        warm=tuple(module for module in asked_for if not module.startswith("_")),
+        preloaded_modules=tuple(module for module in asked_for if not module.startswith("_")),
     )
 
 
@@ -194,7 +194,7 @@ def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> me
 
 def _needed(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
     """Return what a distribution needs here; for an extra, what that needs as well."""
-    needed = requirements(distribution.requires or [])
+    needed = parse_requirements(distribution.requires or [])
     return [each for each in needed if each.marker is None or each.marker.evaluate({"extra": extra})]
 
 

@@ -67,7 +67,7 @@ def wrong_answer_result(failure: RefereeError) -> RefereeResult:
     return RefereeResult(0.0, f"the referee failed on this output, though not on a sound one: {failure}")
 
 
-def as_timed_out(result: RunResult) -> RunResult:
+def mark_timed_out(result: RunResult) -> RunResult:
     """Return the run of a program as timed out: its output kept a sound referee busy until the time was used up."""
     message = b"the referee was kept busy by the output until the submission's time was used up"
     return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)

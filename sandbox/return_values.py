@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sandbox.checkers._python_values import Opaque, ReturnedDict, ReturnedSet
+from sandbox.checkers._python_values import OpaqueValue, ReturnedDict, ReturnedSet
 from sandbox.checkers._values import NumberKey
 
 _DIGITS = 100_000  # bound for all integers in a value: turning text into integers takes quadratic time
@@ -113,7 +113,7 @@ def _python_container(tagged: dict[str, Any]) -> Any:
         case "ratio", [int() as numerator, int() as denominator] if denominator > 0:
             return Fraction(numerator, denominator)
         case "other", str():
-            return Opaque(content)
+            return OpaqueValue(content)
     raise ValueError(f"unknown container {kind!r}")
 
 

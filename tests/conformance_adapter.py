@@ -8,7 +8,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the driver may run in any environment
 
 from sandbox import Program, Sandbox
-from sandbox.judge_record import suite_of
+from sandbox.judge_record import parse_suite
 
 
 @cache
@@ -17,5 +17,5 @@ def box() -> Sandbox:
 
 
 def grade(record: dict[str, Any]) -> dict[str, Any]:
-    judgement = box().judge(Program(record["code"]), suite_of(record, checker="tokens"))
+    judgement = box().judge(Program(record["code"]), parse_suite(record, checker="tokens"))
     return {"passed": judgement.accepted, "status": judgement.verdict.value}

@@ -4,10 +4,10 @@ from contextlib import suppress
 
 from sandbox.backends import local
 from sandbox.errors import BackendUnavailable
-from sandbox.jail.packages import Packages
-from sandbox.packages import for_jail
+from sandbox.jail.packages import JailPackages
+from sandbox.packages import to_jail_packages
 
-_made: list[tuple[Packages, local._Image]] = []
+_made: list[tuple[JailPackages, local._Image]] = []
 _OwnImage = local._Image
 
 
@@ -29,4 +29,4 @@ def share_images(*, beginning_with_the_usual_one: bool = False) -> None:
     local._Image = _SharedImage  # type: ignore[misc]
     if beginning_with_the_usual_one:
         with suppress(BackendUnavailable):
-            local._Image(for_jail([], local._numpy())).namespaces()
+            local._Image(to_jail_packages([], local._numpy())).namespaces()

@@ -33,7 +33,7 @@ import psutil
 from benchmarks.asynchrony.simulated import RESULTS
 from benchmarks.machine import describe
 from train.asynchronous.binary_arrays import unpack_tokens
-from train.asynchronous.groups.events import Answered
+from train.asynchronous.groups.events import ResultReceived
 from train.asynchronous.journal import FOLDER, read_events
 from train.planning.rates import EngineRates, LearnerRates
 from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workload, simulate
@@ -161,7 +161,7 @@ def lengths(folder: Path) -> list[int]:
     """Return the tokens of each answer of an asynchronous run, group by group in the order of asking."""
     of_group: dict[int, list[int]] = {}
     for event in read_events(folder / FOLDER):
-        if isinstance(event, Answered):
+        if isinstance(event, ResultReceived):
             of_group.setdefault(event.answer.group, []).append(len(unpack_tokens(event.answer.tokens)))
     return [tokens for group in sorted(of_group) for tokens in of_group[group]]
 

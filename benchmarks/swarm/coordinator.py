@@ -45,7 +45,7 @@ from train.swarm.broadcast.rate_limiter import RelayRateLimiter
 from train.swarm.broadcast.relay import RelayApp
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.uploads import Uploads
+from train.swarm.coordinator.uploads import UploadStore
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.messages import (
     JoinRequest,
@@ -105,8 +105,8 @@ def serve(folder: Path) -> None:
     terms = EngineSpec(RUN, "a-model", "transformers", 1024)
     settings = SwarmSettings(RUN, terms, 100_000)
     coordinator = Coordinator(
-        settings, EndlessController(), RUN_KEY, Ledger(folder / "ledger.sqlite", RUN_KEY), Uploads(folder / "uploads"),
-        latest=lambda: LatestVersion(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
+        settings, EndlessController(), RUN_KEY, Ledger(folder / "ledger.sqlite", RUN_KEY),
+        UploadStore(folder / "uploads"), latest=lambda: LatestVersion(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
     )  # fmt: skip
     for number in range(NODES + 1):
         role: Role = "verifier" if number == NODES else "node"

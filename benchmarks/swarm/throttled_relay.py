@@ -24,7 +24,7 @@ from train.swarm.broadcast.rate_limiter import RelayRateLimiter
 from train.swarm.broadcast.relay import RelayApp
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
-from train.swarm.broadcast.relay_server import serve, url_of
+from train.swarm.broadcast.relay_server import listener_url, serve
 
 _SHARD = re.compile(r".*/(shard_)?\d{5}(\.bin)?")
 _BURST_SECONDS = 0.02
@@ -74,7 +74,7 @@ def main() -> None:
         )
         Mirror(folder, options["run"], public, download).follow(stop, every_seconds=_POLL_SECONDS)
 
-    serve(shaped, listener, follow, lambda: print(url_of(listener), flush=True))
+    serve(shaped, listener, follow, lambda: print(listener_url(listener), flush=True))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.sampling.verifiable.commitment import CHUNK_TOKENS, commit, decode_commitments
 from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.swarm.settings import Thresholds
-from train.swarm.verification.distances import Distances, measure, pool
+from train.swarm.verification.distances import Distances, measure_distances, pool
 from train.swarm.verification.recomputation import Recomputation
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
 from train.swarm.verification.threshold_fitting import fit_thresholds, sample_completions
@@ -82,7 +82,7 @@ def costs() -> dict[str, float]:
     def make() -> bytes:
         record = CommitmentRecorder()
         for position in range(n_tokens):
-            record.note(position, hidden[position], logprob)
+            record.record(position, hidden[position], logprob)
         return record.finish(n_tokens)[0]
 
     sent, bits = make(), bfloat16_bits(hidden)
@@ -186,7 +186,7 @@ def seen(engine: Any, prefill: VerifierModel, weights: Weights, case: SamplingCa
     views = [_views(prefill, lease, answers) for lease, answers in zip(asked, completions, strict=True)]
     measured = tuple(
         tuple(
-            measure(decode_commitments(answer.commitments, answer.n_tokens), answer.logprobs, view)
+            measure_distances(decode_commitments(answer.commitments, answer.n_tokens), answer.logprobs, view)
             for answer, view in zip(answers, of_lease, strict=True)
         )
         for answers, of_lease in zip(completions, views, strict=True)
@@ -231,7 +231,7 @@ def _of_answers(answers: Sequence[Distances]) -> Scores:
         "mismatches": [answer.mismatches_mean for answer in answers],
         "mantissa": [answer.mantissa_mean for answer in answers],
         "misses": [answer.token_mismatches / answer.n_tokens for answer in answers],
-        "margin": [answer.margin for answer in answers],
+        "margin": [answer.max_margin for answer in answers],
     }
 
 

@@ -18,9 +18,9 @@ from curate.json_records import from_json, to_json
 from curate.problem import Problem
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.values import shorten
-from curate.verification.failure_cause import cause
+from curate.verification.failure_cause import failure_cause
 from curate.verification.metered_sandbox import judge_for_build
-from curate.verification.retries import with_retries
+from curate.verification.retries import map_with_retries
 from sandbox import Judgement, SandboxOptions, Verdict
 
 JOURNAL = "judgements.jsonl"
@@ -65,7 +65,7 @@ def audit_references(
     stored = DatasetReader(folder)
     counts: Counter[str] = Counter()
     verified: dict[int, str] = {}
-    for position, row in enumerate(stored.columns(*_COLUMNS)):
+    for position, row in enumerate(stored.read_columns(*_COLUMNS)):
         counts["suspects"] += row["multi_answer_suspect"]
         counts["few tests"] += row["n_tests"] < FEW_TESTS
         if row["verified"] and row["reference_language"] is not None:
@@ -122,7 +122,7 @@ def _judge_all(
 
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:
-        judgements = with_retries(missing(), judge, box)
+        judgements = map_with_retries(missing(), judge, box)
         for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
             journal.add(keys[problem.id], to_json(_judged(judgement)))
     entries = {id: from_json(_JournalEntry, journal[key]) for id, key in keys.items()}
@@ -142,4 +142,6 @@ def _judged(judgement: Judgement) -> _JournalEntry:
     number, failed = next(
         (number, case) for number, case in enumerate(judgement.cases, start=1) if case.verdict is not Verdict.ACCEPTED
     )
-    return _JournalEntry(cause(judgement), f"test {number}: {failed.verdict.value} {shorten(failed.detail)}".rstrip())
+    return _JournalEntry(
+        failure_cause(judgement), f"test {number}: {failed.verdict.value} {shorten(failed.detail)}".rstrip()
+    )

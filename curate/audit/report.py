@@ -7,7 +7,7 @@ from pathlib import Path
 from curate.audit.dataset_audit import FEW_TESTS, DatasetAudit
 from curate.dataset.output_folder import write_atomic
 from curate.json_records import to_json
-from curate.text.printable import one_line, table
+from curate.text.printable import format_table, one_line
 
 JSON, MARKDOWN = "audit.json", "audit.md"
 _MAX_SHOWN = 10  # failures on a terminal
@@ -23,13 +23,13 @@ def write(audit: DatasetAudit, folder: Path) -> None:
 
 def lines(audit: DatasetAudit) -> Iterator[str]:
     """Yield the figures, the faults and some of the failures."""
-    yield from table(["", "rows"], [[name, n] for name, n in _figures(audit)])
+    yield from format_table(["", "rows"], [[name, n] for name, n in _figures(audit)])
     yield from audit.faults
     if audit.failures:
         n = len(audit.failures)
         yield f"\nFor {n} row{'' if n == 1 else 's'}, no program passes all tests:\n"
         rows = [[f.id, f.cause, one_line(f.detail, _WIDTH)] for f in audit.failures[:_MAX_SHOWN]]
-        yield from table(["row", "cause", ""], rows, indent="  ")
+        yield from format_table(["row", "cause", ""], rows, indent="  ")
         if len(audit.failures) > _MAX_SHOWN:
             yield f"  ... and {len(audit.failures) - _MAX_SHOWN} more"
 

@@ -47,7 +47,7 @@ def audit_source(
     )
     not_judged = Counter({r: n for stage in ("parse", "filter") for r, n in count.rejected.get(stage, {}).items()})
     n_judged = count.read - not_judged.total()
-    kept = list(DatasetReader(out).columns("multi_answer_suspect", "n_tests"))
+    kept = list(DatasetReader(out).read_columns("multi_answer_suspect", "n_tests"))
     return DatasetAudit(
         subject=f"{name}={location}",
         content_hash=manifest.content_hash,

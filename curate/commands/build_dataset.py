@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     "--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.  [default: all]"
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random numbers and hashes.")
-@options.sandbox
+@options.sandbox_options
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 @click.option("--show-recipe", is_flag=True, help="Print the recipe that was given, or that the options make, as TOML.")
@@ -138,9 +138,9 @@ def command(
         whole = _recipe(recipe, sources, against, chosen, sandbox.packages)
     if show_recipe:
         from curate.recipe import to_table
-        from curate.recipes.toml_writer import toml
+        from curate.recipes.toml_writer import to_toml
 
-        click.echo(toml(to_table(whole)), nl=False)
+        click.echo(to_toml(to_table(whole)), nl=False)
         return
     if out is None:
         raise click.UsageError("Missing option '--out'.")
@@ -178,14 +178,14 @@ def _recipe(
     """
     from curate.options import BuildOptions
     from curate.reading.location import split
-    from curate.recipe import AgainstConfig, Recipe, SourceConfig
+    from curate.recipe import EvaluationSetConfig, Recipe, SourceConfig
     from curate.recipes.reader import read_recipe, with_locations
 
     locations = []
     for name, location in map(_name_and_location, sources):
         place, source_options = split(location)
         locations.append(SourceConfig(name, place, source_options))
-    sets = [AgainstConfig.parse(argument) for argument in against]
+    sets = [EvaluationSetConfig.parse(argument) for argument in against]
     if given is None:
         return Recipe(tuple(locations), packages, BuildOptions(**chosen), tuple(sets))
     return with_locations(read_recipe(given), locations, sets, limit=chosen["limit"])
@@ -196,16 +196,16 @@ def _survey(recipe: "Recipe", out: Path) -> None:
     from curate.dataset.writer import rejected_row
     from curate.errors import CurateError
     from curate.pipeline import dry_run
-    from curate.recipes.runner import folders
+    from curate.recipes.runner import step_folders
 
-    locations = [(source.name, source.given) for source in recipe.sources]
+    locations = [(source.name, source.to_given) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
     with user_errors(CurateError, OSError), ProgressBar() as progress:
         counts, rejections = dry_run(locations, recipe.build, against=against, progress=progress)
     print_funnel(counts, map(rejected_row, rejections))
     if recipe.has_steps:
         click.echo()
-        for name, folder in folders(recipe, out):
+        for name, folder in step_folders(recipe, out):
             click.echo(f"{name:<12}{folder}")
 
 

@@ -23,12 +23,12 @@ def command(old: Path, new: Path) -> None:
     from curate.dataset.diff import diff_datasets
     from curate.dataset.diff_text import lines
     from curate.dataset.folder import DatasetFolder
-    from curate.dataset.location import dataset_folder
+    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
 
     # As for the Unix command diff, 1 means that the two differ, and 2 that they cannot be compared.
     with user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
-        before, after = (DatasetFolder.open(dataset_folder(dataset)) for dataset in (old, new))
+        before, after = (DatasetFolder.open(resolve_dataset_folder(dataset)) for dataset in (old, new))
         differences = diff_datasets(before, after, progress=progress)
     for message in differences.altered:
         warn(message)

@@ -44,7 +44,7 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     records of `curate judge`. Rows that a format cannot express are left out, counted, and listed in left_out.jsonl.
     """
     require_extra("data")
-    from curate.dataset.location import dataset_folder
+    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
     from curate.exports._export import export, reasons
     from curate.exports._options import ExportOptions
@@ -56,7 +56,7 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     with user_errors(CurateError, ValueError):
         options = ExportOptions(**chosen, prompt=read_prompt(prompt))
     with user_errors(CurateError, OSError), ProgressBar() as progress:
-        manifest = export(dataset_folder(dataset), to, out, options, overwrite=overwrite, progress=progress)
+        manifest = export(resolve_dataset_folder(dataset), to, out, options, overwrite=overwrite, progress=progress)
     counts = manifest["counts"]
     click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")
     for reason, n in counts["left_out"].items():

@@ -36,7 +36,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     depends on a null value. Rows that do not stay are in rejected/, each with the condition.
     """
     require_extra("data")
-    from curate.dataset.location import dataset_folder
+    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
     from curate.row_filter import count_filtered, write_filtered
 
@@ -44,7 +44,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
         raise click.UsageError("give either --out, the folder to write to, or --dry-run")
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
-        folder = dataset_folder(dataset)
+        folder = resolve_dataset_folder(dataset)
         if out is None:
             outcome = count_filtered(folder, where, progress=progress)
         else:

@@ -26,7 +26,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.inspect_rows import list_rows, show_row, show_test
     from curate.dataset.integrity import warnings
-    from curate.dataset.location import dataset_folder
+    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
 
     if id is None and number is not None:
@@ -34,7 +34,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
             f"--test needs the id of a problem. Type: curate inspect {dataset} ID --test {number}"
         )
     with user_errors(CurateError, PermissionError):
-        folder = DatasetFolder.open(dataset_folder(dataset))
+        folder = DatasetFolder.open(resolve_dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)
         if id is None:

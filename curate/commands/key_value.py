@@ -9,7 +9,7 @@ import click
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-def assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
+def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
     """Return the values by their keys. A value that is not JSON is a text, so that texts need no quotes of their own.
 
     option: the name of the option, for messages

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from curate.commands.key_value import assignments
+from curate.commands.key_value import parse_assignments
 
 Command = Callable[..., Any]
 
@@ -43,7 +43,7 @@ def prompt_options(command: Command) -> Command:
     ) -> Any:
         table: dict[str, Any] = {"system": system, "template": template}
         if template_arguments:
-            table["template_arguments"] = assignments("--template-arg", template_arguments)
+            table["template_arguments"] = parse_assignments("--template-arg", template_arguments)
         prompt = {name: value for name, value in table.items() if value is not None}
         return command(*arguments, prompt=prompt, **others)
 

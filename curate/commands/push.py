@@ -31,17 +31,17 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, include: 
     All tables, the card, the manifest and the report go up in one commit, or nothing does.
     """
     require_extra("data")
-    from curate.dataset.location import dataset_folder
-    from curate.dataset.push import push, upload_of
+    from curate.dataset.location import resolve_dataset_folder
+    from curate.dataset.push import plan_upload, push
     from curate.errors import CurateError
 
     with user_errors(CurateError, OSError):
-        upload = upload_of(
-            dataset_folder(dataset),
+        upload = plan_upload(
+            resolve_dataset_folder(dataset),
             repo_id,
             private=private,
             revision=revision,
-            trust=TrustPolicy.with_included(include),
+            trust=TrustPolicy.from_choices(include),
         )
         for name, size in upload.files.items():
             click.echo(f"{size:>14,}  {name}")

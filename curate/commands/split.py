@@ -58,7 +58,7 @@ def command(
     order of the rows does not matter.
     """
     require_extra("data")
-    from curate.dataset.location import dataset_folder
+    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
     from curate.splitting.split import SplitOptions, split
 
@@ -68,7 +68,7 @@ def command(
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
         options = SplitOptions(sizes, similarity, seed)
-        manifests = split(dataset_folder(dataset), out, options, overwrite=overwrite, progress=progress)
+        manifests = split(resolve_dataset_folder(dataset), out, options, overwrite=overwrite, progress=progress)
     for name, manifest in manifests.items():
         sources = ", ".join(f"{source} {count.kept}" for source, count in manifest.counts.items() if count.kept)
         click.echo(f"{manifest.n_kept} problems in {out / name} ({sources})")

@@ -18,17 +18,17 @@ def command(dataset: Path, as_json: bool) -> None:
     require_extra("data")
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.integrity import warnings
-    from curate.dataset.location import dataset_folder
+    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.report.report_data import compute
+    from curate.report.report_data import compute_report
     from curate.report.report_files import stored_duplicates
     from curate.report.terminal_tables import lines
 
     with user_errors(CurateError, PermissionError):
-        folder = DatasetFolder.open(dataset_folder(dataset))
+        folder = DatasetFolder.open(resolve_dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)
-        counted = compute(folder, stored_duplicates(folder.path))
+        counted = compute_report(folder, stored_duplicates(folder.path))
     if as_json:
         click.echo(json.dumps(counted, indent=1))
     else:

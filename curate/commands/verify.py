@@ -42,7 +42,7 @@ def _expected(name: str, covers: str) -> Callable[[Command], Command]:
 @_expected("content", "what is in the rows, without measured columns")
 @_expected("reward", "what decides rewards")
 @_expected("manifest", "everything that the manifest says")
-@options.sandbox
+@options.sandbox_options
 def command(
     dataset: str,
     run: str | None,
@@ -84,14 +84,14 @@ def command(
         from curate.audit.references import audit_references
         from curate.audit.report import lines, write
         from curate.audit.source import audit_source
-        from curate.dataset.location import dataset_folder
+        from curate.dataset.location import resolve_dataset_folder
 
         if is_source:
             audit = audit_source(
                 name, location, out, sample=n_rows, seed=seed, sandbox=sandbox, overwrite=overwrite, progress=progress
             )
         else:
-            folder = dataset_folder(dataset)
+            folder = resolve_dataset_folder(dataset)
             audit = audit_references(
                 folder, out, sample=n_rows, seed=seed, sandbox=sandbox, subject=dataset, progress=progress
             )
@@ -108,11 +108,11 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     """
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.integrity import check_integrity
-    from curate.dataset.location import dataset_folder
+    from curate.dataset.location import resolve_dataset_folder
     from curate.dataset.output_folder import untracked_names
 
     with ProgressBar(" rows") as progress:
-        folder = DatasetFolder.open(dataset_folder(dataset))
+        folder = DatasetFolder.open(resolve_dataset_folder(dataset))
         integrity = check_integrity(folder, read_rows=True, progress=progress)
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")

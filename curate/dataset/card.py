@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS
-from curate.dataset.table_files import n_rows, table_files
+from curate.dataset.table_files import count_rows, table_files
 from curate.dataset.writer import REJECTED_COLUMNS
 from curate.ingestion import source_module, source_names
 from curate.json_records import from_json
@@ -23,7 +23,7 @@ def write(manifest: Manifest, folder: Path) -> None:
         _front_matter(manifest, folder),
         _introduction(manifest),
         _funnel(manifest.counts),
-        contamination(manifest),
+        contamination_section(manifest),
         _tests_and_time(folder),
         _making(manifest),
         _provenance(manifest),
@@ -59,7 +59,7 @@ def configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = [{"config_name": "default", "data_files": pattern, "default": True}]
     for name in ("rejected", EVIDENCE, "contamination"):
         files = table_files(folder / name)
-        if any(map(n_rows, files)):
+        if any(map(count_rows, files)):
             entries.append({"config_name": name, "data_files": f"{name}/train-*{files[0].suffix}"})
     return entries
 
@@ -118,7 +118,7 @@ def _reasons(counts: Mapping[str, SourceCounts]) -> list[tuple[Any, ...]]:
     ]
 
 
-def contamination(manifest: Manifest) -> list[str]:
+def contamination_section(manifest: Manifest) -> list[str]:
     """Return the section on evaluation sets; it is empty if nothing was compared."""
     sets = manifest.decontamination
     if not sets:

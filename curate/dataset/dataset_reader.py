@@ -51,7 +51,7 @@ class DatasetReader:
                     problem = Problem(tests=suite, solutions=None, licence="", **row)
                 yield problem
 
-    def columns(self, *names: str) -> Iterator[dict[str, Any]]:
+    def read_columns(self, *names: str) -> Iterator[dict[str, Any]]:
         """Yield these columns of all rows, in order."""
         import pyarrow.parquet as pq
 
@@ -66,7 +66,7 @@ class DatasetReader:
     def exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
         """Return why rows are left out by this rule, by id: words of curate.trust."""
         reasons: dict[str, str] = {}
-        for position, row in enumerate(self.columns("id", "verified", "multi_answer_suspect")):
+        for position, row in enumerate(self.read_columns("id", "verified", "multi_answer_suspect")):
             suspect = row["multi_answer_suspect"]
             checker = self.load(position).tests.checker if suspect else ""  # the tests may be large
             reason = trust.exclusion_reason(verified=row["verified"], suspect=suspect, checker=checker)

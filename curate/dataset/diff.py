@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.integrity import altered_text, check_integrity
+from curate.dataset.integrity import check_integrity, mismatch_message
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
@@ -90,7 +90,7 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
         only_old=tuple(sorted(columns - others)),
         only_new=tuple(sorted(others - columns)),
         altered=tuple(
-            altered_text(dataset.path, integrity.faults)
+            mismatch_message(dataset.path, integrity.faults)
             for dataset, integrity in zip((old, new), checked, strict=True)
             if integrity.faults
         ),

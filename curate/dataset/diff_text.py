@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from curate.dataset.diff import Change, ChangedRows, DatasetDiff
-from curate.text.printable import one_line, table
+from curate.text.printable import format_table, one_line
 
 _VALUE = 60  # characters of an option that are shown
 
@@ -13,17 +13,17 @@ def lines(found: DatasetDiff) -> Iterator[str]:
     for title, differing in (("Plan", found.plan), ("Inputs", found.inputs), ("Counts", found.counts)):
         if differing:
             yield f"{title}\n"
-            yield from table(["", "was", "is"], [_short(change) for change in differing], indent="  ")
+            yield from format_table(["", "was", "is"], [_short(change) for change in differing], indent="  ")
             yield ""
     if found.fates:
         yield "Rows\n"
         rows = [[was, now, group.n, _examples(group)] for (was, now), group in found.fates.items()]
-        yield from table(["was", "is", "rows", "for example"], rows, indent="  ")
+        yield from format_table(["was", "is", "rows", "for example"], rows, indent="  ")
         yield ""
     if found.columns:
         yield "Columns of rows that were kept and changed\n"
         changed = [[name, group.n, _examples(group)] for name, group in found.columns.items()]
-        yield from table(["column", "rows", "for example"], changed, indent="  ")
+        yield from format_table(["column", "rows", "for example"], changed, indent="  ")
         yield ""
     for names, dataset in ((found.only_old, "first"), (found.only_new, "second")):
         if names:

@@ -21,7 +21,7 @@ def update_card(folder: Path, rows: list[dict[str, Any]], chosen: SelectedBand |
     """
     readme = folder / "README.md"
     before = readme.read_text(encoding="utf-8") if readme.exists() else ""
-    after = _SECTION.sub("", with_config(before)).rstrip("\n") + "\n\n" + "\n".join(section(rows)) + "\n"
+    after = _SECTION.sub("", add_config(before)).rstrip("\n") + "\n\n" + "\n".join(section(rows)) + "\n"
     if chosen:
         after += f"\nOnly problems with a solve rate of {chosen.band} (both included) were kept: "
         after += f"{', '.join(chosen.models)}. The table above is of all that were sampled.\n"
@@ -31,7 +31,7 @@ def update_card(folder: Path, rows: list[dict[str, Any]], chosen: SelectedBand |
         aside.replace(readme)
 
 
-def with_config(text: str) -> str:
+def add_config(text: str) -> str:
     """Return the card with the config `difficulty` in its front matter, which is added if it is missing."""
     lines = text.splitlines()
     if _CONFIG[0] in lines:

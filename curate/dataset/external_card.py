@@ -17,6 +17,6 @@ def write(manifest: Manifest, folder: Path) -> None:
         "",
         f"{manifest.n_kept} of {manifest.n_read} rows are left. Content hash `{manifest.content_hash}`.",
         "",
-        *card.contamination(manifest),
+        *card.contamination_section(manifest),
     ]
     (folder / "README.md").write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")

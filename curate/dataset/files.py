@@ -11,7 +11,7 @@ from pathlib import Path
 
 from curate.errors import CurateError
 from curate.reading.arrow_files import has_index, open_batches
-from curate.reading.tables import Table, known_options, locate, sha256
+from curate.reading.tables import Table, locate, path_sha256, validate_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class DatasetFiles:
         return written
 
 
-def files_of(location: str) -> DatasetFiles:
+def find_dataset_files(location: str) -> DatasetFiles:
     """Find the files of a dataset at a location: a file, a folder or a Hub id. Raises CurateError if there are none."""
     table = locate(location)
-    known_options(table, ())
+    validate_options(table, ())
     if table.encoding:
         raise CurateError(
             f"{table.location}: copies are written as UTF-8. Convert the files first, and take encoding out."
@@ -50,12 +50,12 @@ def files_of(location: str) -> DatasetFiles:
     return DatasetFiles(table, root)
 
 
-def hash_of_files(files: Iterable[Path], root: Path) -> str:
+def hash_files(files: Iterable[Path], root: Path) -> str:
     """Return the content hash of a dataset that curate did not build and whose measured columns are unknown.
 
     root: the folder of the dataset
     """
-    listed = "".join(f"{sha256(file)} {file.relative_to(root).as_posix()}\n" for file in files)
+    listed = "".join(f"{path_sha256(file)} {file.relative_to(root).as_posix()}\n" for file in files)
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
 
 

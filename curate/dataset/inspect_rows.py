@@ -10,7 +10,7 @@ from curate.dataset.folder import DatasetFolder
 from curate.dataset.inspect_evidence import evidence_lines, indent
 from curate.errors import CurateError
 from curate.reading.values import shorten
-from curate.text.printable import escape_unprintable, one_line, table
+from curate.text.printable import escape_unprintable, format_table, one_line
 from sandbox import Case, Suite
 
 SHOWN_TESTS = 8
@@ -26,7 +26,7 @@ def list_rows(dataset: DatasetFolder, limit: int) -> Iterator[str]:
     present = [name for name in names if name in dataset.columns("data")]
     rows = dataset.rows("data", present)
     first = [[_word(row[name]) for name in present] for row in itertools.islice(rows, limit)]
-    yield from table(present, first)
+    yield from format_table(present, first)
     manifest = dataset.manifest
     if manifest.n_kept > len(first):
         yield f"... and {manifest.n_kept - len(first)} more"
@@ -112,7 +112,7 @@ def _tests(row: dict[str, Any], suite: Suite) -> Iterator[str]:
         [number, *_test(case), ", ".join(_marks(number, row, strongest))]
         for number, case in enumerate(suite.cases[:SHOWN_TESTS], start=1)
     ]
-    yield from table(["", "input", "expected", ""], rows, indent="  ")
+    yield from format_table(["", "input", "expected", ""], rows, indent="  ")
     if len(suite.cases) > SHOWN_TESTS:
         yield f"  ... and {len(suite.cases) - SHOWN_TESTS} more; --test N shows one in full"
 
@@ -166,7 +166,7 @@ def _solve_rates(dataset: DatasetFolder, id: str) -> Iterator[str]:
         for name in ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
         if name in rates[0]
     ]
-    yield from table(names, [[_word(row[name]) for name in names] for row in rates], indent="  ")
+    yield from format_table(names, [[_word(row[name]) for name in names] for row in rates], indent="  ")
 
 
 def _provenance(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _others(dataset: DatasetFolder, id: str) -> Iterator[str]:
     if hits:
         yield "\nIn common with evaluation sets\n"
         rows = [[hit["set"], hit["item"], hit["rule"], hit["score"], hit["verdict"], hit["span"]] for hit in hits]
-        yield from table(["set", "item", "rule", "score", "verdict", "words in common"], rows, indent="  ")
+        yield from format_table(["set", "item", "rule", "score", "verdict", "words in common"], rows, indent="  ")
 
 
 def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     if hits:
         rows = [[hit["set"], hit["item"], hit["rule"], hit["score"], hit["span"]] for hit in hits]
         yield ""
-        yield from table(["set", "item", "rule", "score", "words in common"], rows, indent="  ")
+        yield from format_table(["set", "item", "rule", "score", "words in common"], rows, indent="  ")
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if (evidence["stage"], evidence["reason"]) == (row["stage"], row["reason"]):
             yield "\nStatement\n"

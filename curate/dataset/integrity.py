@@ -15,13 +15,13 @@ from typing import Any
 
 from curate.dataset import card, difficulty_section, output_folder
 from curate.dataset.digests import DIGESTS, TABLES, RowHasher, read_digests
-from curate.dataset.files import files_of, hash_of_files
+from curate.dataset.files import find_dataset_files, hash_files
 from curate.dataset.folder import DatasetFolder
 from curate.errors import CurateError
 from curate.manifest import MANIFEST, InputFile, Manifest, hash_of
 from curate.problem import COLUMNS
 from curate.progress import Progress, no_progress, with_progress
-from curate.reading.tables import sha256
+from curate.reading.tables import path_sha256
 from curate.reading.values import shorten
 from curate.trust import TrustPolicy
 from sandbox import Suite
@@ -120,7 +120,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     """
     found = check_integrity(DatasetFolder.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
-        raise CurateError(f"{altered_text(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
+        raise CurateError(f"{mismatch_message(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
     if found.unchecked:
         log.warning("%s: %s", folder, found.unchecked)
 
@@ -144,12 +144,12 @@ def warnings(dataset: DatasetFolder) -> Iterator[str]:
     """Yield a message if a dataset is not what its manifest describes, and one if not everything can be checked."""
     found = check_integrity(dataset)
     if found.faults:
-        yield f"{altered_text(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
+        yield f"{mismatch_message(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
     if found.unchecked:
         yield f"{dataset.path}: {found.unchecked}"
 
 
-def altered_text(folder: Path, faults: Sequence[Discrepancy]) -> str:
+def mismatch_message(folder: Path, faults: Sequence[Discrepancy]) -> str:
     """Return a message that says what is wrong with a dataset."""
     shown = "; ".join(map(str, faults[:EXAMPLES])) + ("; and more" if len(faults) > EXAMPLES else "")
     return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
@@ -208,7 +208,7 @@ def _file_differences(dataset: DatasetFolder) -> tuple[list[str], list[str], lis
 
 def _is_as_written(folder: Path, file: InputFile) -> bool:
     path = folder / file.name
-    return path.is_file() and path.stat().st_size == file.bytes and sha256(path) == file.sha256
+    return path.is_file() and path.stat().st_size == file.bytes and path_sha256(path) == file.sha256
 
 
 def _count_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
@@ -258,7 +258,7 @@ def _hash_faults(manifest: Manifest, content_hash: str | None, reward_hash: str 
 
 def _hash_of_foreign_files(dataset: DatasetFolder) -> str | None:
     try:
-        return hash_of_files(files_of(str(dataset.path / "data")).table.files, dataset.path)
+        return hash_files(find_dataset_files(str(dataset.path / "data")).table.files, dataset.path)
     except (CurateError, OSError):
         return None
 

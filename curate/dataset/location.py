@@ -8,7 +8,7 @@ from curate.reading.location import HUB_ID
 from curate.reading.values import shorten
 
 
-def dataset_folder(location: str | Path) -> Path:
+def resolve_dataset_folder(location: str | Path) -> Path:
     """Return the folder of a dataset. One on the Hub is downloaded into the usual Hub cache.
 
     location  a folder, or `owner/name` or `owner/name@revision`; only the latter is always the same dataset
@@ -27,7 +27,7 @@ def dataset_folder(location: str | Path) -> Path:
     return folder
 
 
-def local_folder(location: str | Path, command: str) -> Path:
+def require_local_folder(location: str | Path, command: str) -> Path:
     """Return the folder of a dataset that a command writes to. Raises CurateError for a dataset on the Hub.
 
     command  what the user typed before the dataset

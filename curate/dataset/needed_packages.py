@@ -27,7 +27,7 @@ def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOption
     if built_with and not sandbox.packages:
         requested = (package.name for package in built_with if package.requested)
         sandbox = replace(sandbox, packages=tuple(requested))
-    there = {package.name: package for package in sandbox.found_packages()} if built_with else {}
+    there = {package.name: package for package in sandbox.find_packages()} if built_with else {}
     for package in built_with:
         if there.get(package.name, package).digest != package.digest or package.name not in there:
             log.warning(

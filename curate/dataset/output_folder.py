@@ -18,7 +18,7 @@ from curate.dataset.digests import DIGESTS
 from curate.errors import CurateError, PlanMismatchError
 from curate.json_records import to_json
 from curate.manifest import MANIFEST, InputFile, Manifest, Plan
-from curate.reading.tables import sha256
+from curate.reading.tables import path_sha256
 from curate.reading.values import shorten
 
 _WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these parts later
@@ -140,7 +140,7 @@ def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
 def immutable_files(folder: Path) -> tuple[InputFile, ...]:
     """Return the files of a dataset that nothing changes once it is finished, with their sizes and hashes."""
     names = immutable_file_names(folder)
-    return tuple(InputFile(name, (folder / name).stat().st_size, sha256(folder / name)) for name in names)
+    return tuple(InputFile(name, (folder / name).stat().st_size, path_sha256(folder / name)) for name in names)
 
 
 def immutable_file_names(folder: Path) -> list[str]:

@@ -30,7 +30,7 @@ class Upload:
     files: dict[str, int]
 
 
-def upload_of(
+def plan_upload(
     folder: Path, repo: str, *, private: bool, revision: str = "main", trust: TrustPolicy = ONLY_TRUSTED
 ) -> Upload:
     """Return what pushing the folder would send, without using the network.

@@ -69,7 +69,7 @@ def column_names(path: Path) -> list[str]:
         return [] if batch is None else list(batch.schema.names)
 
 
-def n_rows(path: Path) -> int:
+def count_rows(path: Path) -> int:
     """Return the number of a file's rows. Raises CurateError if the file is damaged."""
     import pyarrow.parquet as pq
 

@@ -20,11 +20,11 @@ from curate.decontamination.evaluation_set import EvaluationSet
 from curate.decontamination.evaluation_sets import read_evaluations
 from curate.decontamination.training_rows import report_progress
 from curate.decontamination.training_set import open_training_set
-from curate.derivation import BaseDataset, Columns, Derivation, Row, find_manifest, write_derived
+from curate.derivation import Columns, Derivation, ParentDataset, Row, find_manifest, write_derived
 from curate.difficulty import table
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
 from curate.progress import Progress, no_progress
-from curate.reading.tables import sha256
+from curate.reading.tables import path_sha256
 from curate.recipe import with_evaluation_sets
 
 
@@ -51,7 +51,7 @@ def write_clean_copy(
     given = download_dataset(location) or Path(location).expanduser()
     before = find_manifest(given)
     rows = open_training_set(f"{given}/data" if before else location, text)
-    origin = BaseDataset(given, before, rows.files)
+    origin = ParentDataset(given, before, rows.files)
     origin.check_no_overlap(out)
     evaluations = read_evaluations(against)
     plan = _plan(origin, evaluations, text)
@@ -74,16 +74,16 @@ def write_clean_copy(
     return write_derived(origin, derivation, out, overwrite=overwrite)
 
 
-def _plan(origin: BaseDataset, evaluations: Iterable[EvaluationSet], text: str | None) -> Plan:
+def _plan(origin: ParentDataset, evaluations: Iterable[EvaluationSet], text: str | None) -> Plan:
     sets = tuple(evaluation.plan for evaluation in evaluations)
     if origin.manifest is not None:
         before = origin.manifest.plan
         return replace(before, against=(*before.against, *sets))
-    files = tuple(InputFile(file.name, sha256=sha256(file)) for file in origin.files.table.files)
+    files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in origin.files.table.files)
     return Plan(metadata.version("curate-code"), {"dataset": files}, {"text": text}, sets)
 
 
-def _tables(origin: BaseDataset, findings: ContaminationResult) -> dict[str, tuple[list[Row], Columns]]:
+def _tables(origin: ParentDataset, findings: ContaminationResult) -> dict[str, tuple[list[Row], Columns]]:
     hits = [*origin.table("contamination"), *map(asdict, findings.hits)]
     tables = {"contamination": (hits, HIT_COLUMNS)}
     removed = {rejection.id for rejection in findings.rejections.values()}

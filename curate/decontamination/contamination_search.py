@@ -74,13 +74,13 @@ def find_contamination(rows: Rows, evaluations: Sequence[EvaluationSet]) -> Cont
                 for place, item in map(items.__getitem__, with_key.get(key, ())):
                     traces[position].append(_Candidate(evaluations[place].name, item.id, "same_key", 1.0, key))
             for evaluation in evaluations:
-                if evaluation.window and (day := evaluation.window.first_of(row.contests)):
+                if evaluation.window and (day := evaluation.window.earliest_date(row.contests)):
                     traces[position].append(_Candidate(evaluation.name, str(evaluation.window), "in_window", 1.0, day))
             yield row.text
 
     index.scan(texts())
     for overlap in index.overlaps(REVIEWED_FROM):
-        place, item = items[passages[overlap.passage_index].item]
+        place, item = items[passages[overlap.passage_index].item_index]
         traces[overlap.text_index].append(
             _Candidate(evaluations[place].name, item.id, overlap.rule, overlap.share, overlap)
         )
@@ -129,7 +129,7 @@ def _hits(
 
 
 def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None:
-    stretch = index.max_match(overlap, text)
+    stretch = index.longest_match(overlap, text)
     if stretch is None:
         return None
     words = word_spans(text)

@@ -36,7 +36,7 @@ class DateWindow:
         """Tell whether a date, with or without a time, lies in the window."""
         return self.first <= day[:10] <= self.last
 
-    def first_of(self, contests: Iterable[tuple[str, str]]) -> str | None:
+    def earliest_date(self, contests: Iterable[tuple[str, str]]) -> str | None:
         """Return the earliest date of these contests that lies in the window, or None if no date does.
 
         contests: source and ISO date of each contest; only contests of the window's sources count

@@ -11,12 +11,12 @@ from curate.decontamination import evaluations
 from curate.decontamination.evaluation_set import DateWindow, EvaluationSet
 from curate.errors import CurateError
 from curate.manifest import InputFile
-from curate.reading.tables import Table, locate, sha256
+from curate.reading.tables import Table, locate, path_sha256
 
 _KINDS = evaluations.__name__
 
 
-def kinds() -> list[str]:
+def evaluation_kinds() -> list[str]:
     """Return the kinds of evaluation sets, which are the names of the files in curate/decontamination/evaluations."""
     return sorted(module.name for module in pkgutil.iter_modules(evaluations.__path__))
 
@@ -43,12 +43,12 @@ def read_evaluation(argument: str) -> EvaluationSet:
             f"{argument}: say what to compare with, such as humaneval=HumanEval.jsonl.gz, "
             "lcb:2024-08-01..2025-02-01=LOCATION or lcb:2024-08-01..2025-02-01."
         )
-    kind = import_module(f"{_KINDS}.{name if name in kinds() else 'generic'}")
+    kind = import_module(f"{_KINDS}.{name if name in evaluation_kinds() else 'generic'}")
     window = _window(argument, dates, getattr(kind, "SOURCES", ())) if dates else None
     if not location:
         return EvaluationSet(name, window=window)
     table = _test_files(locate(location), location)
-    files = tuple(InputFile(file.name, sha256=sha256(file)) for file in table.files)
+    files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in table.files)
     items = tuple(item for item in kind.read(table) if window is None or not item.date or window.contains(item.date))
     if not items:
         raise CurateError(f"{location}: no evaluation item in it{f' from {window}' if window else ''}.")
@@ -57,7 +57,7 @@ def read_evaluation(argument: str) -> EvaluationSet:
 
 def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
     if not sources:
-        dated = [name for name in kinds() if hasattr(import_module(f"{_KINDS}.{name}"), "SOURCES")]
+        dated = [name for name in evaluation_kinds() if hasattr(import_module(f"{_KINDS}.{name}"), "SOURCES")]
         raise CurateError(f"{argument}: dates can only be given to {', '.join(dated)}.")
     first, _, last = dates.partition("..")
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.reading.chat import prompt_texts
-from curate.reading.prompt_templates import without_template
+from curate.reading.prompt_templates import strip_prompt_template
 from curate.reading.tables import Table, UnreadableRow, read_rows
 from curate.text.ngrams import words
 
@@ -35,7 +35,7 @@ def rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, 
             yield f"{path.name}:{place}", row
 
 
-def text_of(table: Table, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
+def item_text(table: Table, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
     """Return the text in the first column that has any, or what the user says if it has messages of a chat.
 
     Raises CurateError if no column has text.
@@ -52,7 +52,7 @@ def text_variants(text: str, prose: str | None = None) -> tuple[str, ...]:
 
     prose: the part of the text that tells the story; None: the beginning of the text
     """
-    text = without_template(text)
+    text = strip_prompt_template(text)
     end = _END_OF_PROSE.search(text if prose is None else prose)
     prose = (text if prose is None else prose)[: end.start() if end else None].strip()
     return (text, prose) if len(words(prose)) >= MIN_PROSE and prose != text else (text,)

@@ -41,8 +41,8 @@ class Passage:
     """A wording of an item. item, set: the caller's numbers for the item and for its set."""
 
     text: str
-    item: int
-    set: int
+    item_index: int
+    set_index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class PassageIndex:
         boilerplate = {number: common | flags for number, flags in self._common.items()}
         needed, by_share = [], []
         for numbers, passage in zip(self._numbers, self._passages, strict=True):
-            telling = numbers[~boilerplate[passage.set][numbers]]
+            telling = numbers[~boilerplate[passage.set_index][numbers]]
             by_share.append(len(telling) >= MIN_NGRAMS)
             needed.append(telling if by_share[-1] else numbers)
         sizes = np.array(list(map(len, needed)), dtype=np.int64)
@@ -127,7 +127,7 @@ class PassageIndex:
                 elif not by_share[number] and share == 1:
                     yield PassageOverlap(text, number, "whole_item", 1.0)
 
-    def max_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
+    def longest_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
         """Return the places of the first and last word of the longest stretch that text and passage have in common.
 
         Returns None if the passage had to be in the text in one piece and is not.
@@ -148,7 +148,7 @@ class PassageIndex:
 
         by_set: dict[int, dict[int, list[Numbers]]] = defaultdict(lambda: defaultdict(list))
         for numbers, passage in zip(self._numbers, self._passages, strict=True):
-            by_set[passage.set][passage.item].append(numbers)
+            by_set[passage.set_index][passage.item_index].append(numbers)
         common = {}
         for number, by_item in by_set.items():
             n_items = np.zeros(len(self._runs), dtype=np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from curate.decontamination.problem_keys import keys
 from curate.problem import Problem, Rejection
 from curate.progress import Progress, with_progress
-from curate.reading.prompt_templates import without_template
+from curate.reading.prompt_templates import strip_prompt_template
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def row_of(problem: Problem, twins: Iterable[Problem] = ()) -> TrainingRow:
     return TrainingRow(
         id=problem.id,
         source=problem.source,
-        text=without_template(problem.statement),
+        text=strip_prompt_template(problem.statement),
         keys=frozenset[str]().union(*known_keys),
         contests=frozenset((p.source, p.date) for p in same),
     )

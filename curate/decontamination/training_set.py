@@ -9,13 +9,13 @@ A row is named by its id, or if it has none, by its file and its zero-based plac
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from curate.dataset.files import DatasetFiles, files_of
+from curate.dataset.files import DatasetFiles, find_dataset_files
 from curate.decontamination.evaluations.generic import TEXTS
 from curate.decontamination.problem_keys import keys
 from curate.decontamination.training_rows import TrainingRow
 from curate.errors import CurateError
 from curate.reading.chat import prompt_texts
-from curate.reading.prompt_templates import without_template
+from curate.reading.prompt_templates import strip_prompt_template
 from curate.reading.tables import UnreadableRow, read_rows
 from curate.reading.values import optional_text
 
@@ -73,7 +73,7 @@ class TrainingSet:
         return TrainingRow(
             id=id,
             source=source,
-            text="\n\n".join(map(without_template, texts)),
+            text="\n\n".join(map(strip_prompt_template, texts)),
             keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
             contests=frozenset({(source, (values["date"] or values["contest_date"])[:10])}),
         )
@@ -87,6 +87,6 @@ def open_training_set(location: str, text: str | None = None) -> TrainingSet:
 
     text: the name of the column with the problems; None: one of the usual names
     """
-    files = files_of(location)
+    files = find_dataset_files(location)
     rows = tuple(path for path in files.table.files if path.name != _EXCLUDED or len(files.table.files) == 1)
     return TrainingSet(replace(files, table=replace(files.table, files=rows)), (text,) if text else tuple(TEXTS))

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 _SLACK = 0.2
 
 
-def duplicates(sketches: Sketches, *, threshold: float, load: Callable[[str], Problem]) -> Iterator[Rejection]:
+def find_duplicates(sketches: Sketches, *, threshold: float, load: Callable[[str], Problem]) -> Iterator[Rejection]:
     """Yield the rows to remove.
 
     threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same

@@ -35,7 +35,7 @@ def choose_shape(threshold: float) -> tuple[int, int]:
     return PERMUTATIONS, 1
 
 
-def keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) -> "Keys":
+def band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) -> "Keys":
     """Return a 64-bit key for each row and band. Rows that share a key by chance are distinguished later.
 
     shape: number of bands, and of minima in each

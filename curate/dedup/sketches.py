@@ -18,7 +18,7 @@ from curate.dedup import lsh
 from curate.dedup.minhash import PERMUTATIONS, TEXT_BATCH, signatures
 from curate.dedup.shingles import shingles
 from curate.problem import Problem
-from curate.reading.prompt_templates import without_template
+from curate.reading.prompt_templates import strip_prompt_template
 from curate.text.ngrams import normalize
 from sandbox.closeable import Closeable
 
@@ -75,7 +75,7 @@ class Sketches(Closeable):
         return self._shingles[self._ends[row] : self._ends[row + 1]]
 
     def _add(self, problems: Sequence[Problem], shingle_file: IO[bytes], signature_file: IO[bytes]) -> None:
-        texts = [without_template(problem.statement) for problem in problems]
+        texts = [strip_prompt_template(problem.statement) for problem in problems]
         for problem, text in zip(problems, texts, strict=True):
             self.ids.append(problem.id)
             self.sources.append(problem.source)
@@ -84,7 +84,7 @@ class Sketches(Closeable):
         sets = shingles(texts)
         signed = signatures(sets.values, sets.offsets)
         self._ends.extend((sets.offsets[1:] + self._ends[-1]).tolist())
-        self.keys.append(lsh.keys(signed))
+        self.keys.append(lsh.band_keys(signed))
         shingle_file.write(sets.values.data)
         signature_file.write(signed.data)
 

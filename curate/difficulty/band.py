@@ -30,7 +30,7 @@ class SolveRateBand:
             )
         return band
 
-    def reason_outside(self, n: int, n_correct: int) -> str | None:
+    def exclusion_reason(self, n: int, n_correct: int) -> str | None:
         """Return a fixed word that says why n_correct of n samples is not in the band; None if it is."""
         if n == 0:
             return "not_sampled"

@@ -10,8 +10,8 @@ from typing import Any
 from curate.dataset import output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset_reader import DatasetReader
-from curate.dataset.files import files_of
-from curate.derivation import DIFFICULTY, BaseDataset, Columns, Derivation, Row, find_manifest, write_derived
+from curate.dataset.files import find_dataset_files
+from curate.derivation import DIFFICULTY, Columns, Derivation, ParentDataset, Row, find_manifest, write_derived
 from curate.difficulty import table as solve_rates
 from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
@@ -46,7 +46,7 @@ def filter_by_solve_rate(
         raise CurateError(f"{dataset}: not a dataset that curate built. Give the folder that holds its manifest.json.")
     rates = solve_rates.read(dataset)
     models = _models(dataset, rates, models)
-    origin = BaseDataset(dataset, before, files_of(f"{dataset}/data"))
+    origin = ParentDataset(dataset, before, find_dataset_files(f"{dataset}/data"))
     origin.check_no_overlap(out)
     plan = replace(
         before.plan,
@@ -70,7 +70,7 @@ def filter_by_solve_rate(
     return write_derived(origin, derivation, out, overwrite=overwrite)
 
 
-def _tables(origin: BaseDataset, rates: list[Row]) -> dict[str, tuple[list[Row], Columns]]:
+def _tables(origin: ParentDataset, rates: list[Row]) -> dict[str, tuple[list[Row], Columns]]:
     """Return the tables of the origin. They keep all solve rates, so that the whole distribution can be seen."""
     tables = {DIFFICULTY: (rates, solve_rates.COLUMNS)}
     if (origin.location / "contamination").is_dir():
@@ -107,9 +107,9 @@ def _outside(
 ) -> Iterator[tuple[int, Rejection]]:
     """Yield the position and the rejection of each row outside the band."""
     counts = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
-    for position, row in enumerate(problems.columns("id", "source")):
+    for position, row in enumerate(problems.read_columns("id", "source")):
         of_models = {model: counts.get((row["id"], model), (0, 0)) for model in models}
-        reasons = {band.reason_outside(*count) for count in of_models.values()} - {None}
+        reasons = {band.exclusion_reason(*count) for count in of_models.values()} - {None}
         # Only the first of these reasons is counted. A problem that was not sampled is neither hard nor easy.
         reason = next((first for first in ("not_sampled", "too_hard", "too_easy") if first in reasons), None)
         if reason is not None:

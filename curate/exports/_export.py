@@ -25,9 +25,9 @@ from curate.exports._target import ExportTarget, apply_target_limits, load_targe
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, no_progress
-from curate.reading.tables import sha256
+from curate.reading.tables import path_sha256
 from curate.trust import MEANINGS
-from rewards.case_selection import select
+from rewards.case_selection import select_cases
 from sandbox import Suite
 
 Manifest = dict[str, Any]
@@ -131,7 +131,7 @@ def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest
     names = {
         "content_hash": before.content_hash,
         "reward_hash": before.reward_hash,
-        "manifest_sha256": sha256(dataset / MANIFEST),
+        "manifest_sha256": path_sha256(dataset / MANIFEST),
     }
     return {"export": {"to": to, **asdict(_settled(to, out, options))}, "dataset": names}
 
@@ -143,7 +143,7 @@ def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
 
 def _tests(problem: Problem, options: ExportOptions) -> Suite:
     try:
-        return select(problem.tests, options.select, budget=options.max_tests, strongest=problem.strongest_tests)
+        return select_cases(problem.tests, options.select, budget=options.max_tests, strongest=problem.strongest_tests)
     except ValueError as error:
         raise CurateError(f"{problem.id}: {error}. Build the dataset again.") from error
 

@@ -24,7 +24,7 @@ class ExportOptions:
             raise ValueError(f"select must be one of {', '.join(STRATEGIES)}, not {self.select!r}")
         if self.budget is not None and self.budget < 1:
             raise ValueError(f"budget must be at least 1, not {self.budget}")
-        TrustPolicy.with_included(self.include)
+        TrustPolicy.from_choices(self.include)
 
     @property
     def max_tests(self) -> int:
@@ -32,4 +32,4 @@ class ExportOptions:
 
     @property
     def trust(self) -> TrustPolicy:
-        return TrustPolicy.with_included(self.include)
+        return TrustPolicy.from_choices(self.include)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def conversations() -> "pa.DataType":
+def conversation_type() -> "pa.DataType":
     """Return the type of a column of conversations that datasets and trainers use."""
     import pyarrow as pa
 

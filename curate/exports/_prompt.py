@@ -16,7 +16,7 @@ def question(problem: Problem, prompt: PromptFormat) -> str:
     return conversation(problem, prompt)[-1]["content"]
 
 
-def about_arguments(prompt: PromptFormat, remedy: str) -> str:
+def template_arguments_note(prompt: PromptFormat, remedy: str) -> str:
     """Return what a README says about arguments of the chat template; it is empty if there are none.
 
     remedy: a sentence that says how the trainer takes them

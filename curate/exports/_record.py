@@ -1,4 +1,4 @@
-"""Turn a suite into a record of `curate judge`. This is the inverse of sandbox.judge_record.suite_of."""
+"""Turn a suite into a record of `curate judge`. This is the inverse of sandbox.judge_record.parse_suite."""
 
 from dataclasses import replace
 from typing import Literal, NotRequired, TypedDict
@@ -36,7 +36,7 @@ class SuiteRecord(TypedDict):
     setup: NotRequired[str]
 
 
-def has_other_limits(suite: Suite) -> bool:
+def has_nondefault_limits(suite: Suite) -> bool:
     """Say whether the suite has limits that a record cannot express."""
     default = Limits()
     return replace(suite.limits, wall_seconds=default.wall_seconds, memory_mb=default.memory_mb) != default

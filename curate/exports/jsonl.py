@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from curate.exports._options import ExportOptions
-from curate.exports._prompt import about_arguments, question
-from curate.exports._record import LIMITS, has_other_limits, suite_record
+from curate.exports._prompt import question, template_arguments_note
+from curate.exports._record import LIMITS, has_nondefault_limits, suite_record
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 
@@ -25,14 +25,14 @@ _README = """# Problems as JSON Lines
 
 
 def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
-    return "limits" if has_other_limits(problem.tests) else None
+    return "limits" if has_nondefault_limits(problem.tests) else None
 
 
 def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
     with (folder / "problems.jsonl").open("w", encoding="utf-8") as file:
         for problem in problems:
             file.write(json.dumps(_line(problem, options.prompt), ensure_ascii=False) + "\n")
-    more = about_arguments(options.prompt, "Give them to your sampler.")
+    more = template_arguments_note(options.prompt, "Give them to your sampler.")
     (folder / "README.md").write_text(_README + more)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from curate.exports._options import ExportOptions
-from curate.exports._parquet import conversations, write_parquet
-from curate.exports._prompt import about_arguments, conversation
+from curate.exports._parquet import conversation_type, write_parquet
+from curate.exports._prompt import conversation, template_arguments_note
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 
@@ -41,10 +41,10 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     import pyarrow as pa
 
     texts = ("id", "source", "tests", "reference", "licence")
-    schema = pa.schema({"prompt": conversations(), **{name: pa.string() for name in texts}})
+    schema = pa.schema({"prompt": conversation_type(), **{name: pa.string() for name in texts}})
     write_parquet(_rows(problems, options.prompt), schema, folder / "train.parquet")
     arguments = dict(options.prompt.template_arguments)
-    more = about_arguments(options.prompt, f"Give TRL `GRPOConfig(chat_template_kwargs={arguments!r})`.")
+    more = template_arguments_note(options.prompt, f"Give TRL `GRPOConfig(chat_template_kwargs={arguments!r})`.")
     (folder / "README.md").write_text(_README + more)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import write_parquet
-from curate.exports._prompt import about_arguments, question
+from curate.exports._prompt import question, template_arguments_note
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 
@@ -74,7 +74,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     shutil.copyfile(_TASKSET, inner / "taskset.py")
     (inner / "__init__.py").write_text(_INIT.format(**names))
     (folder / "pyproject.toml").write_text(_PYPROJECT.format(**names))
-    more = about_arguments(
+    more = template_arguments_note(
         options.prompt, "Give them to the model as `chat_template_kwargs` of its sampling arguments."
     )
     (folder / "README.md").write_text(_README.format(**names) + more)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from curate.errors import CurateError
 from curate.exports._options import ExportOptions
-from curate.exports._parquet import conversations, write_parquet
-from curate.exports._prompt import about_arguments, conversation
-from curate.exports._record import LIMITS, has_other_limits, suite_record
+from curate.exports._parquet import conversation_type, write_parquet
+from curate.exports._prompt import conversation, template_arguments_note
+from curate.exports._record import LIMITS, has_nondefault_limits, suite_record
 from curate.problem import Problem
 from sandbox import Case, Suite
 
@@ -74,7 +74,7 @@ def apply_target_limits(options: ExportOptions) -> ExportOptions:
 def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     suite, calls = problem.tests, problem.tests.entry_point is not None
     by_verl = options.verl_data_source in SCORED_BY_VERL
-    if has_other_limits(suite):
+    if has_nondefault_limits(suite):
         return "limits"
     if by_verl and suite.assertions is not None:
         return "assertions"
@@ -95,7 +95,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     schema = pa.schema(
         {
             "data_source": text,
-            "prompt": conversations(),
+            "prompt": conversation_type(),
             "ability": text,
             "reward_model": pa.struct({"style": text, "ground_truth": text}),
             "extra_info": pa.struct(extra),
@@ -106,7 +106,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     readme = _README.format(scoring=scoring.format(name=options.verl_data_source))
     arguments = options.prompt.template_arguments.items()
     given = (f"+data.apply_chat_template_kwargs.{name}={json.dumps(value)}" for name, value in arguments)
-    more = about_arguments(options.prompt, f"Give verl `{' '.join(given)}`.")
+    more = template_arguments_note(options.prompt, f"Give verl `{' '.join(given)}`.")
     (folder / "README.md").write_text(readme + more)
 
 

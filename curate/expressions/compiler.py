@@ -60,9 +60,9 @@ class ConditionCompiler:
 
     def _of_kind(self, node: ast.expr, *kinds: ValueType) -> TypedExpression:
         term = self._term(node)
-        if term.kind not in kinds:
+        if term.value_type not in kinds:
             wanted = " or ".join(kind.value for kind in kinds)
-            raise InvalidExpression(node, f"expected {wanted}, not {term.kind.value}")
+            raise InvalidExpression(node, f"expected {wanted}, not {term.value_type.value}")
         return term
 
     def _term(self, node: ast.expr) -> TypedExpression:
@@ -98,7 +98,7 @@ class ConditionCompiler:
         if node.id in (*FUNCTIONS, *OTHERS):
             raise InvalidExpression(node, f"{node.id} is a function. Write {node.id}(...)")
         try:
-            term = row_values.named(node.id)
+            term = row_values.lookup(node.id)
         except KeyError:
             raise InvalidExpression(node, _unknown("name", node.id, row_values.names())) from None
         self.used.add(node.id)
@@ -159,7 +159,7 @@ class ConditionCompiler:
             return inside if isinstance(operation, ast.In) else _lifted(ValueType.TRUTH, operator.not_, inside)
         kinds = (ValueType.NUMBER, ValueType.TEXT, *([ValueType.TRUTH] if type(operation) in _EQUALITY else []))
         first = self._of_kind(left, *kinds)
-        second = self._of_kind(right, first.kind)
+        second = self._of_kind(right, first.value_type)
         compare = _EQUALITY.get(type(operation)) or _ORDER[type(operation)]
         return _lifted(ValueType.TRUTH, compare, first, second)
 
@@ -167,11 +167,13 @@ class ConditionCompiler:
         item = self._of_kind(left, ValueType.TEXT, ValueType.NUMBER)
         if isinstance(right, ast.Tuple | ast.List | ast.Set):
             _refuse_none(*right.elts)
-            equal = [_lifted(ValueType.TRUTH, operator.eq, item, self._of_kind(part, item.kind)) for part in right.elts]
+            equal = [
+                _lifted(ValueType.TRUTH, operator.eq, item, self._of_kind(part, item.value_type)) for part in right.elts
+            ]
             return _disjunction(equal)
         whole = self._of_kind(right, *_ITEMS)
-        if item.kind is not _ITEMS[whole.kind]:
-            raise InvalidExpression(left, f"expected {_ITEMS[whole.kind].value}, not {item.kind.value}")
+        if item.value_type is not _ITEMS[whole.value_type]:
+            raise InvalidExpression(left, f"expected {_ITEMS[whole.value_type].value}, not {item.value_type.value}")
         return _lifted(ValueType.TRUTH, lambda part, parts: part in parts, item, whole)
 
 

@@ -16,7 +16,7 @@ class ConditionFunction:
 
     meaning: str
     argument_types: Sequence[tuple[ValueType, ...]]
-    result: ValueType
+    result_type: ValueType
     implementation: Callable[..., Any]
 
 
@@ -55,7 +55,7 @@ def apply_function(function: ConditionFunction, argument: TypedExpression) -> Ty
         known = argument.evaluate(row)
         return None if known is None else function.implementation(known)
 
-    return TypedExpression(function.result, value)
+    return TypedExpression(function.result_type, value)
 
 
 def matches(text: TypedExpression, pattern: re.Pattern[str]) -> TypedExpression:

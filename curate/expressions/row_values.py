@@ -25,7 +25,7 @@ class ValueType(Enum):
 class TypedExpression:
     """A part of a condition: its type, and a function that computes its value for a row; None is null."""
 
-    kind: ValueType
+    value_type: ValueType
     evaluate: Callable[[Row], Any]
 
 
@@ -66,7 +66,7 @@ def names() -> list[str]:
     return sorted([*COLUMNS, *OF_TESTS])
 
 
-def named(name: str) -> TypedExpression:
+def lookup(name: str) -> TypedExpression:
     """Return the value with this name. Raises KeyError if there is none."""
     if name in OF_TESTS:
         kind, _, value = OF_TESTS[name]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from curate.problem import Problem
-from curate.reading.solutions import candidates
+from curate.reading.solutions import candidate_solutions
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:
@@ -11,4 +11,4 @@ def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) 
 
     A solution in C++ cannot be run if the tests call a function.
     """
-    return "wrong_language" if problem.solutions and not candidates(problem, languages) else None
+    return "wrong_language" if problem.solutions and not candidate_solutions(problem, languages) else None

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from curate.dedup.duplicates import duplicates
+from curate.dedup.duplicates import find_duplicates
 from curate.dedup.sketches import Sketches
 from curate.errors import CurateError
 from curate.merging.inputs import MergeInput, id_of, named_problems, number_of
 from curate.problem import Problem, Rejection
 from curate.progress import Progress, with_progress
-from curate.report.duplicate_section import DuplicateSection, duplicates_among
+from curate.report.duplicate_section import DuplicateSection, build_duplicate_section
 
 _MAX_SHOWN = 3
 
@@ -50,7 +50,7 @@ def find_cross_duplicates(
 
     problems = with_progress(named_problems(inputs), "deduplicate", progress, total=len(rows))
     with Sketches(problems, [str(dataset.number) for dataset in inputs], folder=work) as sketches:
-        rejections = list(duplicates(sketches, threshold=threshold, load=load))
+        rejections = list(find_duplicates(sketches, threshold=threshold, load=load))
     _check_ids(inputs, rows.keys() - {rejection.id for rejection in rejections})
     return CrossDuplicates(
         removed={rejection.id: _with_ids(rejection) for rejection in rejections},
@@ -62,7 +62,7 @@ def find_cross_duplicates(
 def _check_ids(inputs: Sequence[MergeInput], kept: Set[str]) -> None:
     repeated = sorted(id for id, n in Counter(map(id_of, kept)).items() if n > 1)
     if repeated:
-        holding = [dataset.given for dataset in inputs if dataset.name(repeated[0]) in kept]
+        holding = [dataset.given_location for dataset in inputs if dataset.name(repeated[0]) in kept]
         listed = ", ".join(repeated[:_MAX_SHOWN]) + (
             f" and {len(repeated) - _MAX_SHOWN} more" if repeated[_MAX_SHOWN:] else ""
         )
@@ -86,4 +86,4 @@ def _source(id: str) -> str:
 def _section(rejections: Sequence[Rejection], threshold: float, load: Callable[[str], Problem]) -> DuplicateSection:
     """Return the section of the report. Its sources are those of the problems, which their ids begin with."""
     in_sources = [replace(rejection, source=_source(rejection.id)) for rejection in rejections]
-    return duplicates_among(in_sources, threshold=threshold, load=load)
+    return build_duplicate_section(in_sources, threshold=threshold, load=load)

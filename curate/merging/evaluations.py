@@ -37,7 +37,8 @@ def missing_sets(inputs: Sequence[MergeInput]) -> dict[str, list[str]]:
     known = [{_key(counts) for counts in dataset.manifest.decontamination.values()} for dataset in inputs]
     names = {_key(counts): name for d in inputs for name, counts in d.manifest.decontamination.items()}
     missing = {
-        key: [dataset.given for dataset, keys in zip(inputs, known, strict=True) if key not in keys] for key in names
+        key: [dataset.given_location for dataset, keys in zip(inputs, known, strict=True) if key not in keys]
+        for key in names
     }
     return {f"{names[key]} {key[1] or ''}".strip(): locations for key, locations in missing.items() if locations}
 
@@ -56,7 +57,7 @@ def merge_hits(inputs: Sequence[MergeInput]) -> list[dict[str, Any]]:
     return sorted(hits, key=lambda hit: hit["row"])
 
 
-def joined_counts(inputs: Sequence[MergeInput], hits: Sequence[Mapping[str, Any]]) -> dict[str, SetCounts]:
+def merge_set_counts(inputs: Sequence[MergeInput], hits: Sequence[Mapping[str, Any]]) -> dict[str, SetCounts]:
     """Return the counts of the sets that count, over the rows of all datasets."""
     return {name: _sum([counts for _, counts in in_each], hits) for name, in_each in shared_sets(inputs).items()}
 

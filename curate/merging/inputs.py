@@ -11,8 +11,8 @@ from pathlib import Path
 
 from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.folder import DatasetFolder
-from curate.dataset.location import dataset_folder
-from curate.derivation import BaseDataset, built_dataset
+from curate.dataset.location import resolve_dataset_folder
+from curate.derivation import ParentDataset, open_built_dataset
 from curate.errors import CurateError
 from curate.manifest import Manifest
 from curate.problem import COLUMNS, Problem
@@ -25,7 +25,7 @@ class MergeInput:
     """One of the datasets. number: its place among them, from zero. given: its folder or Hub id, as it was given."""
 
     number: int
-    given: str
+    given_location: str
     location: Path
     manifest: Manifest
 
@@ -40,7 +40,7 @@ class MergeInput:
     @cached_property
     def ids(self) -> list[str]:
         """The ids of all rows, in order."""
-        return [row["id"] for row in self.reader.columns("id")]
+        return [row["id"] for row in self.reader.read_columns("id")]
 
     def name(self, id: str) -> str:
         """Return the name of a row, which is distinct among the rows of all datasets."""
@@ -51,7 +51,7 @@ def open_inputs(locations: Sequence[str | Path], out: Path) -> list[MergeInput]:
     """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
     if len(locations) < 2:
         raise CurateError("a merge needs at least two datasets")
-    origins: list[BaseDataset] = [built_dataset(dataset_folder(location)) for location in locations]
+    origins: list[ParentDataset] = [open_built_dataset(resolve_dataset_folder(location)) for location in locations]
     if len({origin.location.resolve() for origin in origins}) < len(origins):
         raise CurateError("a dataset is given twice. Give each of them once.")
     inputs = []

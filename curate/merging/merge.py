@@ -17,11 +17,11 @@ from curate.dataset.integrity import require_intact
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.derivation import DIFFICULTY, table_rows
 from curate.difficulty import table as solve_rates
-from curate.manifest import Manifest, with_title
+from curate.manifest import Manifest, with_name_and_date
 from curate.merging.cross_duplicates import CrossDuplicates, find_cross_duplicates
-from curate.merging.evaluations import joined_counts, merge_hits, shared_sets
+from curate.merging.evaluations import merge_hits, merge_set_counts, shared_sets
 from curate.merging.inputs import MergeInput, number_of, open_inputs
-from curate.merging.merged_manifest import build_record, counts_of, merge_sources, plan_of, with_common_band
+from curate.merging.merged_manifest import counts_of, merge_build_info, merge_sources, plan_of, with_common_band
 from curate.merging.solve_rates import merge_solve_rates
 from curate.problem import COLUMNS
 from curate.progress import Progress, no_progress, with_progress
@@ -79,12 +79,12 @@ def merge(
             content_hash=hasher.content_hash,
             reward_hash=hasher.reward_hash,
             counts=counts_of(inputs, across.removed.values(), kept, verified),
-            decontamination=joined_counts(inputs, hits),
-            build=build_record(inputs),
+            decontamination=merge_set_counts(inputs, hits),
+            build=merge_build_info(inputs),
             seconds={"merge": round(time.monotonic() - started, 3)},
             merged=merge_sources(inputs, n_left),
         )
-        manifest = with_title(with_common_band(inputs, manifest), out)
+        manifest = with_name_and_date(with_common_band(inputs, manifest), out)
         card.write(manifest, final)
         if rates:
             difficulty_section.update_card(final, rates, manifest.solve_rate)

@@ -50,7 +50,8 @@ def _distinct(files: Iterable[InputFile]) -> tuple[InputFile, ...]:
 def merge_sources(inputs: Sequence[MergeInput], n_left: Mapping[int, int]) -> tuple[MergeSource, ...]:
     """Return a line for each dataset. n_left: how many of its rows stay, by its number."""
     return tuple(
-        MergeSource(d.given, d.manifest.content_hash, d.manifest.n_kept, n_left.get(d.number, 0)) for d in inputs
+        MergeSource(d.given_location, d.manifest.content_hash, d.manifest.n_kept, n_left.get(d.number, 0))
+        for d in inputs
     )
 
 
@@ -82,7 +83,7 @@ def counts_of(
     }
 
 
-def build_record(inputs: Sequence[MergeInput]) -> BuildInfo:
+def merge_build_info(inputs: Sequence[MergeInput]) -> BuildInfo:
     """Return the joint record of the builds. Strengths and times are sums; the machine is the one that merges."""
     builds = [build for dataset in inputs if (build := dataset.manifest.build) is not None]
     strengths = [build.strength for build in builds if build.strength is not None]

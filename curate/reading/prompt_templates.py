@@ -35,7 +35,7 @@ _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80}
 _TASKS, _FORM = tuple(words.partition("{")[0].strip() for words in TASK_SENTENCES), FINGERPRINT_TEXTS[-1].strip()
 
 
-def without_template(text: str) -> str:
+def strip_prompt_template(text: str) -> str:
     """Return the text without the known wordings at its beginning and end, even if several follow each other."""
     text = _without_our_words(text)
     begin = 0

@@ -38,7 +38,7 @@ def parameters(starter_code: str, entry_point: str) -> list[str] | None:
     return None if function is None else [parameter.arg for parameter in _parameters(function)]
 
 
-def headers(source: str, names: Collection[str]) -> str:
+def function_headers(source: str, names: Collection[str]) -> str:
     """Return the first lines of those functions of a program that have one of these names, as starter code."""
     try:
         functions = [

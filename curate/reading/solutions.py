@@ -28,7 +28,7 @@ def parse_solution(text: str, stated: str = "") -> Program:
     stated  the source's own word for the language. A word for another language is believed and kept; if the word is
             Python, it is checked, because much of what sources call Python is Python 2 or not Python at all
     """
-    source, label = unfence(text)
+    source, label = strip_code_fence(text)
     stated_language = (stated or label).strip().lower()
     if re.match(r"(?:gnu )?(?:c\+\+|g\+\+|cpp)", stated_language):
         return Program(source, "cpp")
@@ -39,7 +39,7 @@ def parse_solution(text: str, stated: str = "") -> Program:
     )
 
 
-def unfence(text: str) -> tuple[str, str]:
+def strip_code_fence(text: str) -> tuple[str, str]:
     """Return the content of a Markdown code fence and the fence's label, or the text itself if there is no fence."""
     fence = _FENCE.search(text)
     return (fence[2], fence[1]) if fence else (text, "")
@@ -70,7 +70,7 @@ def guess_language(source: str) -> str:
     return "python2" if (used - defined) & _PYTHON2_NAMES else "python"
 
 
-def candidates(problem: Problem, languages: Sequence[str]) -> list[Program]:
+def candidate_solutions(problem: Problem, languages: Sequence[str]) -> list[Program]:
     """Return the problem's distinct solutions in one of the `languages` that can be run on its tests.
 
     Python comes first, because it need not be compiled, and then the shortest solution, usually the cheapest to run.

@@ -109,7 +109,7 @@ def _check_encoding(table: Table, options: Mapping[str, Any]) -> None:
             raise CurateError(f"{path} is not a file of text. Take encoding out.")
 
 
-def known_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
+def validate_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
     """Return the options of a table. Raises CurateError if it has an option that is not among the given names."""
     names = (*names, "files", "encoding")
     unknown = [name for name in table.options if name not in names]
@@ -343,17 +343,17 @@ def _check(path: Path, present: Any, columns: Sequence[str]) -> None:
         )
 
 
-def sha256(path: Path) -> str:
+def path_sha256(path: Path) -> str:
     """Return the hex digest of a file's bytes, or for a folder, of the names and digests of all files below it."""
     if path.is_dir():
         below = sorted(inner for inner in path.rglob("*") if inner.is_file())
-        listed = "".join(f"{sha256(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
+        listed = "".join(f"{path_sha256(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
         return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def size(path: Path) -> int:
+def size_bytes(path: Path) -> int:
     """Return the number of bytes of a file, or of all files below a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())

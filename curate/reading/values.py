@@ -24,7 +24,7 @@ class ParseError(ValueError):
 
 
 @contextmanager
-def long_integers() -> Iterator[None]:
+def allow_long_integers() -> Iterator[None]:
     """Allow integers of up to MAX_DIGITS digits to be read and written inside the block."""
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(MAX_DIGITS)
@@ -39,7 +39,7 @@ def json_value(text: object, name: str) -> Any:
     if not isinstance(text, str):
         raise ParseError(f"{name} is {type(text).__name__}, not text")
     try:
-        with long_integers():
+        with allow_long_integers():
             return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ParseError(f"{name} is not JSON ({shorten(error)}): {shorten(text)[:60]!r}") from None
@@ -54,7 +54,7 @@ def python_value(text: object, name: str) -> Any:
             raise
     try:
         # A literal may contain "\d". A warning about that is only useful in code that somebody maintains.
-        with long_integers(), warnings.catch_warnings(action="ignore"):
+        with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise ParseError(f"{name} is neither JSON nor a Python literal: {shorten(error)}") from None
@@ -64,7 +64,7 @@ def json_text(value: object, name: str) -> str:
     """Return the JSON text of a value that JSON carries unchanged (tuples become lists). Raises ParseError."""
     try:
         _carried(value)
-        with long_integers():
+        with allow_long_integers():
             return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ParseError(f"{name} has no JSON form: {shorten(error)}") from None

@@ -21,8 +21,8 @@ from curate.reading.location import HUB_ID
 from curate.reading.text_files import toml_text
 from curate.reading.values import shorten
 from curate.recipe import (
-    AgainstConfig,
     DifficultyConfig,
+    EvaluationSetConfig,
     ExportConfig,
     FilterConfig,
     Recipe,
@@ -30,7 +30,7 @@ from curate.recipe import (
     SplitConfig,
     from_table,
 )
-from curate.recipes.toml_writer import toml
+from curate.recipes.toml_writer import to_toml
 from curate.splitting.assignment import parse_size
 from curate.trust import TrustPolicy
 
@@ -39,7 +39,7 @@ _SECTIONS = {
     "sources": SourceConfig,
     "packages": None,
     "build": BuildOptions,
-    "against": AgainstConfig,
+    "against": EvaluationSetConfig,
     "difficulty": DifficultyConfig,
     "filter": FilterConfig,
     "split": SplitConfig,
@@ -71,7 +71,7 @@ def read_recipe(given: str) -> Recipe:
 
 
 def with_locations(
-    recipe: Recipe, sources: Sequence[SourceConfig], against: Sequence[AgainstConfig], *, limit: int | None
+    recipe: Recipe, sources: Sequence[SourceConfig], against: Sequence[EvaluationSetConfig], *, limit: int | None
 ) -> Recipe:
     """Return the recipe with other locations of some of its sources and sets, and perhaps another limit of rows.
 
@@ -118,7 +118,7 @@ def recipe_text(given: str) -> str:
     Raises CurateError if there is no such recipe.
     """
     path = _path(given)
-    return toml(_table_of_dataset(path)) if path.suffix == ".json" or path.is_dir() else _text(path)
+    return to_toml(_table_of_dataset(path)) if path.suffix == ".json" or path.is_dir() else _text(path)
 
 
 def _path(given: str) -> Path:
@@ -226,7 +226,7 @@ def _check(given: str, recipe: Recipe) -> None:
                 SolveRateBand.parse(recipe.difficulty.band)
             if not recipe.difficulty.models:
                 raise ValueError("models must name at least one model")
-            TrustPolicy.with_included(recipe.difficulty.include)
+            TrustPolicy.from_choices(recipe.difficulty.include)
             read_prompt(recipe.difficulty.prompt)
         if recipe.filter is not None:
             section = "filter"

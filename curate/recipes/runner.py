@@ -48,7 +48,7 @@ class CompletedStep:
     result: Manifest | dict[str, Any] | None
 
 
-def folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
+def step_folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
     """Return the names of the steps and their folders, in order."""
     if not recipe.has_steps:
         return [("build", out)]
@@ -84,7 +84,7 @@ def run(
     Raises CurateError if a step cannot go on; what was made before stays.
     """
     _check_layout(recipe, out)
-    steps = dict(folders(recipe, out))
+    steps = dict(step_folders(recipe, out))
     dataset = steps["build"]
     if recipe.packages and not sandbox.packages:
         sandbox = replace(sandbox, packages=recipe.packages)
@@ -121,7 +121,7 @@ def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
 
 
 def _build(recipe: Recipe, out: Path, sandbox: SandboxOptions, progress: Progress, overwrite: bool) -> Manifest:
-    locations = [(source.name, source.given) for source in recipe.sources]
+    locations = [(source.name, source.to_given) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
     return build(locations, out, recipe.build, against=against, sandbox=sandbox, overwrite=overwrite, progress=progress)
 

@@ -8,7 +8,7 @@ from typing import Any
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def toml(table: Mapping[str, Any]) -> str:
+def to_toml(table: Mapping[str, Any]) -> str:
     """Return the text of a table of texts, numbers, booleans, lists and further tables, such as a recipe."""
     return "\n".join(_lines(table, ())).strip("\n") + "\n"
 

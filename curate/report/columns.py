@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 65_536
 
 
-def number_columns(dataset: DatasetFolder, names: Sequence[str]) -> "dict[str, Values]":
+def numeric_columns(dataset: DatasetFolder, names: Sequence[str]) -> "dict[str, Values]":
     """Return the named columns, as far as the table `data` has them, with null as nan and false as 0."""
     import numpy as np
     import pyarrow as pa

@@ -12,7 +12,7 @@ from typing import Any
 
 from curate.dataset.folder import DatasetFolder
 from curate.problem import Problem, Rejection
-from curate.reading.prompt_templates import without_template
+from curate.reading.prompt_templates import strip_prompt_template
 from curate.report.histogram import histogram
 
 N_PAIRS = 10
@@ -58,7 +58,7 @@ class DuplicateSection:
     least_similar: tuple[DuplicatePair, ...]
 
 
-def duplicates_among(
+def build_duplicate_section(
     removed: Collection[Rejection], *, threshold: float, load: Callable[[str], Problem]
 ) -> DuplicateSection:
     """Count the removed duplicates and choose the least similar pairs. load: returns a problem by its id."""
@@ -76,7 +76,7 @@ def duplicates_among(
     )
 
 
-def duplicates_in(dataset: DatasetFolder, threshold: float | None) -> DuplicateSection:
+def rebuild_duplicate_section(dataset: DatasetFolder, threshold: float | None) -> DuplicateSection:
     """Count the removed duplicates of a dataset whose report is lost, so that their similarities are unknown."""
     reasons: Counter[str] = Counter()
     if {"stage", "reason"} <= dataset.columns("rejected"):
@@ -125,6 +125,6 @@ def _source(id: str) -> str:
 
 
 def _side(problem: Problem) -> PairMember:
-    text = without_template(problem.statement)
+    text = strip_prompt_template(problem.statement)
     cut = text if len(text) <= STATEMENT_CHARACTERS else text[: STATEMENT_CHARACTERS - 4] + " ..."
     return PairMember(problem.id, problem.title, cut)

@@ -14,7 +14,7 @@ from curate.report.word_diff import mark_differences
 _PERCENT = "\N{NO-BREAK SPACE}%"
 
 
-def page(numbers: Numbers) -> str:
+def render_page(numbers: Numbers) -> str:
     """Return a self-contained page that shows these numbers."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

@@ -13,7 +13,7 @@ N_TIGHTEST = 5
 _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
 
 
-def reference_time(dataset: DatasetFolder, columns: "dict[str, Values]") -> dict[str, Any] | None:
+def reference_runtime_section(dataset: DatasetFolder, columns: "dict[str, Values]") -> dict[str, Any] | None:
     """Return histograms of times and limits with the same edges, and the problems with the least time to spare.
 
     Returns None if the dataset has no such columns.

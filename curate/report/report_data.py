@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 from curate.dataset.folder import DatasetFolder
 from curate.json_records import to_json
 from curate.manifest import Manifest
-from curate.report.columns import number_columns
+from curate.report.columns import numeric_columns
 from curate.report.contamination import contamination
-from curate.report.duplicate_section import DuplicateSection, duplicates_in
+from curate.report.duplicate_section import DuplicateSection, rebuild_duplicate_section
 from curate.report.evidence import evidence
 from curate.report.funnel import funnel
 from curate.report.histogram import SHARES, WHOLE, histogram
-from curate.report.reference_time import reference_time
+from curate.report.reference_time import reference_runtime_section
 from curate.report.rejections import rejections
 from curate.report.solve_rates import solve_rates
 
@@ -22,7 +22,7 @@ Numbers = dict[str, Any]
 _COLUMNS = ("n_tests", "slowest_cpu_seconds", "time_limit_seconds", "test_strength", "multi_answer_suspect")
 
 
-def compute(dataset: DatasetFolder, duplicates: DuplicateSection | None) -> Numbers:
+def compute_report(dataset: DatasetFolder, duplicates: DuplicateSection | None) -> Numbers:
     """Compute the sections of the report.
 
     duplicates: the section that the build has computed, if it is known
@@ -32,7 +32,7 @@ def compute(dataset: DatasetFolder, duplicates: DuplicateSection | None) -> Numb
     """
     manifest = dataset.manifest
     options = manifest.plan.configuration
-    columns = number_columns(dataset, _COLUMNS)
+    columns = numeric_columns(dataset, _COLUMNS)
     strength = manifest.build and manifest.build.strength
     return {
         "dataset": _dataset(manifest, columns),
@@ -42,9 +42,9 @@ def compute(dataset: DatasetFolder, duplicates: DuplicateSection | None) -> Numb
         "tests": histogram(columns["n_tests"], WHOLE) if "n_tests" in columns else None,
         "test_strength": _test_strength(columns, options.get("min_test_strength")),
         "mutants": to_json(strength),
-        "reference_time": reference_time(dataset, columns),
+        "reference_time": reference_runtime_section(dataset, columns),
         "solve_rates": solve_rates(dataset, manifest.solve_rate),
-        "duplicates": to_json(duplicates or duplicates_in(dataset, options.get("dedup"))),
+        "duplicates": to_json(duplicates or rebuild_duplicate_section(dataset, options.get("dedup"))),
         "contamination": contamination(dataset),
     }
 

@@ -9,8 +9,8 @@ from curate.dataset.output_folder import write_atomic
 from curate.json_records import from_json
 from curate.manifest import MANIFEST, Manifest
 from curate.report.duplicate_section import DuplicateSection
-from curate.report.html_page import page
-from curate.report.report_data import compute
+from curate.report.html_page import render_page
+from curate.report.report_data import compute_report
 
 JSON, HTML = "report.json", "report.html"
 
@@ -23,8 +23,8 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
     Raises CurateError if a file is damaged.
     """
     # The numbers go through JSON, so that the page shows what the file contains, to the last digit.
-    text = json.dumps(compute(DatasetFolder(folder, manifest), duplicates), indent=1)
-    html = page(json.loads(text))
+    text = json.dumps(compute_report(DatasetFolder(folder, manifest), duplicates), indent=1)
+    html = render_page(json.loads(text))
     write_atomic(folder / JSON, text + "\n")
     # Half a surrogate pair can only come from the name of a file, and cannot be encoded in UTF-8.
     write_atomic(folder / HTML, html.encode("utf-8", "backslashreplace").decode())

@@ -5,7 +5,7 @@ from typing import Any
 
 from curate.report.charts import range_label
 from curate.report.report_data import Numbers
-from curate.text.printable import escape_unprintable, table
+from curate.text.printable import escape_unprintable, format_table
 
 _BAR = 40  # characters of the longest
 
@@ -32,7 +32,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
     mutants = numbers["mutants"]
     if mutants and mutants["survivors"]:
         survivors = [list(pair) for pair in mutants["survivors"].items()]
-        yield from _section("Wrong programs that no test caught", table(["mistake", "programs"], survivors))
+        yield from _section("Wrong programs that no test caught", format_table(["mistake", "programs"], survivors))
     time = numbers["reference_time"]
     if time and time["slowest"]["n"]:
         yield from _section("CPU seconds of the reference at its slowest test", _bars(*_ranges(time["slowest"])))
@@ -45,7 +45,7 @@ def lines(numbers: Numbers) -> Iterator[str]:
     if duplicates["sources"]:
         yield from _section(
             "Duplicates by source: removed (down), kept (across)",
-            table(
+            format_table(
                 ["", *duplicates["sources"]],
                 [[name, *row] for name, row in zip(duplicates["sources"], duplicates["removed_by_kept"], strict=True)],
             ),
@@ -68,7 +68,7 @@ def _funnel(stages: list[str], sources: dict[str, Any]) -> Iterator[str]:
     if len(rows) > 1:
         sums = [[value for value in column if value is not None] for column in list(zip(*rows, strict=True))[1:]]
         rows.append(["all", *(sum(column) if column else None for column in sums)])
-    return table(["source", "read", *stages, "kept", "verified"], rows)
+    return format_table(["source", "read", *stages, "kept", "verified"], rows)
 
 
 def _rejections(entries: list[dict[str, Any]], sources: list[str]) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _rejections(entries: list[dict[str, Any]], sources: list[str]) -> Iterator[s
         [e["stage"], e["reason"], e["cause"], e["n"], *(e["sources"].get(source) for source in sources)]
         for e in entries
     ]
-    return table(["stage", "reason", "cause", "rows", *sources], rows)
+    return format_table(["stage", "reason", "cause", "rows", *sources], rows)
 
 
 def _measures(numbers: Numbers) -> Iterator[str]:
@@ -96,12 +96,12 @@ def _measures(numbers: Numbers) -> Iterator[str]:
         else [name, 0, *[None] * 4]
         for name, summary in measures.items()
     ]
-    return table(["measure", "known", "unknown", "least", "median", "most"], rows)
+    return format_table(["measure", "known", "unknown", "least", "median", "most"], rows)
 
 
 def _tightest(rows: list[dict[str, Any]]) -> Iterator[str]:
     names = ("slowest_cpu_seconds", "time_limit_seconds", "share")
-    return table(
+    return format_table(
         ["problem", "reference s", "limit s", "share"], [[row["id"], *(row[name] for name in names)] for row in rows]
     )
 
@@ -118,7 +118,7 @@ def _solve_rate(rates: dict[str, Any]) -> Iterator[str]:
 
 def _contamination(sets: dict[str, Any]) -> Iterator[str]:
     keys = ("items", "rows", "removed", "removal_rate", "review")
-    yield from table(
+    yield from format_table(
         ["evaluation set", "items", "rows compared", "removed", "rate", "for review"],
         [[f"{name} {count['window'] or ''}".strip(), *(count[key] for key in keys)] for name, count in sets.items()],
     )

@@ -15,7 +15,7 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
+from curate.reading.tables import Row, Table, UnreadableRow, read_rows, validate_options
 from curate.reading.values import ParseError, optional_text, shorten, texts
 
 TITLE = "APPS"
@@ -29,7 +29,7 @@ OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
 
 def select(table: Table) -> Table:
     """Return each of the authors' folders as one input, but only the training split if there is one."""
-    known_options(table, ())
+    validate_options(table, ())
     splits = {path.parent.parent for path in table.files if (path.parent / "question.txt").exists()}
     if not splits:
         return table

@@ -17,7 +17,7 @@ from typing import Any
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import cases, inputs_outputs
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
-from curate.reading.dialects.primeintellect import without_template
+from curate.reading.dialects.primeintellect import strip_template
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
@@ -56,7 +56,7 @@ def _config(path: Path) -> str:
 
 
 def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
-    statement, starter_code = without_template(optional_text(row["problem"]))
+    statement, starter_code = strip_template(optional_text(row["problem"]))
     starter_code = optional_text(row["starter_code"]) or starter_code
     encoded = python_value(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
     tests = _tests(encoded, row["metadata"], starter_code)

@@ -22,9 +22,9 @@ from curate.errors import CurateError
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import detection, named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name, join_tests
-from curate.reading.solutions import parse_solution, unfence
+from curate.reading.solutions import parse_solution, strip_code_fence
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
+from curate.reading.tables import Row, Table, UnreadableRow, read_rows, validate_options
 from curate.reading.values import ParseError, distinct_cases, json_value, lines, optional_text, python_value, shorten
 from sandbox import Program, checkers
 
@@ -49,7 +49,7 @@ _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
 def select(table: Table) -> Table:
     """Return the table unchanged. Raises CurateError if its options are not a mapping."""
-    options = known_options(table, OPTIONS)
+    options = validate_options(table, OPTIONS)
     fields = options.get("fields")
     if not isinstance(fields, Mapping) or not all(isinstance(path, str) and path for path in fields.values()):
         raise _wrong(table, 'no [fields]. Give a TOML file with lines such as statement = "prompt" under [fields]')
@@ -129,7 +129,7 @@ def _value(row: Row, path: str) -> Any:
 
 
 def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
-    starter_code, _ = unfence(optional_text(values.get("starter_code")))  # perhaps the prompt contains it
+    starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))  # perhaps the prompt contains it
     time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
     memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
     solutions = None

@@ -41,7 +41,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
-    given = before_function(prompt, name)
+    given = function_preamble(prompt, name)
     beginning, statement = _beginning_and_docstring(prompt, name)
     tests = assertions.read(row["test"], name, given=given, classes=())
     return Problem(
@@ -57,7 +57,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     )
 
 
-def before_function(prompt: str, name: str) -> str:
+def function_preamble(prompt: str, name: str) -> str:
     """Return what stands before the function in a prompt. Raises ParseError."""
     return "".join(prompt.splitlines(keepends=True)[: _function(prompt, name).lineno - 1])
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import classes_defined_by
+from curate.reading.assertions.dependencies import defined_classes
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
@@ -35,7 +35,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
     code = row["test"] or row["test_code"]  # the name in an earlier revision
-    tests = assertions.read(code, classes=classes_defined_by(optional_text(row["solution"])))
+    tests = assertions.read(code, classes=defined_classes(optional_text(row["solution"])))
     return Problem(
         id=id,
         source="kodcode",

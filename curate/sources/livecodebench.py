@@ -20,7 +20,7 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
 from curate.reading.dialects.parsed_tests import function_name
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, known_options, read_rows
+from curate.reading.tables import Table, UnreadableRow, read_rows, validate_options
 from curate.reading.values import ParseError, distinct_cases, json_value, optional_text, shorten
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def select(table: Table) -> Table:
     `release_v5` means all parts up to the fifth, `v5` only the fifth, and `v4_v5` the fourth and the fifth. Raises
     CurateError if the options are invalid, or files of the release are missing.
     """
-    options = known_options(table, ("release", "from", "to"))
+    options = validate_options(table, ("release", "from", "to"))
     _window(table)
     release = options.get("release", "release_latest")
     if release in ("release_latest", "latest"):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import classes_defined_by, defined_by
+from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions
-from curate.reading.signature import headers
+from curate.reading.signature import function_headers
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
@@ -45,15 +45,15 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     tests = assertions.read(
         optional_text(row["test"]) or listed,
         setup="\n".join(setup),
-        defined=defined_by(code),
-        classes=classes_defined_by(code),
+        defined=defined_names(code),
+        classes=defined_classes(code),
     )
     assert tests.assertions is not None
     return Problem(
         id=id,
         source="mbpp",
         statement=optional_text(row["text"]) or optional_text(row["prompt"]),
-        starter_code=headers(code, tests.assertions.names),
+        starter_code=function_headers(code, tests.assertions.names),
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
         solutions=(parse_solution(code, "python"),),

@@ -8,7 +8,7 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
-from curate.reading.dialects.primeintellect import without_template
+from curate.reading.dialects.primeintellect import strip_template
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Table, UnreadableRow, read_rows
@@ -45,7 +45,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
-    statement, starter_code = without_template(optional_text(row["prompt"]))
+    statement, starter_code = strip_template(optional_text(row["prompt"]))
     info = row["verification_info"]
     content = info if isinstance(info, dict) else python_value(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):

@@ -34,7 +34,7 @@ class UnionFind:
         first, second = sorted((self.find(row), self.find(other)))
         self._parents[second] = first
 
-    def link_by(self, key: Hashable, row: int) -> None:
+    def union_by_key(self, key: Hashable, row: int) -> None:
         """Put all rows that are given with this key into one cluster."""
         self.union(self._first.setdefault(key, row), row)
 
@@ -54,19 +54,21 @@ def clusters(dataset: Path, *, similarity: float, progress: Progress) -> list[in
     links = UnionFind(len(stored))
 
     def problems() -> Iterator[Problem]:
-        for row, values in enumerate(with_progress(stored.columns(*_COLUMNS), "read", progress, total=len(stored))):
+        for row, values in enumerate(
+            with_progress(stored.read_columns(*_COLUMNS), "read", progress, total=len(stored))
+        ):
             names = (values["id"].rpartition("/")[2], values["title"])
             for key in keys(url=values["url"], platform=values["platform"], names=names):
-                links.link_by(key, row)
+                links.union_by_key(key, row)
             # Two problems with one text stay together whatever their tests are, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
     with Sketches(problems(), ()) as sketches:
         for row, digest in enumerate(sketches.digests):
-            links.link_by(digest, row)
+            links.union_by_key(digest, row)
         shape = lsh.choose_shape(similarity)
         blocks = range(0, len(sketches), _ROW_BATCH)
-        bands = LshIndex(lsh.keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
+        bands = LshIndex(lsh.band_keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
         for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
             for _, other in find_similar(row, sketches, bands, similarity):
                 links.union(row, other)

@@ -14,7 +14,7 @@ from typing import Any
 
 from curate.dataset import output_folder
 from curate.dataset.dataset_reader import DatasetReader
-from curate.derivation import BaseDataset, Derivation, built_dataset, plan_of_step, write_derived
+from curate.derivation import Derivation, ParentDataset, open_built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError, PlanMismatchError
 from curate.manifest import MANIFEST, Manifest, Plan
@@ -77,7 +77,7 @@ def split(
     Parts that are already finished are recognised by their inputs, and are left as they are. Raises CurateError if the
     dataset cannot be read, a part would be empty, or a folder cannot be written.
     """
-    origin = built_dataset(dataset)
+    origin = open_built_dataset(dataset)
     origin.check_no_overlap(out)
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
@@ -104,7 +104,7 @@ def split(
     return manifests
 
 
-def _recipe(origin: BaseDataset, options: SplitOptions) -> Mapping[str, Any] | None:
+def _recipe(origin: ParentDataset, options: SplitOptions) -> Mapping[str, Any] | None:
     assert origin.manifest is not None
     section = SplitConfig(**options.sizes, similarity=options.similarity, seed=options.seed)
     return with_step(origin.manifest.recipe, STEP, section)
@@ -112,7 +112,7 @@ def _recipe(origin: BaseDataset, options: SplitOptions) -> Mapping[str, Any] | N
 
 def _rows(dataset: Path, options: SplitOptions, progress: Progress) -> list[_Row]:
     in_cluster = clusters(dataset, similarity=options.similarity, progress=progress)
-    rows = list(DatasetReader(dataset).columns("id", "source"))
+    rows = list(DatasetReader(dataset).read_columns("id", "source"))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
     parts = assign_parts(ids, sources, in_cluster, options.sizes, options.seed)
     return [
@@ -130,7 +130,7 @@ def _removed(rows: Sequence[_Row], part: str) -> Iterator[tuple[int, Rejection]]
             yield position, Rejection(row.id, row.source, STEP, row.part, detail)
 
 
-def _plan(origin: BaseDataset, options: SplitOptions, part: str, removed: Mapping[int, Rejection]) -> Plan:
+def _plan(origin: ParentDataset, options: SplitOptions, part: str, removed: Mapping[int, Rejection]) -> Plan:
     chosen = {"part": part, "sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
     return plan_of_step(origin, STEP, chosen, removed.values())
 

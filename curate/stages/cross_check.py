@@ -21,7 +21,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     name = "cross-check"
     rejection_name = "verify"
     record_type = CrossCheckRecord
-    journal = "opinions.jsonl"
+    journal_name = "opinions.jsonl"
 
     def __init__(self, verify: VerificationStage, *, others: int) -> None:
         self._verify, self._others = verify, others

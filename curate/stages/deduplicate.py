@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from curate.build_state import BuildState
-from curate.dedup.duplicates import duplicates
+from curate.dedup.duplicates import find_duplicates
 from curate.dedup.sketches import Sketches
 from curate.problem import Rejection
 from curate.progress import with_progress
-from curate.report.duplicate_section import duplicates_among
+from curate.report.duplicate_section import build_duplicate_section
 from curate.stage import Stage
 
 
@@ -34,6 +34,6 @@ class DeduplicationStage(Stage):
     def run(self, build: BuildState) -> None:
         problems = map(build.load, with_progress(build.ids, self.name, build.progress, total=len(build.ids)))
         with Sketches(problems, build.sources, folder=build.folder) as sketches:
-            self.removed = list(duplicates(sketches, threshold=self._threshold, load=build.load))
-        build.outputs.duplicates = duplicates_among(self.removed, threshold=self._threshold, load=build.load)
+            self.removed = list(find_duplicates(sketches, threshold=self._threshold, load=build.load))
+        build.outputs.duplicates = build_duplicate_section(self.removed, threshold=self._threshold, load=build.load)
         build.reject(self.removed)

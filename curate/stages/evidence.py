@@ -8,12 +8,12 @@ from curate.build_state import BuildState
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, EvidenceTest, evidence_row, sort_key
 from curate.json_records import to_json
 from curate.problem import Problem, Rejection
-from curate.reading.solutions import candidates
+from curate.reading.solutions import candidate_solutions
 from curate.stage import ProblemStage, compute_fingerprint
 from curate.stages.cross_check import CrossCheckStage
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import VerificationStage
-from curate.verification.evidence import EvidenceRecord, gather_evidence, most_informative
+from curate.verification.evidence import EvidenceRecord, gather_evidence, most_informative_failures
 from curate.verification.failure import CaseFailure
 from curate.verification.references import final_suite
 
@@ -73,7 +73,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         finding, opinion = self._verify.records[id], self._cross_check.records.get(id)
         if opinion and opinion.failures:
             return opinion.failures
-        return most_informative(finding.failures)
+        return most_informative_failures(finding.failures)
 
     def _failed_again(self, id: str, build: BuildState) -> bool:
         """Say whether the problem has a reference that failed in the second run."""
@@ -107,6 +107,6 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         evidence = self.records.get(problem.id)
         if evidence is None:
             return None
-        programs = candidates(problem, self._verify.languages)
+        programs = candidate_solutions(problem, self._verify.languages)
         answers = tuple((programs[answer.solution], answer) for answer in evidence.answers)
         return EvidenceTest(final_suite(problem, self._verify.records[problem.id]), evidence.test, answers)

@@ -10,7 +10,7 @@ from curate.stage import ProblemStage
 from curate.stages.verify import VerificationStage
 from curate.verification.failure import CaseFailure, first_failure
 from curate.verification.metered_sandbox import cpu_seconds
-from curate.verification.references import rerun, trials
+from curate.verification.references import referee_trials, rerun_references
 from sandbox import Verdict
 
 
@@ -35,7 +35,7 @@ class RerunStage(ProblemStage[RerunRecord]):
     name = "run again"
     rejection_name = "verify"
     record_type = RerunRecord
-    journal = "second.jsonl"
+    journal_name = "second.jsonl"
 
     def __init__(self, verify: VerificationStage) -> None:
         self._verify = verify
@@ -59,12 +59,12 @@ class RerunStage(ProblemStage[RerunRecord]):
 
     def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, RerunRecord]]:
         with build.sandbox(seed=self.seed) as sandbox:
-            for problem, judgement in rerun(map(build.load, ids), sandbox):
+            for problem, judgement in rerun_references(map(build.load, ids), sandbox):
                 place = self._verify.records[problem.id].passed
                 failure = None if judgement.accepted or place is None else first_failure(place, judgement)
                 yield (
                     problem.id,
-                    RerunRecord(judgement.verdict, cpu_seconds(judgement), failure, trials(problem, judgement)),
+                    RerunRecord(judgement.verdict, cpu_seconds(judgement), failure, referee_trials(problem, judgement)),
                 )
 
     def rejection(self, id: str, record: RerunRecord, build: BuildState) -> Rejection | None:

@@ -24,7 +24,7 @@ class StrengthStage(ProblemStage[StrengthRecord]):
     name = "measure the tests"
     rejection_name = "strength"
     record_type = StrengthRecord
-    journal = "strengths.jsonl"
+    journal_name = "strengths.jsonl"
 
     def __init__(self, verify: VerificationStage, *, most: int, min_share: float | None, seed: int) -> None:
         self._verify = verify
@@ -47,7 +47,7 @@ class StrengthStage(ProblemStage[StrengthRecord]):
     def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, StrengthRecord]]:
         with build.sandbox(seed=self._seed) as sandbox:
             problems = map(build.load, ids)
-            for problem, strength in measurement.measure(problems, sandbox, most=self._most, seed=self._seed):
+            for problem, strength in measurement.measure_strength(problems, sandbox, most=self._most, seed=self._seed):
                 yield problem.id, strength
 
     def apply_record(self, problem: Problem, record: StrengthRecord) -> Problem:
@@ -75,4 +75,4 @@ class StrengthStage(ProblemStage[StrengthRecord]):
 
     def run(self, build: BuildState) -> None:
         super().run(build)
-        build.outputs.strength = from_json(StrengthSummary, summary(self.records.values()))
+        build.outputs.test_strength = from_json(StrengthSummary, summary(self.records.values()))

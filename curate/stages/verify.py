@@ -21,7 +21,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
     name = "verify"
     record_type = ReferenceRecord
-    journal = "findings.jsonl"
+    journal_name = "findings.jsonl"
 
     def __init__(self, *, tries: int, languages: tuple[str, ...], seed: int) -> None:
         self.tries, self.languages, self.seed = tries, languages, seed

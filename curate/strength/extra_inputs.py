@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from curate.reading.assertions.calls import call_of
+from curate.reading.assertions.calls import parse_call
 from sandbox import Suite
 
 MOST = 24
@@ -118,7 +118,7 @@ def _arguments(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
 
 def _calls(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
     """Yield calls with literal arguments. Each position of an argument, or its name, has a range of its own."""
-    parsed = [call_of(text) for text in inputs]
+    parsed = [parse_call(text) for text in inputs]
     calls = [call for call in parsed if call.arguments]
     ranges = _ranges(
         (f"{call.function} {place}", number)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 
-def cover(killers: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
+def greedy_cover(killers: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
     """Return a few places such that each mutant is killed at one of them, beginning with the one that kills most.
 
     killers  for each mutant, the places that kill it

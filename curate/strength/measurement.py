@@ -23,7 +23,7 @@ from curate.strength.mutation import MOST, mutants
 from curate.strength.strength_record import StrengthRecord
 from curate.strength.survivors import classify_survivors
 from curate.verification.metered_sandbox import MeteredSandbox
-from curate.verification.retries import with_retries
+from curate.verification.retries import map_with_retries
 from sandbox import Judgement, Sandbox, Suite
 from sandbox.suite import INTERACTIVE
 
@@ -46,7 +46,7 @@ def is_measurable(problem: Problem) -> bool:
     return reference is not None and reference.language == "python" and problem.tests.checker != INTERACTIVE
 
 
-def measure(
+def measure_strength(
     problems: Iterable[Problem], sandbox: Sandbox, *, most: int = MOST, seed: int
 ) -> Iterator[tuple[Problem, StrengthRecord]]:
     """Yield the strength of each problem's tests as it becomes known. It is empty if nothing can be measured.
@@ -56,7 +56,7 @@ def measure(
 
     Raises CurateError if the sandbox fails again and again. Nothing is then known about the remaining problems.
     """
-    return with_retries(problems, lambda problem: _measure(problem, MeteredSandbox(sandbox), most, seed), sandbox)
+    return map_with_retries(problems, lambda problem: _measure(problem, MeteredSandbox(sandbox), most, seed), sandbox)
 
 
 def _measure(problem: Problem, sandbox: MeteredSandbox, most: int, seed: int) -> StrengthRecord:

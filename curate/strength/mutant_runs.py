@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from curate.strength.greedy_cover import cover
+from curate.strength.greedy_cover import greedy_cover
 from curate.strength.mutation import Mutant
 from curate.verification.metered_sandbox import MeteredSandbox
 from rewards.case_selection import order_by_length, with_cases
@@ -68,7 +68,7 @@ def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: Metere
         for number, judgement in zip(batch, sandbox.judge_many(pairs, run_all=True), strict=True):
             cases = zip(untried[number], judgement.cases, strict=False)
             killers[number] |= {index for index, case in cases if case.verdict is not Verdict.ACCEPTED}
-    return cover([frozenset(row) for row in killers], indices)
+    return greedy_cover([frozenset(row) for row in killers], indices)
 
 
 def _untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:

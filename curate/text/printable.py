@@ -15,7 +15,7 @@ def one_line(text: str, width: int) -> str:
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> Iterator[str]:
+def format_table(header: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> Iterator[str]:
     """Yield the lines of a table. Numbers are aligned to the right and words to the left; None is shown as a dash."""
     cells = [[_cell(value) for value in row] for row in rows]
     numeric = [

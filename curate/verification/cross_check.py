@@ -12,12 +12,12 @@ from functools import partial
 
 from curate.json_records import json_key, omit_if_default
 from curate.problem import Problem
-from curate.reading.solutions import candidates
+from curate.reading.solutions import candidate_solutions
 from curate.verification.failure import CaseFailure, wrong_answers
 from curate.verification.metered_sandbox import MeteredSandbox
 from curate.verification.program_outputs import collect_outputs
 from curate.verification.references import ReferenceRecord, final_suite
-from curate.verification.retries import with_retries
+from curate.verification.retries import map_with_retries
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
@@ -71,7 +71,7 @@ def cross_check(
 
     def check(problem: Problem) -> CrossCheckRecord:
         reference = references[problem.id]
-        solutions = list(enumerate(candidates(problem, languages)))
+        solutions = list(enumerate(candidate_solutions(problem, languages)))
         suite = _within_budget(final_suite(problem, reference))
         metered = MeteredSandbox(sandbox)
         if reference.passed is not None:
@@ -81,7 +81,7 @@ def cross_check(
             opinion = _count_wrong_tests(solutions[:tries], suite, metered)
         return replace(opinion, spent_seconds=round(metered.spent_seconds, 6))
 
-    return with_retries(problems, check, sandbox)
+    return map_with_retries(problems, check, sandbox)
 
 
 def _within_budget(suite: Suite) -> Suite:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from curate.problem import Problem
-from curate.reading.solutions import candidates
+from curate.reading.solutions import candidate_solutions
 from curate.text.excerpt import excerpt
 from curate.verification.failure import CaseFailure
 from curate.verification.metered_sandbox import MeteredSandbox
 from curate.verification.program_outputs import collect_outputs
 from curate.verification.references import ReferenceRecord, final_suite
-from curate.verification.retries import with_retries
+from curate.verification.retries import map_with_retries
 from sandbox import Program, Sandbox, Suite, Verdict
 from sandbox.suite import INTERACTIVE
 
@@ -53,7 +53,7 @@ class EvidenceRecord:
     spent_seconds: float
 
 
-def most_informative(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
+def most_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
     """Return the failures on one test: the one with most wrong answers, or with most failures if none is wrong."""
     wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
     counts = Counter(failure.test for failure in wrong or failures)
@@ -87,7 +87,7 @@ def gather_evidence(
         if reference.passed is not None and reference.passed not in {failure.solution for failure in shown}:
             without_outputs.insert(0, SolutionOutput(reference.passed, Verdict.ACCEPTED, "", None))
         suite = final_suite(problem, reference)
-        programs = candidates(problem, languages)
+        programs = candidate_solutions(problem, languages)
         metered = MeteredSandbox(sandbox)
         complete = tuple(
             replace(answer, output=_output(answer, programs[answer.solution], test, suite, metered))
@@ -95,7 +95,7 @@ def gather_evidence(
         )
         return EvidenceRecord(test, complete, round(metered.spent_seconds, 6))
 
-    return with_retries(problems, gather, sandbox)
+    return map_with_retries(problems, gather, sandbox)
 
 
 def _output(answer: SolutionOutput, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:

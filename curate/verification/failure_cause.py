@@ -3,7 +3,7 @@
 from sandbox import Judgement, Verdict
 
 
-def cause(judgement: Judgement) -> str:
+def failure_cause(judgement: Judgement) -> str:
     """Return the cause of a judgement that is not accepted: its verdict, or one of these words:
 
     no_module     it imports a module that is not installed in the sandbox

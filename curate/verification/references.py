@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 from curate.json_records import omit_if_default
 from curate.problem import Problem, Wrapping
-from curate.reading.solutions import candidates
+from curate.reading.solutions import candidate_solutions
 from curate.reading.values import json_text, json_value
 from curate.verification.failure import CaseFailure, first_failure
-from curate.verification.failure_cause import cause
+from curate.verification.failure_cause import failure_cause
 from curate.verification.metered_sandbox import MeteredSandbox, cpu_seconds, judge_for_build
-from curate.verification.retries import with_retries
+from curate.verification.retries import map_with_retries
 from sandbox import Case, Judgement, Limits, Program, Sandbox, Suite
 
 _REFERENCE_FACTOR, _MIN_SECONDS = 5.0, 1.0
@@ -51,7 +51,7 @@ class ReferenceRecord:
 
 def fingerprint(problem: Problem, *, tries: int, languages: Sequence[str], seed: int) -> str:
     """Return a hash of everything a ReferenceRecord depends on: the tests, the solutions, and how they are run."""
-    solutions = [(s.source, s.language) for s in candidates(problem, languages)[:tries]]
+    solutions = [(s.source, s.language) for s in candidate_solutions(problem, languages)[:tries]]
     content = [problem.tests.to_json(), problem.wrapping.value, solutions, seed]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
@@ -67,12 +67,12 @@ def find_references(
     """
 
     def find(problem: Problem) -> ReferenceRecord:
-        return _find_reference(problem, candidates(problem, languages)[:tries], MeteredSandbox(sandbox))
+        return _find_reference(problem, candidate_solutions(problem, languages)[:tries], MeteredSandbox(sandbox))
 
-    return with_retries(problems, find, sandbox)
+    return map_with_retries(problems, find, sandbox)
 
 
-def rerun(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Judgement]]:
+def rerun_references(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Judgement]]:
     """Run the reference of each verified problem again. Raises CurateError as find_references does."""
 
     def judge(problem: Problem) -> Judgement:
@@ -81,10 +81,10 @@ def rerun(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Proble
             sandbox, problem.reference, problem.tests, keep_outputs=problem.tests.referee is not None
         )
 
-    return with_retries(settled, judge, sandbox)
+    return map_with_retries(settled, judge, sandbox)
 
 
-def trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
+def referee_trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
     """Return what the reference printed or said in each case, as trials of the referee; empty if there are none.
 
     An output that is as expected is left out, as it would show no more than the expected one.
@@ -114,7 +114,7 @@ def apply_record(problem: Problem, record: ReferenceRecord, *, languages: Sequen
         tests=final_suite(problem, record),
         wrapping=record.wrapping,
         verified=True,
-        reference=candidates(problem, languages)[record.passed],
+        reference=candidate_solutions(problem, languages)[record.passed],
         n_tries=record.n_tries,
         n_references=1,
         cpu_seconds=record.cpu_seconds,
@@ -161,6 +161,6 @@ def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: Met
                     slowest_seconds=max(case.cpu_seconds for case in judgement.cases),
                     spent_seconds=sandbox.spent_seconds,
                 )
-        causes.append(cause(judgement))
+        causes.append(failure_cause(judgement))
         failures.append(first_failure(index, judgement))
     return ReferenceRecord(None, problem.wrapping, tuple(causes), 0.0, 0.0, sandbox.spent_seconds, tuple(failures))

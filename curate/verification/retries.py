@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 FAILURES_IN_A_ROW = 3
 
 
-def with_retries(
+def map_with_retries(
     items: Iterable[Item], work: Callable[[Item], Result], sandbox: Sandbox
 ) -> Iterator[tuple[Item, Result]]:
     """Yield (item, work(item)) for each item as results become known, not in the order of the items.

@@ -76,7 +76,7 @@ class Swarm:
         """Return what the coordinator sees; None if it is away."""
         if self._client is None:
             place = SwarmFolder(self.folder / "coordinator")
-            self._client = SignedClient(read_invite(self._invite()), read_key(place.key), reply_seconds=5.0)
+            self._client = SignedClient(read_invite(self._invite()), read_key(place.key_path), reply_seconds=5.0)
         try:
             return self._client.call("/status", None, SwarmStatus)
         except (ControllerUnreachable, RunError):
@@ -97,7 +97,7 @@ class Swarm:
     def _invite(self, role: Literal["node", "verifier"] = "node") -> str:
         """Do what `curate swarm invite` does."""
         place = SwarmFolder(self.folder / "coordinator")
-        address, key = place.address(), read_key(place.key)
+        address, key = place.address(), read_key(place.key_path)
         return new_invite(
             key, run=address.run, coordinator=address.coordinator, relays=address.relays, role=role, seconds=3600
         ).text

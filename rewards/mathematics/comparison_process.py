@@ -146,16 +146,16 @@ def _compare(line: bytes, replies: int) -> NoReturn:
 
 
 def _read(latex: str) -> _Answer:
-    from rewards.mathematics.notation import read_notation
+    from rewards.mathematics.notation import parse_notation
 
-    notation = read_notation(latex)
+    notation = parse_notation(latex)
     return _Answer(notation, _readings(notation.latex))
 
 
 def _is_right(expected: _Answer, given: _Answer) -> bool:
-    from rewards.mathematics.notation import agree
+    from rewards.mathematics.notation import notations_match
 
-    return agree(expected.notation, given.notation) and _are_equal(expected.readings, given.readings)
+    return notations_match(expected.notation, given.notation) and _are_equal(expected.readings, given.readings)
 
 
 def _readings(latex: str) -> list[Reading]:

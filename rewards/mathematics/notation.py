@@ -1,7 +1,7 @@
 """The notation of an answer, which math-verify drops or misreads: units, bases, moduli, names and connectives.
 
-`read_notation` returns the answer in a form that math-verify reads, and what this form lacks. `agree` decides whether
-two answers with equal values are the same answer:
+`parse_notation` returns the answer in a form that math-verify reads, and what this form lacks. `notations_match`
+decides whether two answers with equal values are the same answer:
 
 - If both answers have units, the units are the same. 5 cm is not 5 m, but may be written 5. Words other than units do
   not count.
@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Notation", "agree", "read_notation"]
+__all__ = ["Notation", "notations_match", "parse_notation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ _COMMAND = re.compile(r"\\[a-zA-Z]++")
 _NAMES = re.compile(rf"(?:{_GROUP})?+\s*+[A-Z]{{2,}}+\s*+(?:,\s*+[A-Z]{{2,}}+\s*+)*+\}}?+")
 
 
-def agree(expected: Notation, given: Notation) -> bool:
+def notations_match(expected: Notation, given: Notation) -> bool:
     """Return whether two answers with equal values are the same answer."""
     return (
         expected.bases == given.bases
@@ -126,7 +126,7 @@ def _compatible(one: frozenset[Any], other: frozenset[Any]) -> bool:
     return not one or not other or one == other
 
 
-def read_notation(latex: str) -> Notation:
+def parse_notation(latex: str) -> Notation:
     """Return the notation of an answer."""
     latex = _without_phrase(latex)
     is_name = _NAMES.fullmatch(latex) is not None

@@ -66,7 +66,7 @@ class MathReward:
             check_int("processes", processes)
         if find_spec("math_verify") is None:
             raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; type: {install_command('math')}")
-        self._comparer = AnswerComparer(processes or machine.processors())
+        self._comparer = AnswerComparer(processes or machine.cpu_count())
         self._compared: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
 
     def __call__(self, answer: Completion, task: Task) -> Reward:

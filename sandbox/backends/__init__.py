@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # here the type checker sees that each of them is a Backend
 
     _BACKENDS: tuple[type[Backend], ...] = (docker.Backend, http.Backend, local.Backend, ray.Backend)
 
-__all__ = ["Backend", "check", "names", "packages", "start"]
+__all__ = ["Backend", "check_name", "names", "packages", "start"]
 
 
 @cache
@@ -37,7 +37,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")))
 
 
-def check(name: str) -> None:
+def check_name(name: str) -> None:
     """Raise ValueError, naming the choices, if there is no such backend."""
     if name not in names():
         raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(names())}")
@@ -48,7 +48,7 @@ def start(name: str, *, workers: int | None, isolation: str, seed: int | None, *
 
     Raises ValueError if there is no such backend, and BackendUnavailable if it cannot give what is asked for.
     """
-    check(name)
+    check_name(name)
     module = import_module(f"{__name__}.{name}")
     backend: Backend = module.Backend(workers=workers, isolation=isolation, seed=seed, **options)
     return backend
@@ -62,7 +62,7 @@ def packages(name: str, words: Sequence[str], folder: str, **options: Any) -> tu
 
     Raises as `start` does.
     """
-    check(name)
+    check_name(name)
     module = import_module(f"{__name__}.{name}")
     found: tuple[Package, ...] = module.packages(words, folder, **options)
     return found

@@ -51,7 +51,7 @@ class SlotAllocator(Generic[Slot]):
                 if waiter.slot is not None:
                     return waiter.slot
             if cancellation is not None:
-                cancellation.check()
+                cancellation.raise_if_cancelled()
             raise TimeoutError
         except BaseException:
             self._withdraw(waiter)

@@ -57,12 +57,12 @@ class ClusterLost(SandboxError):
 class NodeInfo:
     """A node that can be used.
 
-    name         for people
-    processors   number of processors that it offers
+    name       for people
+    cpu_count  number of processors that it offers
     """
 
     name: str
-    processors: int
+    cpu_count: int
 
 
 class SupervisorHandle(Protocol):

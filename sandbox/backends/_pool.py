@@ -163,7 +163,7 @@ class _Slot:
             with cancellation.on_cancel(self._abandon):
                 return self.execute(request)
         except SandboxError:
-            cancellation.check()
+            cancellation.raise_if_cancelled()
             raise
         finally:
             if self._abandoned:

@@ -113,7 +113,7 @@ class NodeSupervisor:
                 f"it has another version of curate-code ({Path(sandbox.__file__).parent}) than the caller;"
                 " install the same one everywhere"
             )
-        number = workers or max(1, min(processors, machine.processors()))
+        number = workers or max(1, min(processors, machine.cpu_count()))
         box = Backend(workers=number, isolation=isolation, seed=seed, packages=packages, packages_from=packages_from)
         self._box = box
         if difference := _difference(box.packages, callers_packages):

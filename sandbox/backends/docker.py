@@ -23,10 +23,10 @@ from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
 from sandbox.jail import stale_resources
 from sandbox.jail.channel import Channel
-from sandbox.jail.packages import Packages
+from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker import HEARTBEAT
 from sandbox.jail.worker_config import WorkerConfig
-from sandbox.packages import InstalledPackage, Package, check, for_jail, parse_description
+from sandbox.packages import InstalledPackage, Package, check_available, parse_description, to_jail_packages
 from sandbox.request import Answer, Request
 
 try:
@@ -84,7 +84,7 @@ class Backend(Pool):
             raise BackendUnavailable(str(error)) from error
         installed = self._engine.installed(packages)
         self.packages = tuple(each.package for each in installed)
-        start = partial(_ContainerWorker, self._engine, seed, for_jail(installed, images.NUMPY))
+        start = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY))
         number = workers or self._engine.processors
         super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
@@ -157,7 +157,7 @@ class _Engine:
         installed = parse_description(self._installed, images.INSTALLED, words)
         there = {each.package.name: each.package.version for each in installed}
         remedy = f"Type: {_build_command(self._image_name, words)}"
-        check(words, there, f"the image {self._image_name}", remedy)
+        check_available(words, there, f"the image {self._image_name}", remedy)
         return installed
 
     def create(self, memory_mb: int) -> str:
@@ -223,7 +223,7 @@ class _ContainerWorker(Channel):
     is no engine.
     """
 
-    def __init__(self, engine: _Engine, seed: int | None, packages: Packages, level: str, refused: str) -> None:
+    def __init__(self, engine: _Engine, seed: int | None, packages: JailPackages, level: str, refused: str) -> None:
         super().__init__(-1, -1)
         self._engine = engine
         self._words = b""

@@ -30,7 +30,7 @@ from sandbox.errors import (
     error_code,
 )
 from sandbox.extras import install_command
-from sandbox.packages import Package, check, mark_requested
+from sandbox.packages import Package, check_available, mark_requested
 from sandbox.request import Answer, JudgeRequest, Request
 
 try:
@@ -113,14 +113,14 @@ class Backend:
         self._sockets = SocketRegistry()
         self._path = where.path or ""
         self._pool = urllib3.connection_from_url(self._url, maxsize=_IDLE_CONNECTIONS, socket_options=_OPTIONS)
-        self._pool.ConnectionCls = self._sockets.tracked_class(self._pool.ConnectionCls)
+        self._pool.ConnectionCls = self._sockets.make_tracked_class(self._pool.ConnectionCls)
         about = self._fetch_health(isolation)
         self.workers: int = workers or about["workers"]
         self._at_once = workers or self.workers + _PREFETCH
         self.layers: dict[str, str] = about["layers"]
         there = tuple(Package(**package) for package in about.get("packages", ()))
         remedy = f"Start it with: curate serve {' '.join(f'--package {shlex.quote(word)}' for word in packages)}"
-        check(packages, {each.name: each.version for each in there}, f"the service at {self._url}", remedy)
+        check_available(packages, {each.name: each.version for each in there}, f"the service at {self._url}", remedy)
         self.packages = tuple(mark_requested(each, packages) for each in there) if packages else ()
 
     def _fetch_health(self, isolation: str) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Backend:
             with self._sockets.interruptible() as interrupt, cancellation.on_cancel(interrupt):
                 return self._send_with_retries(request, cancellation)
         except SandboxError:
-            cancellation.check()
+            cancellation.raise_if_cancelled()
             raise
 
     def execute_many(self, requests: Iterable[Request[Answer]]) -> Iterator[tuple[int, Answer | Exception]]:
@@ -181,7 +181,7 @@ class Backend:
                 raise SandboxError("this Sandbox belongs to the process that made it; make one in each process")
             if self._closed.is_set():
                 raise SandboxError("this Sandbox is closed")
-            cancellation.check()
+            cancellation.raise_if_cancelled()
             tries += 1
             pause = min(_MAX_BACKOFF_SECONDS, 0.1 * 2**tries)
             try:

@@ -24,9 +24,9 @@ from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import CannotIsolate
 from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
 from sandbox.jail.channel import Channel
-from sandbox.jail.packages import Packages
+from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerConfig
-from sandbox.packages import Package, find, for_jail
+from sandbox.packages import Package, find, to_jail_packages
 from sandbox.request import Answer, Request
 
 _SHUTDOWN_SECONDS = 10
@@ -63,13 +63,13 @@ class Backend(Pool):
     ) -> None:
         found = find(packages, packages_from)
         self.packages = tuple(each.package for each in found)
-        seen = for_jail(found, _numpy())
+        seen = to_jail_packages(found, _numpy())
         _sweep()
-        self._shared = stale_resources.make_directory()
+        self._shared = stale_resources.make_run_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
         self._image = _Image(seen)
         start = partial(_ProcessWorker, seed, seen, self._shared, self._image, abi, delegation.scope_failure_reason())
-        number = workers or machine.processors()
+        number = workers or machine.cpu_count()
         memory_mb = machine.memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
         weakref.finalize(self, _remove, self._shared, os.getpid())  # made last, so called first at exit
@@ -86,7 +86,7 @@ class _Image:
     """The file system that programs see (sandbox/jail/image.py), made when the first worker asks for it: in namespaces,
     or as a copy in a folder."""
 
-    def __init__(self, packages: Packages) -> None:
+    def __init__(self, packages: JailPackages) -> None:
         self._packages = packages
         self._lock = threading.Lock()
         self._namespaces: list[int] = []
@@ -104,7 +104,7 @@ class _Image:
         """Return the folder that holds a copy. Raises CannotIsolate."""
         with self._lock:
             if not self._copy:
-                folder = stale_resources.make_directory()
+                folder = stale_resources.make_run_directory()
                 self._remove = weakref.finalize(self, _remove, folder, os.getpid())
                 if os.statvfs(folder).f_flag & os.ST_NOEXEC:
                     way_out = "type: export TMPDIR=FOLDER, where files may be executed"
@@ -153,7 +153,7 @@ class _ProcessWorker(Channel):
     def __init__(
         self,
         seed: int | None,
-        packages: Packages,
+        packages: JailPackages,
         shared: str,
         image: _Image,
         abi: int,

@@ -185,7 +185,7 @@ class _Ray:
             "runtime_env": _ENVIRONMENT,
         }
         actor: Any = ray.remote(NodeSupervisor).options(**options).remote()
-        return _Actor(actor, actor.start.remote(*self._start, place.processors))
+        return _Actor(actor, actor.start.remote(*self._start, place.cpu_count))
 
     def disconnect(self) -> None:
         with self._lock:

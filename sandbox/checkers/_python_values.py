@@ -30,7 +30,7 @@ class ReturnedDict:
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class OpaqueValue:
     """A value that is not plain data. Only the name of its type is known, and it equals nothing."""
 
     kind: str
@@ -132,7 +132,7 @@ class _Words(reprlib.Repr):
         parts = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in value.items[: self.maxdict]]
         return f"{{{', '.join(parts + ['...'] * (len(value.items) > self.maxdict))}}}"
 
-    def repr_Opaque(self, value: Opaque, level: int) -> str:
+    def repr_Opaque(self, value: OpaqueValue, level: int) -> str:
         return f"<a value of type {value.kind[:80]}>"
 
 

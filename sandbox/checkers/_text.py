@@ -19,7 +19,7 @@ _BLOCK = 1 << 20  # characters of lines or tokens that are split off at once
 _TIMES, _ROOM = 64, 1 << 20  # more than an honest program adds in digits and blanks
 
 
-def much_longer(printed: str | bytes, expected: str) -> bool:
+def is_much_longer(printed: str | bytes, expected: str) -> bool:
     """Return whether a text is so much longer than the expected one that no checker could accept it: longer than 64
     times its length plus a million characters, not counting white space at both ends.
     """
@@ -27,7 +27,7 @@ def much_longer(printed: str | bytes, expected: str) -> bool:
     return len(printed) > most and len(printed.strip()) > most
 
 
-def lines(text: str) -> Iterator[str]:
+def split_lines(text: str) -> Iterator[str]:
     """Yield the lines of text.split("\n"), but never hold all of them at once."""
     begin = 0
     while (end := text.find("\n", begin + _BLOCK)) >= 0:
@@ -45,12 +45,12 @@ def same_tokens(printed: str, expected: str, same_token: Callable[[str, str], bo
     """Return whether both texts have equally many lines, and the same tokens on each line."""
     if printed == expected:
         return True
-    if much_longer(printed, expected):
+    if is_much_longer(printed, expected):
         return False
     printed, expected = normalize_text(printed), normalize_text(expected)
     return printed.count("\n") == expected.count("\n") and all(
         line.strip(BLANKS) == other.strip(BLANKS) or same_line(line, other, same_token, _TOKEN.findall, _BLANK)
-        for line, other in zip(lines(printed), lines(expected), strict=True)
+        for line, other in zip(split_lines(printed), split_lines(expected), strict=True)
     )
 
 

@@ -43,7 +43,7 @@ def json_key(key: object) -> str | None:
     return json.dumps(key) if JSON_KINDS.get(type(key)) in {"null", "bool", "number"} else None
 
 
-def same(
+def same_structure(
     returned: Any,
     expected: Any,
     *,
@@ -71,7 +71,7 @@ def same(
 def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
     """Return whether both have the same members in any order, compared as JSON."""
     returned, expected = list(returned), list(expected)
-    if same(returned, expected):
+    if same_structure(returned, expected):
         return True
     # Size first: sorting needs memory for what is sorted, and only the expected value's size can be trusted.
     if _size(returned) != _size(expected):

@@ -13,7 +13,7 @@ from typing import Any
 from sandbox.checkers import lcb
 
 
-def same(printed: str, expected: str) -> bool:
+def same_output(printed: str, expected: str) -> bool:
     try:
         accepted = json.loads(expected)
     except (ValueError, RecursionError):  # RecursionError: thousands of nested brackets
@@ -21,7 +21,7 @@ def same(printed: str, expected: str) -> bool:
     if not isinstance(accepted, list) or not all(isinstance(output, str) for output in accepted):
         return False
     printed = printed.strip()  # as lcb would do for each of them
-    return any(lcb.same(printed, output) for output in accepted)
+    return any(lcb.same_output(printed, output) for output in accepted)
 
 
 def same_value(returned: Any, expected: Any) -> bool:

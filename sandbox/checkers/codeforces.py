@@ -17,10 +17,10 @@ _TOKEN = re.compile(r"[^ \t\v\f\r\n]+")
 _IN_ANY_CASE = ("yes", "no")
 
 
-def same(printed: str, expected: str) -> bool:
+def same_output(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
-    if _text.much_longer(printed, expected):
+    if _text.is_much_longer(printed, expected):
         return False
     return _text.same_line(printed, expected, _same_token, _TOKEN.findall, _BLANK)
 

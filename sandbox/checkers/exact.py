@@ -12,14 +12,14 @@ from typing import Any
 from sandbox.checkers import _text, _values
 
 
-def same(printed: str, expected: str) -> bool:
+def same_output(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
-    return not _text.much_longer(printed, expected) and _unterminated(printed) == _unterminated(expected)
+    return not _text.is_much_longer(printed, expected) and _unterminated(printed) == _unterminated(expected)
 
 
 def same_value(returned: Any, expected: Any) -> bool:
-    return _values.same(returned, expected)
+    return _values.same_structure(returned, expected)
 
 
 def _unterminated(text: str) -> str:

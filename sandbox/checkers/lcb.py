@@ -26,24 +26,24 @@ _BLANK = re.compile(r"\s")  # what str.split() splits at
 _PYTHON_KINDS: Mapping[type, str] = {**_values.JSON_KINDS, bool: "number", tuple: "tuple"}
 
 
-def same(printed: str, expected: str) -> bool:
+def same_output(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
-    if _text.much_longer(printed, expected):
+    if _text.is_much_longer(printed, expected):
         return False
     printed, expected = printed.strip(), expected.strip()
     if printed.count("\n") != expected.count("\n"):  # before a flood of lines is taken apart
         return False
     return all(
         ours.strip() == theirs.strip() or _text.same_line(ours, theirs, _same_decimal, str.split, _BLANK)
-        for ours, theirs in zip(_text.lines(printed), _text.lines(expected), strict=True)
+        for ours, theirs in zip(_text.split_lines(printed), _text.split_lines(expected), strict=True)
     )
 
 
 def same_value(returned: Any, expected: Any) -> bool:
     if type(returned) is tuple:
         returned = list(returned)
-    return _values.same(returned, expected, kinds=_PYTHON_KINDS, key_of=_python_key)
+    return _values.same_structure(returned, expected, kinds=_PYTHON_KINDS, key_of=_python_key)
 
 
 def _same_decimal(printed: str, expected: str) -> bool:

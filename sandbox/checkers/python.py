@@ -15,8 +15,8 @@ from typing import Any
 from sandbox.checkers import _python_values, exact
 
 
-def same(printed: str, expected: str) -> bool:
-    return exact.same(printed, expected)
+def same_output(printed: str, expected: str) -> bool:
+    return exact.same_output(printed, expected)
 
 
 def same_value(returned: Any, expected: Any) -> bool:

@@ -18,12 +18,12 @@ from typing import Any
 from sandbox.checkers import _numbers, _text, _values
 
 
-def same(printed: str, expected: str) -> bool:
+def same_output(printed: str, expected: str) -> bool:
     return _text.same_tokens(printed, expected, same_token)
 
 
 def same_value(returned: Any, expected: Any) -> bool:
-    return _values.same(returned, expected, same_number=_same_number)
+    return _values.same_structure(returned, expected, same_number=_same_number)
 
 
 def same_token(printed: str, expected: str) -> bool:

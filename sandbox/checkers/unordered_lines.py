@@ -14,10 +14,10 @@ from typing import Any
 from sandbox.checkers import _text, _values
 
 
-def same(printed: str, expected: str) -> bool:
+def same_output(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
-    if _text.much_longer(printed, expected):
+    if _text.is_much_longer(printed, expected):
         return False
     printed, expected = _text.normalize_text(printed), _text.normalize_text(expected)
     return printed.count("\n") == expected.count("\n") and _sorted_lines(printed) == _sorted_lines(expected)
@@ -26,8 +26,8 @@ def same(printed: str, expected: str) -> bool:
 def same_value(returned: Any, expected: Any) -> bool:
     if type(returned) in (list, tuple) and type(expected) in (list, tuple):
         return _values.same_multiset(returned, expected)
-    return _values.same(returned, expected)
+    return _values.same_structure(returned, expected)
 
 
 def _sorted_lines(text: str) -> list[str]:
-    return sorted(line.strip(_text.BLANKS) for line in _text.lines(text))
+    return sorted(line.strip(_text.BLANKS) for line in _text.split_lines(text))

@@ -21,7 +21,7 @@ _STYLES: dict[str, dict[str, Any]] = {"ok": {"fg": "green"}, "FAILED": {"fg": "r
 
 
 @click.command("doctor")
-@options.sandbox
+@options.sandbox_options
 def command(sandbox: "SandboxOptions") -> None:
     """Show the isolation layers of this machine and test them."""
     from sandbox import SandboxError

@@ -37,7 +37,7 @@ _MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # of a verdict, and of each of its te
     is_flag=True,
     help="Run all tests of a submission, even after one has failed.  [default: stop at the first that fails]",
 )
-@options.sandbox
+@options.sandbox_options
 def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "SandboxOptions") -> None:
     """Judge the submissions in RECORDS, a JSON Lines file.
 
@@ -52,7 +52,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
     with user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
         work = _scan(records, progress)
         with user_errors(SandboxError):
-            programs = fingerprint(sandbox.found_packages())[:12]  # verdicts depend on what programs can import
+            programs = fingerprint(sandbox.find_packages())[:12]  # verdicts depend on what programs can import
         with user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
             partial = PartialFile(out, ".".join(filter(None, [work.fingerprint, "all" if run_all else "", programs])))
         _check_disk_space(work, partial, run_all=run_all)

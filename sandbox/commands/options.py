@@ -54,10 +54,10 @@ _NAMES = ("backend", "address", "image", "workers", "isolation", "packages", "pa
 Command = Callable[..., Any]
 
 
-def sandbox(command: Command) -> Command:
+def sandbox_options(command: Command) -> Command:
     """Give a command the options of the sandbox; its parameter `sandbox` becomes a SandboxOptions."""
 
-    @sandbox_changes
+    @sandbox_overrides
     @wraps(command)
     def with_options(*arguments: Any, sandbox: dict[str, Any], **others: Any) -> Any:
         from sandbox import SandboxOptions
@@ -71,7 +71,7 @@ def sandbox(command: Command) -> Command:
     return with_options
 
 
-def sandbox_changes(command: Command) -> Command:
+def sandbox_overrides(command: Command) -> Command:
     """Give a command the same options; its parameter `sandbox` becomes a dictionary of those that the user has given.
 
     This is for commands whose configuration says where programs run.

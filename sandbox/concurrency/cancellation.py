@@ -30,7 +30,7 @@ class CancelToken:
             for call in self._calls:
                 call()
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         """Raise Cancelled after cancel()."""
         if self._cancelled:
             raise Cancelled("the request was cancelled")
@@ -42,7 +42,7 @@ class CancelToken:
         `call` must return soon; it is not called after the block. Raises Cancelled if cancel() was called before it.
         """
         with self._lock:
-            self.check()
+            self.raise_if_cancelled()
             self._calls.append(call)
         try:
             yield

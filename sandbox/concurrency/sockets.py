@@ -21,7 +21,7 @@ class SocketInterrupt:
             self._fired = True
             self._hang_up()
 
-    def use(self, connected: socket.socket) -> None:
+    def set_socket(self, connected: socket.socket) -> None:
         """Record the socket on which the thread waits from now on."""
         with self._lock:
             self._socket = connected
@@ -35,14 +35,14 @@ class SocketInterrupt:
 
 
 class SocketRegistry:
-    """Knows the sockets of all connections whose class was made by `tracked_class`."""
+    """Knows the sockets of all connections whose class was made by `make_tracked_class`."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-    def tracked_class(self, kind: Any) -> Any:
+    def make_tracked_class(self, kind: Any) -> Any:
         """Return a subclass of `kind`, a class of connections, whose sockets are known here."""
         sockets = self
 
@@ -55,7 +55,7 @@ class SocketRegistry:
             def getresponse(self) -> Any:
                 interrupt = getattr(sockets._of_thread, "interrupt", None)
                 if interrupt is not None and self.sock is not None:
-                    interrupt.use(self.sock)
+                    interrupt.set_socket(self.sock)
                 return super().getresponse()
 
         Following.__name__ = kind.__name__  # urllib3's messages show it

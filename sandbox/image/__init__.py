@@ -26,7 +26,7 @@ _FOR_CALLERS = {
 }  # fmt: skip
 
 
-def sources() -> list[str]:
+def source_files() -> list[str]:
     """Return the files that go into the image, as paths relative to the package's folder."""
     recipe = [path for path in Path(__file__).parent.iterdir() if path.is_file()]
     names = (path.relative_to(_PACKAGE) for path in {*_PACKAGE.rglob("*.py"), *recipe})
@@ -41,6 +41,6 @@ def _is_for_callers(name: Path) -> bool:
 def fingerprint() -> str:
     """Return a hash of all that goes into the image."""
     digest = hashlib.sha256()
-    for name in sources():
+    for name in source_files():
         digest.update(f"{name}\0".encode() + (_PACKAGE / name).read_bytes() + b"\0")
     return digest.hexdigest()[:16]

@@ -22,7 +22,7 @@ from sandbox.jail.interactive import (
     WALL_FACTOR,
     InteractionResult,
     Participant,
-    make_ready,
+    prepare_zygotes,
     retry_lost,
     run_connected,
 )
@@ -123,13 +123,13 @@ class AssertionRunner:
             REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, remaining_seconds + REFEREE_EXIT_SECONDS
         )
         ended, report = self._talk(case, compiled, wall_seconds, patience_seconds)
-        if has_failed(ended.program.result) and not report.has("met"):
+        if has_failed(ended.program.result) and not report.has_reached("met"):
             self._given_code.check(self._shared.given, self._limits)
         hurried = patience_seconds < REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
         try:
             return _ran(ended, report, hurried)
         except RefereeError as failure:
-            if not (report.has("met") and self._is_sound(case)):
+            if not (report.has_reached("met") and self._is_sound(case)):
                 raise
             result = replace(ended.program.result, outcome=Outcome.EXITED, exit_code=0)
             return CaseRun(result, referee.wrong_answer_result(failure), ended.referee_extra_seconds)
@@ -153,7 +153,7 @@ class AssertionRunner:
                 self._runner,
             )
             tests = Participant(order.with_preamble(given, texts), setup, second)
-            ended = retry_lost(lambda: make_ready(program, tests) or run_connected(program, tests))
+            ended = retry_lost(lambda: prepare_zygotes(program, tests) or run_connected(program, tests))
         return ended, AssertionReport.read(ended.referee.result.returned or b"")
 
     def _is_sound(self, case: Case) -> bool:
@@ -165,7 +165,7 @@ class AssertionRunner:
         assert not isinstance(stand_in, RunResult)
         wall_seconds = self._limits.wall_seconds
         _, report = self._talk(case, stand_in, wall_seconds, REFEREE_FACTOR * wall_seconds)
-        return report.has("ready") or report.has("called")
+        return report.has_reached("ready") or report.has_reached("called")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +194,14 @@ class AssertionReport:
                     return cls(frozenset(stages), verdict, detail)
         return cls(frozenset(stages))
 
-    def has(self, stage: str) -> bool:
+    def has_reached(self, stage: str) -> bool:
         return stage in self.stages
 
     @property
-    def is_the_suites_fault(self) -> bool:
+    def is_suite_fault(self) -> bool:
         """Whether the tests failed, or did not end, without the submission having a part in it."""
-        waits_for_submission = self.has("given") and not self.has("met")
-        return self.verdict in ("", "failed") and not self.has("called") and not waits_for_submission
+        waits_for_submission = self.has_reached("given") and not self.has_reached("met")
+        return self.verdict in ("", "failed") and not self.has_reached("called") and not waits_for_submission
 
 
 def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> CaseRun:
@@ -212,9 +212,9 @@ def _ran(ended: InteractionResult, report: AssertionReport, hurried: bool) -> Ca
     result, tests = ended.program.result, ended.referee.result
     if ended.output_exceeded:
         return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
-    if report.is_the_suites_fault and not report.has("ready"):
+    if report.is_suite_fault and not report.has_reached("ready"):
         if hurried and tests.outcome is Outcome.TIMED_OUT:
-            return CaseRun(referee.as_timed_out(result), None, ended.referee_extra_seconds)
+            return CaseRun(referee.mark_timed_out(result), None, ended.referee_extra_seconds)
         raise RefereeError(f"before they used the submission: {tests.outcome.value} {report.detail or _tail(tests)}")
     has_ruling = report.verdict in ("failed", "unreadable")
     if has_failed(result) and not (has_ruling and ended.referee_ended_first):

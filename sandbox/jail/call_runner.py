@@ -54,7 +54,9 @@ class CallRunner:
 
     @property
     def _max_slice_seconds(self) -> float:
-        return min(_MAX_SECONDS, self._order.job.cpu_seconds / _SHARE, self._order.job.wall_seconds / _SHARE)
+        return min(
+            _MAX_SECONDS, self._order.run_params.cpu_seconds / _SHARE, self._order.run_params.wall_seconds / _SHARE
+        )
 
     def run(self, case: Case, remaining_seconds: float) -> CaseRun:
         """Run the submission on the next case. Raises ExecutionLost."""

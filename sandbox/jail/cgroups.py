@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sandbox import machine
 from sandbox.jail import delegation, stale_resources
-from sandbox.jail.delegation import Subtree
+from sandbox.jail.delegation import CgroupSubtree
 
 _SLACK_MB = 16  # added to what a run may use, for drift and for what the kernel charges in advance
 _DRIFT_MB = 8  # the charge may exceed the idle charge by this before something must be done about it
@@ -49,12 +49,12 @@ class CgroupUsage:
     """What a run used.
 
     peak_mb        its peak memory; None if the kernel does not report it
-    killed         whether a process was killed for exceeding the limit
+    oom_killed     whether a process was killed for exceeding the limit
     limit_reached  whether the limit was reached at least once, whatever the consequences
     """
 
     peak_mb: float | None
-    killed: bool
+    oom_killed: bool
     limit_reached: bool
 
 
@@ -298,7 +298,7 @@ def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool
     return killed
 
 
-def create(subtree: Subtree, which: str) -> Cgroup:
+def create(subtree: CgroupSubtree, which: str) -> Cgroup:
     """Make a cgroup for runs of this process; `which` distinguishes its cgroups. Raises OSError, with the reason."""
     directories = subtree.make(f"{stale_resources.owner_tag()}-{which}")
     try:

@@ -56,8 +56,8 @@ class RunParams:
     processes: int
     output_bytes: int
     disk_mb: int
-    instructions: bool = False
-    files: bool = False
+    has_child_params: bool = False
+    has_files: bool = False
     fetch: bool = False
     has_preamble: bool = False
 
@@ -81,7 +81,7 @@ class RunParams:
     def _patience_seconds(self) -> float:
         return max(_STARVATION_FACTOR * self.wall_seconds, _STARVATION_SECONDS)
 
-    def has_used_up(self, cpu_seconds: float) -> bool:
+    def exceeds_cpu_limit(self, cpu_seconds: float) -> bool:
         """Return whether the CPU limit is exceeded, with an allowance for the kernel's coarse counting."""
         return cpu_seconds > self.cpu_seconds + _COARSE_SECONDS
 
@@ -141,7 +141,7 @@ class RunDescriptors:
 
     artifact       the compiled program
     result         receives the result of a compilation or a call
-    instructions   the instructions of the run
+    child_params   the instructions of the run
     packed_files   files that the run finds
     fetched_files  receives the files that are fetched from the run
     preamble       compiled code that runs before the program
@@ -149,7 +149,7 @@ class RunDescriptors:
 
     artifact: int
     result: int
-    instructions: int
+    child_params: int
     packed_files: int
     fetched_files: int
     preamble: int
@@ -159,21 +159,21 @@ class RunDescriptors:
 class ZygoteSetup:
     """How the zygote is set up, and so what its children get."""
 
-    namespaces: bool
-    mount_proc: linux.PreparedCall  # mounts a /proc that shows the child's own pid namespace
-    enter_domain: linux.PreparedCall | None  # enters a domain of Landlock
+    has_namespaces: bool
+    mount_proc: linux.PreparedSyscall  # mounts a /proc that shows the child's own pid namespace
+    enter_domain: linux.PreparedSyscall | None  # enters a domain of Landlock
     owner: int | None  # the user and group that the child becomes where there are no namespaces; None keeps ours
-    by_cgroup: bool  # memory and the number of processes are bounded by a cgroup
+    has_cgroup_limits: bool  # memory and the number of processes are bounded by a cgroup
     counts_forks: bool  # the zygote bounds the number of processes
     languages: dict[str, ModuleType]
 
 
-def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedCall]:
+def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
     """Return the system calls that a child makes on its way to becoming the program; the zygote prepares them."""
     # Or kill(0, ...) would reach the zygote. A session costs more. But without a cgroup, the kernel divides processors
     # between sessions, and beside a hundred busy processes in its own one the zygote would wait for seconds.
-    prepared = [linux.prepare_setpgid() if setup.by_cgroup else linux.prepare_setsid()]
-    if setup.namespaces:
+    prepared = [linux.prepare_setpgid() if setup.has_cgroup_limits else linux.prepare_setsid()]
+    if setup.has_namespaces:
         prepared.append(setup.mount_proc)
         prepared += linux.prepare_setuid(UID) if os.getuid() == 0 else linux.prepare_capability_drop()
     else:
@@ -183,9 +183,9 @@ def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedCal
     cpu_seconds = int(job.cpu_seconds) + 1
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1))
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_FSIZE, job.output_bytes, job.output_bytes))
-    if not setup.by_cgroup and not setup.counts_forks:
+    if not setup.has_cgroup_limits and not setup.counts_forks:
         prepared.append(linux.prepare_rlimit(resource.RLIMIT_NPROC, job.processes, job.processes))
-    address_space = _ADDRESS_SPACE if setup.by_cgroup else job.address_space
+    address_space = _ADDRESS_SPACE if setup.has_cgroup_limits else job.address_space
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_AS, address_space, address_space))
     return prepared
 
@@ -194,8 +194,8 @@ def exec_program(
     job: RunParams,
     language: ModuleType,
     fds: RunDescriptors,
-    enter_domain: linux.PreparedCall | None,
-    prepared: list[linux.PreparedCall],
+    enter_domain: linux.PreparedSyscall | None,
+    prepared: list[linux.PreparedSyscall],
     owner: int | None,
     ready: mmap,
 ) -> NoReturn:
@@ -213,7 +213,7 @@ def exec_program(
         executable = job.op == "run" and language.EXECUTABLE
         program = b"" if executable else _content(fds.artifact)
         given = _content(fds.preamble) if fds.preamble >= 0 else b""
-        instructions = ChildParams.read(fds.instructions) if fds.instructions >= 0 else _NONE
+        instructions = ChildParams.read(fds.child_params) if fds.child_params >= 0 else _NONE
         if fds.packed_files >= 0:
             files.extract(fds.packed_files, owner)
         if enter_domain is not None:
@@ -250,11 +250,11 @@ def exec_program(
         os._exit(status)
 
 
-def collect(job: RunParams, fds: RunDescriptors) -> NoReturn:
+def pack_fetched_files(job: RunParams, fds: RunDescriptors) -> NoReturn:
     """Pack the files to be fetched from the directory of a run that has ended. Called in a fork of its own."""
     status = 1
     try:
-        files.collect(ChildParams.read(fds.instructions).fetch, job.output_bytes, fds.fetched_files)
+        files.collect(ChildParams.read(fds.child_params).fetch, job.output_bytes, fds.fetched_files)
         status = 0
     finally:
         os._exit(status)

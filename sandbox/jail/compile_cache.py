@@ -91,8 +91,8 @@ class CompileCache:
         return result
 
     def _keep(self, program: Program, artifact: bytes) -> CompiledProgram:
-        source = memfd(program.source.encode("utf-8", "surrogatepass"))
-        compiled = CompiledProgram(source, memfd(artifact, sealed=True))
+        source = make_memfd(program.source.encode("utf-8", "surrogatepass"))
+        compiled = CompiledProgram(source, make_memfd(artifact, sealed=True))
         self._remember(program, compiled)
         return compiled
 
@@ -113,7 +113,7 @@ class CompileCache:
             os.close(compiled.artifact)
 
 
-def memfd(data: bytes = b"", *, sealed: bool = False) -> int:
+def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
     """Make a file in memory and return its descriptor. If sealed, nobody can change it: programs can reach their own
     executables."""
     descriptor = _executable_memfd() if sealed else os.memfd_create("run")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sandbox import languages
 from sandbox.errors import BackendUnavailable, ExecutionLost, KilledExternally
 from sandbox.jail.child import COMPILER_BROKEN, COMPILER_KILLED
-from sandbox.jail.compile_cache import CompileCache, CompiledProgram, SharedStore, memfd
+from sandbox.jail.compile_cache import CompileCache, CompiledProgram, SharedStore, make_memfd
 from sandbox.jail.run_spec import RunSpec, make_run_spec
 from sandbox.program import Limits, Outcome, Program, RunResult
 
@@ -65,7 +65,7 @@ class Compiler:
         """Run the compiler and return its result. Raises ExecutionLost if it failed for a reason other than the
         program.
         """
-        source = memfd(program.source.encode("utf-8", "surrogatepass"))
+        source = make_memfd(program.source.encode("utf-8", "surrogatepass"))
         try:
             order = make_run_spec("compile", program, limits, seed=self._seed)
             result = self._execute(order, CompiledProgram(source, source), b"")

@@ -33,7 +33,7 @@ class ConfinementManager:
             raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have our uid, and could read what we hold
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-        self._folder = stale_resources.make_directory()
+        self._folder = stale_resources.make_run_directory()
         capabilities = _capabilities()
         self._has_own_uids = capabilities.issuperset(_FOR_OWN_UIDS)
         self._has_own_roots = capabilities.issuperset(_FOR_OWN_ROOTS)
@@ -42,7 +42,7 @@ class ConfinementManager:
             copy = f"{self._folder}/image"
             os.mkdir(copy, 0o700)
             image.make_copy(configuration.packages, copy)
-        self._copy = image.Copy(copy)
+        self._copy = image.ImageCopy(copy)
         if self._has_own_uids:
             for folder in {self._folder, copy}:  # for programs that have another uid
                 os.chmod(folder, 0o711)
@@ -51,9 +51,9 @@ class ConfinementManager:
         """Make the place of a zygote. Raises OSError."""
         folder = f"{self._folder}/{turn}"
         owner = program_uid(turn) if self._has_own_uids else None
-        if self._has_own_roots and owner is not None and not kind.compiles:
+        if self._has_own_roots and owner is not None and not kind.compiler_language:
             with contextlib.suppress(OSError):  # the file system has no devices, for example
-                self._make_root(folder, owner, packages=bool(kind.loaded))
+                self._make_root(folder, owner, packages=bool(kind.preloaded_modules))
                 return ZygoteConfinement(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
             self.remove(turn)
             self._has_own_roots = False

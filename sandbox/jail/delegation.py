@@ -36,7 +36,7 @@ _KILL_SECONDS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Subtree:
+class CgroupSubtree:
     """The cgroups below which a process may make its own.
 
     version  of the cgroup interface
@@ -66,7 +66,7 @@ class Subtree:
                     remove(base / name)
 
 
-def find(no_scope: str = "") -> Subtree:
+def find_subtree(no_scope: str = "") -> CgroupSubtree:
     """Find the cgroups below which this process may make its own, and give their controllers to new ones.
 
     no_scope  why systemd has made no scope for this process; "" if it has, or was not asked
@@ -83,7 +83,7 @@ def find(no_scope: str = "") -> Subtree:
         _divide(ours)
     except OSError as error:
         raise OSError(f"{error}. {_REMEDY}") from error
-    return Subtree(2, dict.fromkeys(sorted(_REQUIRED_CONTROLLERS), ours))
+    return CgroupSubtree(2, dict.fromkeys(sorted(_REQUIRED_CONTROLLERS), ours))
 
 
 def sweep() -> None:
@@ -93,7 +93,7 @@ def sweep() -> None:
         if not _has_controllers(own):
             _version_1(own).sweep()
         elif (ours := _ours(own)) is not None:
-            Subtree(2, {"memory": ours}).sweep()
+            CgroupSubtree(2, {"memory": ours}).sweep()
 
 
 def scope_command() -> list[str]:
@@ -230,11 +230,11 @@ def _empty(ours: Path) -> None:
             (leaf / "cgroup.procs").write_text(pid)
 
 
-def _version_1(own: dict[str, tuple[Path, Path]]) -> Subtree:
+def _version_1(own: dict[str, tuple[Path, Path]]) -> CgroupSubtree:
     if not {"memory", "pids", "cpuacct"} <= own.keys():
         raise FileNotFoundError(f"no cgroup has the controllers memory and pids. {_REMEDY}")
     names = [name for name in ("memory", "pids", "cpuacct", "cpu") if name in own]
-    return Subtree(1, {name: own[name][1] for name in names})
+    return CgroupSubtree(1, {name: own[name][1] for name in names})
 
 
 def _check_for_limits(directory: Path) -> None:

@@ -39,7 +39,7 @@ from sandbox.jail import linux
 from sandbox.jail.child import BOX
 from sandbox.jail.child import PACKAGES as SHOWN_PACKAGES
 from sandbox.jail.packages import EXCLUDED as LEFT_OUT_OF_PACKAGES
-from sandbox.jail.packages import Packages, listed_files
+from sandbox.jail.packages import JailPackages, listed_files
 
 HOME = "/tmp"  # where the copies are mounted, in their own namespace only; a directory that every machine has
 ROOT, PACKAGES = f"{HOME}/root", f"{HOME}/packages"
@@ -81,7 +81,7 @@ def main(socket_fd: int, folder: str) -> None:
     The answer is MADE, or a message that says why there is no image.
     """
     channel = socket.socket(fileno=socket_fd)
-    packages = Packages(**json.loads(channel.recv(1 << 16)))
+    packages = JailPackages(**json.loads(channel.recv(1 << 16)))
     names: list[str] = []
     try:
         if folder:
@@ -102,7 +102,7 @@ def enter(namespaces: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-def make(packages: Packages) -> bool:
+def make(packages: JailPackages) -> bool:
     """Make the image in a new mount namespace of the calling process, which must have a single thread.
 
     Returns whether that also took a new user namespace. Raises OSError.
@@ -133,12 +133,12 @@ def make(packages: Packages) -> bool:
     return apart
 
 
-def make_copy(packages: Packages, folder: str) -> None:
+def make_copy(packages: JailPackages, folder: str) -> None:
     """Make the same copy in a folder, which must be empty: its root, packages and our own code. All files in it are
     read-only. Raises OSError."""
     os.umask(0o022)
     content = _Content(packages)
-    copy = Copy(folder)
+    copy = ImageCopy(folder)
     for path in (copy.root, copy.packages):
         os.mkdir(path, 0o755)
     content.copy(copy.root, copy.packages)
@@ -150,7 +150,7 @@ def make_copy(packages: Packages, folder: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class ImageCopy:
     """The folders of a copy that make_copy has made."""
 
     folder: str
@@ -175,7 +175,7 @@ def readable_paths(root: str) -> list[str]:
     return [*(folder.path for folder in folders), f"{root}{LIBRARIES}"]
 
 
-def loaders() -> list[str]:
+def loader_paths() -> list[str]:
     """Return the paths of the loaders by which executables ask for them."""
     return glob("/lib*/ld-*.so*")
 
@@ -183,7 +183,7 @@ def loaders() -> list[str]:
 class _Content:
     """What an image consists of. All of it is opened at once: by the time it is copied, HOME may hide it."""
 
-    def __init__(self, packages: Packages) -> None:
+    def __init__(self, packages: JailPackages) -> None:
         stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
         # An interpreter without extension modules has no such folder; where lib and lib64 differ, it lies apart.
         extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
@@ -419,7 +419,7 @@ def _needed_libraries(
         else:  # it goes where the loader looks in any case
             sources[f"{system}/{os.path.basename(name)}"] = name
             foreign.append(os.path.basename(name))
-    for loader in loaders():
+    for loader in loader_paths():
         sources[f"{os.path.realpath(os.path.dirname(loader))}/{os.path.basename(loader)}"] = loader
     return sources, [f"{system}/{name}" for name in foreign]
 

@@ -45,8 +45,8 @@ class Participant:
     def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "Participant":
         return replace(self, run_spec=self.run_spec.with_time_limits(wall_seconds, cpu_seconds))
 
-    def make_ready(self) -> None:
-        self.runner.make_ready(self.run_spec)
+    def prepare_zygote(self) -> None:
+        self.runner.prepare_zygote(self.run_spec)
 
     def attempt(self, pipes: StdioPipes) -> FinishedRun | LostRun:
         return self.runner.attempt(self.run_spec, self.compiled, pipes)
@@ -90,7 +90,7 @@ def run_interactive(
 
     Raises ExecutionLost, and RefereeError if the referee crashed or kept the program waiting, and is not sound.
     """
-    limit_seconds = program.run_spec.job.wall_seconds
+    limit_seconds = program.run_spec.run_params.wall_seconds
     wall_seconds = min(WALL_FACTOR * limit_seconds, remaining_seconds)
     patience_seconds = REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS
     hurried = remaining_seconds + REFEREE_EXIT_SECONDS < patience_seconds
@@ -98,7 +98,7 @@ def run_interactive(
     partner = partner.with_time_limits(
         min(patience_seconds, remaining_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
-    ended = retry_lost(lambda: make_ready(program, partner) or run_connected(program, partner))
+    ended = retry_lost(lambda: prepare_zygotes(program, partner) or run_connected(program, partner))
     result, answer = ended.program.result, ended.referee.result
     if ended.output_exceeded:
         return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
@@ -109,7 +109,7 @@ def run_interactive(
         if not is_sound(limit_seconds if waited else None):
             raise
         if waited or (hurried and answer.outcome is Outcome.TIMED_OUT):
-            result, ruling = referee.as_timed_out(result), None
+            result, ruling = referee.mark_timed_out(result), None
         else:
             result = replace(result, outcome=Outcome.EXITED, exit_code=0)
             ruling = referee.wrong_answer_result(failure)
@@ -121,7 +121,7 @@ def run_scripted(text: bytes, partner: Participant) -> RunResult:
 
     Raises ExecutionLost.
     """
-    return retry_lost(lambda: make_ready(partner) or _run_against_script(text, partner)).result
+    return retry_lost(lambda: prepare_zygotes(partner) or _run_against_script(text, partner)).result
 
 
 def retry_lost(attempt: Callable[[], Known | LostRun]) -> Known:
@@ -135,14 +135,14 @@ def retry_lost(attempt: Callable[[], Known | LostRun]) -> Known:
     raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 
 
-def make_ready(*sides: Participant) -> LostRun | None:
+def prepare_zygotes(*sides: Participant) -> LostRun | None:
     """Start the zygotes that are needed; return why one was lost.
 
     This thread starts all of them, since a zygote dies with the thread that started it and this thread lives on.
     """
     try:
         for side in sides:
-            side.make_ready()
+            side.prepare_zygote()
     except ZygoteLost as error:
         return LostRun(str(error))
     return None
@@ -185,7 +185,7 @@ def run_connected(program: Participant, partner: Participant) -> InteractionResu
         except BaseException as error:  # for the thread that waits for us
             failures.append(error)
 
-    at_most = program.run_spec.job.output_bytes
+    at_most = program.run_spec.run_params.output_bytes
     threads = [
         Thread(target=referee_runs, daemon=True),
         Thread(target=lambda: heard.append(_forward(we_read, we_write, at_most)), daemon=True),

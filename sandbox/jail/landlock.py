@@ -59,7 +59,7 @@ def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int
         attributes += struct.pack("Q", _TCP)
     if version >= SIGNALS_ABI:
         attributes += struct.pack("Q", _SCOPES)
-    ruleset = linux.PreparedCall(_SYS_CREATE_RULESET, attributes, len(attributes), 0)()
+    ruleset = linux.PreparedSyscall(_SYS_CREATE_RULESET, attributes, len(attributes), 0)()
     os.set_inheritable(ruleset, False)
     try:
         for path in readable:
@@ -80,11 +80,11 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _OF_FILES
-        linux.PreparedCall(_SYS_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)()
+        linux.PreparedSyscall(_SYS_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, descriptor), 0)()
     finally:
         os.close(descriptor)
 
 
-def prepare_restrict_self(ruleset: int, version: int) -> linux.PreparedCall:
+def prepare_restrict_self(ruleset: int, version: int) -> linux.PreparedSyscall:
     """Return the call by which a process enters a new domain with these rules."""
-    return linux.PreparedCall(SYS_RESTRICT_SELF, ruleset, _NO_LOG if version >= _SILENT_ABI else 0)
+    return linux.PreparedSyscall(SYS_RESTRICT_SELF, ruleset, _NO_LOG if version >= _SILENT_ABI else 0)

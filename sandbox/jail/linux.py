@@ -93,17 +93,17 @@ def _through_libc(number: int, *arguments: int) -> int:
 
 _through: Callable[..., int] = _through_libc
 _key: SyscallKey | None = None
-_keyed_fork: "PreparedCall | None" = None
+_keyed_fork: "PreparedSyscall | None" = None
 
 
-def set_key(key: SyscallKey, *, forks: bool = False) -> None:
+def set_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
     """From now on, pass this key in all calls that the filter reserves for us. forks: whether forking is one of them.
     Raises OSError."""
     global _key, _through, _keyed_fork
     _key, _through = key, key.call
     if forks:
         flags, place = CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD, thread_id_address()
-        _keyed_fork = PreparedCall(_SYS_CLONE, flags, 0, 0, *((place, 0) if _X86 else (0, place)))
+        _keyed_fork = PreparedSyscall(_SYS_CLONE, flags, 0, 0, *((place, 0) if _X86 else (0, place)))
 
 
 def thread_id_address() -> int:
@@ -136,7 +136,7 @@ def _named(what: str, number: int, *arguments: int) -> int:
         raise OSError(error.errno, f"{what}: {error.strerror}") from None
 
 
-class PreparedCall:
+class PreparedSyscall:
     """A system call that is prepared before a fork and made after it. Every page that the child writes to is copied
     first, so the child should do no more than it must. Arguments of bytes are passed by their address."""
 
@@ -157,39 +157,39 @@ class PreparedCall:
         return returned
 
 
-def prepare_mount(source: str, target: str, kind: str, flags: int, data: str) -> PreparedCall:
-    return PreparedCall(_SYS_MOUNT, source.encode(), target.encode(), kind.encode(), flags, data.encode())
+def prepare_mount(source: str, target: str, kind: str, flags: int, data: str) -> PreparedSyscall:
+    return PreparedSyscall(_SYS_MOUNT, source.encode(), target.encode(), kind.encode(), flags, data.encode())
 
 
-def prepare_rlimit(kind: int, soft: int, hard: int) -> PreparedCall:
-    return PreparedCall(_SYS_PRLIMIT64, 0, kind, struct.pack("QQ", soft, hard))
+def prepare_rlimit(kind: int, soft: int, hard: int) -> PreparedSyscall:
+    return PreparedSyscall(_SYS_PRLIMIT64, 0, kind, struct.pack("QQ", soft, hard))
 
 
-def prepare_prctl(option: int, argument: int) -> PreparedCall:
-    return PreparedCall(_SYS_PRCTL, option, argument)
+def prepare_prctl(option: int, argument: int) -> PreparedSyscall:
+    return PreparedSyscall(_SYS_PRCTL, option, argument)
 
 
-def prepare_setpgid() -> PreparedCall:
+def prepare_setpgid() -> PreparedSyscall:
     """Prepare to put the caller into a process group of its own."""
-    return PreparedCall(_SYS_SETPGID, 0, 0)
+    return PreparedSyscall(_SYS_SETPGID, 0, 0)
 
 
-def prepare_setsid() -> PreparedCall:
+def prepare_setsid() -> PreparedSyscall:
     """Prepare to put the caller into a session, and so a process group, of its own."""
-    return PreparedCall(_SYS_SETSID)
+    return PreparedSyscall(_SYS_SETSID)
 
 
-def prepare_setuid(number: int) -> list[PreparedCall]:
+def prepare_setuid(number: int) -> list[PreparedSyscall]:
     """Return the calls that change to this user and group. If the uid was 0, the kernel then takes away all
     capabilities."""
-    return [PreparedCall(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
+    return [PreparedSyscall(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
-def prepare_capability_drop() -> list[PreparedCall]:
+def prepare_capability_drop() -> list[PreparedSyscall]:
     """Return the calls that give up all capabilities, including ambient ones, and keep the same user."""
     return [
-        PreparedCall(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
-        PreparedCall(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
+        PreparedSyscall(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
+        PreparedSyscall(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
     ]
 
 
@@ -261,7 +261,7 @@ def pidfd_open(pid: int) -> int:
 
 def chmod(path: str, mode: int, folder: int) -> None:
     """Do the same as os.chmod with dir_fd, even where the filter forbids programs to do so."""
-    PreparedCall(_SYS_FCHMODAT, folder, path.encode(), mode)()
+    PreparedSyscall(_SYS_FCHMODAT, folder, path.encode(), mode)()
 
 
 def list_directory(descriptor: int, page: mmap.mmap) -> int:
@@ -282,7 +282,7 @@ def set_nice(which: int, who: int, nice: int) -> None:
     _named("setpriority", _SYS_SETPRIORITY, which, who, nice)
 
 
-def set_slice(seconds: float) -> None:
+def set_scheduler_slice(seconds: float) -> None:
     """Set the time for which the calling thread, but none of its forks, runs at a stretch: with a short one it waits
     less when it wakes up among many others. Has no effect before Linux 6.12. Raises OSError."""
     nice, nanoseconds = os.getpriority(os.PRIO_PROCESS, 0), int(seconds * 1e9)
@@ -334,7 +334,7 @@ def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = No
     _named("capset", _SYS_CAPSET, start, start + len(header))
 
 
-def keep_capabilities_over_exec() -> None:
+def make_capabilities_ambient() -> None:
     """Make every capability of the calling process ambient, so that execve of a plain file keeps it."""
     everything = (1 << len(capabilities())) - 1
     set_capabilities(everything, everything)

@@ -12,30 +12,30 @@ _OF_METADATA = ("METADATA", "entry_points.txt")  # the rest tells where and how 
 
 
 @dataclass(frozen=True, slots=True)
-class Packages:
+class JailPackages:
     """What is copied for programs, and what their zygote loads before they start.
 
-    trees          folders that are copied whole, such as numpy's if no packages are asked for: name -> path
-    distributions  paths of the .dist-info folders of installed distributions, whose listed files are copied
-    modules        names that can be imported: a program gets the packages if its source has one of these words
-    warm           the modules that are loaded before the program starts
+    trees              folders that are copied whole, such as numpy's if no packages are asked for: name -> path
+    distributions      paths of the .dist-info folders of installed distributions, whose listed files are copied
+    modules            names that can be imported: a program gets the packages if its source has one of these words
+    preloaded_modules  the modules that are loaded before the program starts
     """
 
     trees: dict[str, str]
     distributions: tuple[str, ...] = ()
     modules: tuple[str, ...] = ("numpy",)
-    warm: tuple[str, ...] = ()
+    preloaded_modules: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.trees or self.distributions)
 
-    def loaded_for(self, source: str) -> tuple[str, ...]:
+    def modules_to_preload(self, source: str) -> tuple[str, ...]:
         """Return what is loaded before a program with this source starts; () if it gets no packages at all."""
         named = {name for name in self.modules if name in source} if self else set()
         if not named:
             return ()
         numpy = ALWAYS_WARM if "numpy" in self.modules else ()
-        return numpy if numpy and named == {"numpy"} else (*numpy, *self.warm)
+        return numpy if numpy and named == {"numpy"} else (*numpy, *self.preloaded_modules)
 
 
 def listed_files(distribution: str) -> list[str]:

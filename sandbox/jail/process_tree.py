@@ -26,7 +26,7 @@ _REMEASURE_FACTOR = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class CgroupCounters:
     """Descriptors of the counters of the cgroup that the zygote and its run are in: CPU time, events, among them
     processes killed for lack of memory, and the number of processes and threads."""
 
@@ -47,7 +47,7 @@ class ProcessTree:
     Nothing that a program has made, such as the name of a process, is kept in memory that later runs inherit.
     """
 
-    def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: Counters | None) -> None:
+    def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: CgroupCounters | None) -> None:
         self._all_but_us = self._has_init = all_but_us  # the init of a pid namespace only sleeps
         self._uid = uid
         self._proc = proc
@@ -89,7 +89,7 @@ class ProcessTree:
                 self._unanswered_seconds += self._answer_seconds
             self._looked, self._answer_seconds = now, 0.0
             holds_too_much = self._kills() != self._kills_before
-            used_seconds = self.used_seconds()
+            used_seconds = self.cpu_seconds()
         else:
             deadline = min(deadline, time.monotonic() + _MAX_SCAN_SECONDS)
             pids = self._pids()
@@ -101,14 +101,14 @@ class ProcessTree:
             holds_too_much = resident_kb > job.memory_mb << 10 and self._holds_more_than(job.memory_mb, pids, deadline)
         if holds_too_much:
             return "memory"
-        return "time" if job.has_used_up(used_seconds) else ""
+        return "time" if job.exceeds_cpu_limit(used_seconds) else ""
 
     def _is_runnable(self) -> bool:
         """Return whether the run has several processes, one of which is running or waits for a processor."""
         pids = self._pids()
         return len(pids) > 2 and any(self._stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
 
-    def note_answer(self) -> None:
+    def record_answer(self) -> None:
         """Count the time for which we waited for a processor, and the run for our answer to one of its calls."""
         waited_before, self._own_wait_seconds = self._own_wait_seconds, self._own_wait()
         self._answer_seconds += self._own_wait_seconds - waited_before
@@ -138,7 +138,7 @@ class ProcessTree:
             return b""
         return os.pread(self._counters.events, 4096, 0).partition(b"oom_kill ")[2]
 
-    def used_seconds(self) -> float:
+    def cpu_seconds(self) -> float:
         """Return the CPU seconds of all processes of the run, including those that nobody waited for; 0 without a
         cgroup."""
         return max(0.0, self._counted() - self._before)
@@ -162,13 +162,13 @@ class ProcessTree:
             return 0.0, 0.0
         pids = self._pids()
         threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._threads(pids)]
-        used = max(self.used_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
+        used = max(self.cpu_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
         if self._hides_waits(pids):
             return used, 0.0
         kept = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
         return used, max(0.0, kept, self._runnable_seconds - used) + self._unanswered_seconds
 
-    def is_waiting(self) -> bool:
+    def is_waiting_for_cpu(self) -> bool:
         """Return whether a thread has been waiting for a processor for some milliseconds. The kernel counts a wait only
         when it is over, so `seconds` does not include this one."""
         if self._hid_waits:
@@ -176,10 +176,10 @@ class ProcessTree:
         pids = self._pids()
         if self._hides_waits(pids):
             return False
-        used, started = self.used_seconds(), time.monotonic()
+        used, started = self.cpu_seconds(), time.monotonic()
         before = set(self._threads(pids))
         time.sleep(_TICKS_SECONDS)
-        if self.used_seconds() - used > time.monotonic() - started:
+        if self.cpu_seconds() - used > time.monotonic() - started:
             return False  # its threads wait for one another
         return any(thread in before and self._stat(thread[0])[:1] == [b"R"] for thread in self._threads(pids))
 
@@ -232,7 +232,7 @@ class ProcessTree:
         """Return the number of threads of all processes of the run."""
         return sum(map(self._n_threads, self._pids())) - self._has_init
 
-    def has(self, pid: int) -> bool:
+    def contains(self, pid: int) -> bool:
         """Return whether a process belongs to the run."""
         return pid in self._pids()
 

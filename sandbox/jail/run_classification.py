@@ -24,7 +24,7 @@ class ZygoteReport:
     killed_from_outside  whether that signal cannot have come from the run
     ended                when the program ended, in monotonic seconds
     refused_memory       whether it asked for more memory at once than it may have
-    lost                 why the program never began; "" if it did
+    loss_reason          why the program never began; "" if it did
     """
 
     status: int
@@ -36,10 +36,10 @@ class ZygoteReport:
     ended: float
     max_resident_mb: float
     refused_memory: bool
-    lost: str = ""
+    loss_reason: str = ""
 
     @classmethod
-    def from_answer(cls, answer: dict[str, Any]) -> "ZygoteReport":
+    def from_response(cls, answer: dict[str, Any]) -> "ZygoteReport":
         return cls(**answer)
 
 
@@ -47,13 +47,13 @@ class ZygoteReport:
 class MemoryUsage:
     """What is known of a run's memory.
 
-    peak_mb        the most that it used, in megabytes
-    exceeded       whether it was ended for using more than its limit
-    limit_reached  whether memory that it asked for may have been refused
+    peak_mb         the most that it used, in megabytes
+    limit_exceeded  whether it was ended for using more than its limit
+    limit_reached   whether memory that it asked for may have been refused
     """
 
     peak_mb: float
-    exceeded: bool
+    limit_exceeded: bool
     limit_reached: bool
 
 
@@ -83,8 +83,8 @@ class LostRun:
 
 def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
     """Return why nothing is known about a run that was reported; None if it can be classified."""
-    if report.lost and not memory.exceeded:
-        return LostRun(report.lost)
+    if report.loss_reason and not memory.limit_exceeded:
+        return LostRun(report.loss_reason)
     if report.ended_by == "starved":
         got = f"{report.cpu_seconds:.2f} s of processor time in {report.wall_seconds:.0f} s"
         return LostRun(f"the machine gave the program {got}; use fewer workers, or end what else keeps it busy")
@@ -97,11 +97,11 @@ def classify(job: RunParams, report: ZygoteReport, exit_code: int, longest_outpu
     exit_code        minus the number of the signal, if one ended the program
     longest_output   bytes of stdout or stderr, whichever has more
     """
-    if memory.exceeded:
+    if memory.limit_exceeded:
         return Outcome.OUT_OF_MEMORY
     if longest_output >= job.output_bytes:
         return Outcome.OUTPUT_LIMIT
-    if report.ended_by == "time" or job.has_used_up(report.cpu_seconds):
+    if report.ended_by == "time" or job.exceeds_cpu_limit(report.cpu_seconds):
         return Outcome.TIMED_OUT
     # _NEARLY allows for a limit that counts differently.
     if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEARLY * job.cpu_seconds:

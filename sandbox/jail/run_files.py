@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandbox.jail import files
-from sandbox.jail.compile_cache import memfd
+from sandbox.jail.compile_cache import make_memfd
 from sandbox.jail.run_spec import RunSpec
 
 _ABSENT = -1  # in place of a descriptor
@@ -30,7 +30,7 @@ class RunFiles:
     """
 
     def __init__(self, order: RunSpec, stdin: bytes | StdioPipes) -> None:
-        job = order.job
+        job = order.run_params
         self._to_close: list[int] = []
         self._to_close_when_handed: list[int] = []
         self.handed: list[int] = []
@@ -39,17 +39,17 @@ class RunFiles:
             self.handed += [stdin.stdin, stdin.stdout]
             self._to_close_when_handed += self.handed
         else:
-            self._give(memfd(stdin), os.O_RDONLY)
-            self._stdout = self._give(memfd(), os.O_RDWR)
-        self._stderr = self._give(memfd(), os.O_RDWR)
+            self._give(make_memfd(stdin), os.O_RDONLY)
+            self._stdout = self._give(make_memfd(), os.O_RDWR)
+        self._stderr = self._give(make_memfd(), os.O_RDWR)
         if job.has_result:
-            self._result = self._give(memfd(), os.O_RDWR)
-        if job.instructions:
-            self._give(memfd(order.instructions.to_bytes()), os.O_RDONLY)
-        if job.files:
-            self._give(memfd(order.packed_files), os.O_RDONLY)
+            self._result = self._give(make_memfd(), os.O_RDWR)
+        if job.has_child_params:
+            self._give(make_memfd(order.child_params.to_bytes()), os.O_RDONLY)
+        if job.has_files:
+            self._give(make_memfd(order.packed_files), os.O_RDONLY)
         if job.fetch:
-            self._fetched = self._give(memfd(), os.O_RDWR)
+            self._fetched = self._give(make_memfd(), os.O_RDWR)
         if job.has_preamble:
             self.handed.append(order.preamble_fd)
 
@@ -61,7 +61,7 @@ class RunFiles:
 
     def copy(self, descriptor: int) -> int:
         """Return a sealed copy of a file, for this run alone."""
-        return self._close_later(memfd(read_whole(descriptor), sealed=True))
+        return self._close_later(make_memfd(read_whole(descriptor), sealed=True))
 
     def _close_later(self, descriptor: int) -> int:
         self._to_close.append(descriptor)
@@ -84,7 +84,7 @@ class RunFiles:
         """Return the result of a compilation or a call; None for other runs."""
         return read_whole(self._result) if self._result != _ABSENT else None
 
-    def fetched(self) -> Mapping[str, bytes]:
+    def fetched_files(self) -> Mapping[str, bytes]:
         """Return the files that were fetched from the run's directory: name -> content."""
         return files.unpack(read_whole(self._fetched)) if self._fetched != _ABSENT else {}
 

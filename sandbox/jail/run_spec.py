@@ -12,40 +12,40 @@ from sandbox.program import Limits, Program
 class RunSpec:
     """What a zygote is asked to do.
 
-    job              what the zygote itself must know
-    instructions     what only the child of the run may know
+    run_params       what the zygote itself must know
+    child_params     what only the child of the run may know
     packed_files     files that the run finds in its directory, see files.pack
-    referee          whether the program belongs to the suite: then it shares no zygote with submissions
+    is_referee       whether the program belongs to the suite: then it shares no zygote with submissions
     preamble_fd      descriptor of compiled code that runs before the program; -1: none
     preamble_source  the source of that code, and of what else runs with the program
-    encoded          the job as it is sent, encoded once for all cases of a suite
+    encoded_params   the job as it is sent, encoded once for all cases of a suite
     """
 
     program: Program
-    job: RunParams
-    instructions: ChildParams = ChildParams()
+    run_params: RunParams
+    child_params: ChildParams = ChildParams()
     packed_files: bytes = b""
-    referee: bool = False
+    is_referee: bool = False
     preamble_fd: int = -1
     preamble_source: str = ""
-    encoded: bytes = field(init=False)
+    encoded_params: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoded", self.job.to_bytes())
+        object.__setattr__(self, "encoded_params", self.run_params.to_bytes())
 
     def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "RunSpec":
         """Return the order with other time limits; without cpu_seconds, that limit stays."""
-        cpu_seconds = cpu_seconds or self.job.cpu_seconds
-        if (wall_seconds, cpu_seconds) == (self.job.wall_seconds, self.job.cpu_seconds):
+        cpu_seconds = cpu_seconds or self.run_params.cpu_seconds
+        if (wall_seconds, cpu_seconds) == (self.run_params.wall_seconds, self.run_params.cpu_seconds):
             return self
-        return replace(self, job=replace(self.job, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
+        return replace(self, run_params=replace(self.run_params, wall_seconds=wall_seconds, cpu_seconds=cpu_seconds))
 
     def with_child_params(self, instructions: ChildParams) -> "RunSpec":
         """Return the order with instructions for the child of the run."""
         if instructions == ChildParams():
             return self
-        job = replace(self.job, instructions=True, fetch=bool(instructions.fetch))
-        return replace(self, job=job, instructions=instructions)
+        job = replace(self.run_params, has_child_params=True, fetch=bool(instructions.fetch))
+        return replace(self, run_params=job, child_params=instructions)
 
     @property
     def sources(self) -> str:
@@ -58,14 +58,16 @@ class RunSpec:
         given    descriptor of the compiled code
         beside   its source, and that of what else runs with the program
         """
-        return replace(self, job=replace(self.job, has_preamble=True), preamble_fd=given, preamble_source=beside)
+        return replace(
+            self, run_params=replace(self.run_params, has_preamble=True), preamble_fd=given, preamble_source=beside
+        )
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
         """Return the order with these files in the run's directory, and with room for them."""
         more_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # these need inodes, too
-        memory_mb, disk_mb = self.job.memory_mb + 2 * more_mb, self.job.disk_mb + more_mb
-        job = replace(self.job, files=True, memory_mb=memory_mb, disk_mb=disk_mb)
-        return replace(self, job=job, packed_files=files.pack(contents))
+        memory_mb, disk_mb = self.run_params.memory_mb + 2 * more_mb, self.run_params.disk_mb + more_mb
+        job = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
+        return replace(self, run_params=job, packed_files=files.pack(contents))
 
 
 def make_run_spec(
@@ -93,4 +95,4 @@ def make_run_spec(
         output_bytes=limits.output_kb * 1024,
         disk_mb=limits.disk_mb + (4 * len(program.source) >> 20),
     )
-    return RunSpec(program, job, referee=referee).with_child_params(ChildParams(entry_point))
+    return RunSpec(program, job, is_referee=referee).with_child_params(ChildParams(entry_point))

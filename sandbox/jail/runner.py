@@ -91,8 +91,8 @@ class Runner:
         """Try once to run a compiled program. Raises KilledExternally."""
         kind = self._zygotes.kind_for(order)
         with RunFiles(order, stdin) as run_files:
-            if _text_is_too_large(order.job, compiled):
-                return _refuse_for_its_text(order.job)
+            if _text_is_too_large(order.run_params, compiled):
+                return _refuse_for_its_text(order.run_params)
             try:
                 report = self._run_in_zygote(kind, order, compiled, run_files)
             except ZygoteLost as error:
@@ -105,25 +105,25 @@ class Runner:
                 memory = self._zygotes.end_run(report)
             except OSError as error:
                 return LostRun(str(error))
-            return find_loss(report, memory) or _finish(order.job, report, memory, run_files)
+            return find_loss(report, memory) or _finish(order.run_params, report, memory, run_files)
 
     def _run_in_zygote(
         self, kind: ZygoteKind, order: RunSpec, compiled: CompiledProgram, run_files: RunFiles
     ) -> ZygoteReport:
         """Have a zygote run the program, and wait for its report. Raises ZygoteLost and ChargeNotReleased."""
-        job = order.job
+        job = order.run_params
         zygote = self._zygotes.begin_run(kind, job)
         artifact = compiled.artifact
         if zygote.shares_uid and job.op == "run" and languages.load(job.language).EXECUTABLE:
             # The file's owner can write messages to the next run into its attributes, so each run gets a copy.
             artifact = run_files.copy(artifact)
-        zygote.start_run(order.encoded, [compiled.source, artifact, *run_files.handed])
+        zygote.start_run(order.encoded_params, [compiled.source, artifact, *run_files.handed])
         run_files.close_pipe_ends()
         if not zygote.wait_for_end(job.wall_seconds):
             self._zygotes.raise_weight()
-        return ZygoteReport.from_answer(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
+        return ZygoteReport.from_response(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
 
-    def make_ready(self, order: RunSpec) -> None:
+    def prepare_zygote(self, order: RunSpec) -> None:
         """Start the zygote that the order needs, if there is none, or if so much is left of earlier runs that nothing
         can run beside it. Raises ZygoteLost.
         """
@@ -164,6 +164,6 @@ def _finish(job: RunParams, report: ZygoteReport, memory: MemoryUsage, run_files
         report.wall_seconds,
         memory.peak_mb,
         run_files.result(),
-        run_files.fetched() if not memory.exceeded else {},
+        run_files.fetched_files() if not memory.limit_exceeded else {},
     )
     return FinishedRun(result, report.ended, was_killed)

@@ -349,7 +349,7 @@ def install(setting: FilterSettings) -> int:
             listener = _install(key, replace(setting, notify=False))
     else:
         listener = _install(key, replace(setting, notify=False))
-    linux.set_key(key, forks=listener >= 0)
+    linux.set_syscall_key(key, forks=listener >= 0)
     return listener
 
 
@@ -357,7 +357,7 @@ def _install(key: SyscallKey, setting: FilterSettings) -> int:
     machine = os.uname().machine
     lines = _lines(machine, setting)
     halves = [(8 * index + 4, -1 - line[3]) for index, line in enumerate(lines) if line[3] < 0]
-    memory, start = key.put_into(build_filter(machine, setting), halves)
+    memory, start = key.embed(build_filter(machine, setting), halves)
     try:
         pointer = struct.pack("HxxxxxxP", len(lines), start)
         holder = ctypes.create_string_buffer(pointer, len(pointer))

@@ -30,7 +30,7 @@ _CONTINUE = 1  # flag of an answer: the kernel carries the call out
 _F_GETLK = 5
 
 
-class SeccompNotifier:
+class SeccompSupervisor:
     """Answers the notifications of one run at a time.
 
     descriptor  what seccomp.install has returned; readable when a call waits for its answer. -1: there are no
@@ -89,11 +89,11 @@ class SeccompNotifier:
                 error, flags = self._answer_for_fork()
             else:
                 self.has_used_sigkill = True
-                if self._only_own and not self._tree.has(first):
+                if self._only_own and not self._tree.contains(first):
                     error, flags = errno.EPERM, 0
             _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
             self._exchange(_SEND)
-            self._tree.note_answer()
+            self._tree.record_answer()
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise

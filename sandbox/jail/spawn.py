@@ -49,41 +49,42 @@ _ENVIRONMENT = {
 class ZygoteKind:
     """What a zygote is for.
 
-    compiles  the language whose compiler its children become; "" if they run programs
-    loaded    the modules from outside the standard library that it loads; without any, it has no such packages at all
-    referee   whether it is for referees; then it never runs submissions
+    compiler_language  the language whose compiler its children become; "" if they run programs
+    preloaded_modules  the modules from outside the standard library that it loads; without any, it has no such packages
+                       at all
+    is_referee         whether it is for referees; then it never runs submissions
     """
 
-    compiles: str = ""
-    loaded: tuple[str, ...] = ()
-    referee: bool = False
+    compiler_language: str = ""
+    preloaded_modules: tuple[str, ...] = ()
+    is_referee: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ZygoteConfinement:
     """Where the runs of a zygote take place.
 
-    level      see Configuration
-    work       without namespaces, the directory of its runs, as the zygote sees it
-    copy       without namespaces, the folders of the image, as the zygote sees them
-    root       the folder that becomes the root; "" if it stays that of the machine
-    owner      without namespaces, the user and group of programs; None if they are ours
-    abi        the version of Landlock that confines runs; 0 if none does
+    level           see Configuration
+    work_directory  without namespaces, the directory of its runs, as the zygote sees it
+    image_copy      without namespaces, the folders of the image, as the zygote sees them
+    root            the folder that becomes the root; "" if it stays that of the machine
+    owner_uid       without namespaces, the user and group of programs; None if they are ours
+    landlock_abi    the version of Landlock that confines runs; 0 if none does
     """
 
     level: str
-    work: str = ""
-    copy: image.Copy = image.Copy("")
+    work_directory: str = ""
+    image_copy: image.ImageCopy = image.ImageCopy("")
     root: str = ""
-    owner: int | None = None
-    abi: int = 0
+    owner_uid: int | None = None
+    landlock_abi: int = 0
 
     def readable_paths(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
         """Return the paths that the runs of such a zygote may read and execute, as the zygote sees them."""
         if self.root:
             return [path.removeprefix(self.root) for path in image.readable_paths(self.root)]
-        packages = [self.copy.packages] if kind.loaded else []
-        return [*image.readable_paths(self.copy.root), *packages, *image.loaders(), *toolchain]
+        packages = [self.image_copy.packages] if kind.preloaded_modules else []
+        return [*image.readable_paths(self.image_copy.root), *packages, *image.loader_paths(), *toolchain]
 
 
 class ZygoteProcess:
@@ -103,9 +104,9 @@ class ZygoteProcess:
         namespaces = place.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stderr = os.memfd_create("zygote")  # what the interpreter prints there if it fails
-        self.shares_uid = place.owner is None
-        self.user = _user_without_namespaces(place.owner)
-        toolchain = languages.load(kind.compiles).toolchain() if kind.compiles else []
+        self.shares_uid = place.owner_uid is None
+        self.user = _user_without_namespaces(place.owner_uid)
+        toolchain = languages.load(kind.compiler_language).toolchain() if kind.compiler_language else []
         environment = dict(_ENVIRONMENT)
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
@@ -113,20 +114,24 @@ class ZygoteProcess:
             environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the interpreter's own may be hidden by the compiler's
         readable = [] if namespaces else place.readable_paths(kind, toolchain)
         if not namespaces and not place.root:
-            environment |= {"HOME": place.work, "TMPDIR": place.work, "LD_LIBRARY_PATH": place.copy.libraries}
+            environment |= {
+                "HOME": place.work_directory,
+                "TMPDIR": place.work_directory,
+                "LD_LIBRARY_PATH": place.image_copy.libraries,
+            }
         inherited = [theirs.fileno()] + (cgroup.counters if cgroup is not None else [])
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if place.root:
             inherited.append(proc)
         configuration = {
             "level": place.level,
-            "work": place.work,
-            "packages": PACKAGES if namespaces or place.root else place.copy.packages,
+            "work": place.work_directory,
+            "packages": PACKAGES if namespaces or place.root else place.image_copy.packages,
             "readable": readable,
-            "owner": place.owner,
-            "abi": place.abi,
-            "loaded": kind.loaded,
-            "referee": kind.referee,
+            "owner": place.owner_uid,
+            "abi": place.landlock_abi,
+            "loaded": kind.preloaded_modules,
+            "referee": kind.is_referee,
             "cgroup": cgroup is not None,
             "proc": _STREAMS + len(inherited) - 1 if place.root else -1,
             "parent": os.getpid(),
@@ -177,15 +182,15 @@ class ZygoteProcess:
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
             interpreter, code = image.INTERPRETER, image.CODE
             if self._place.level == NAMESPACES:
-                rootfs.enter(packages=bool(kind.loaded), toolchain=toolchain)
-                linux.keep_capabilities_over_exec()
+                rootfs.enter(packages=bool(kind.preloaded_modules), toolchain=toolchain)
+                linux.make_capabilities_ambient()
             elif self._place.root:
                 os.chroot(self._place.root)
                 os.chdir("/")
             else:
-                interpreter, code = self._place.copy.root + interpreter, self._place.copy.root + code
+                interpreter, code = self._place.image_copy.root + interpreter, self._place.image_copy.root + code
             if self._place.level != NAMESPACES and os.geteuid() == 0:
-                _keep_capabilities(() if self._place.owner is None else _OF_ZYGOTES)
+                _keep_capabilities(() if self._place.owner_uid is None else _OF_ZYGOTES)
             for number, descriptor in enumerate(streams + inherited):
                 os.dup2(descriptor, _ASIDE + number, inheritable=False)
             for number in range(len(streams + inherited)):
@@ -199,7 +204,7 @@ class ZygoteProcess:
         finally:
             os._exit(127)
 
-    def hand_over(self) -> list[int]:
+    def detach_descriptors(self) -> list[int]:
         """Return the descriptors of `channel` and `stderr`, which the caller must close from now on."""
         stderr, self.stderr = self.stderr, -1
         return [self.channel.detach(), stderr]

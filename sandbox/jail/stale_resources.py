@@ -31,7 +31,7 @@ def is_stale(name: str) -> bool:
         return False
 
 
-def make_directory() -> str:
+def make_run_directory() -> str:
     """Make an empty directory that this process owns, and return its path."""
     return tempfile.mkdtemp(prefix=f"{owner_tag()}-")
 

@@ -79,7 +79,7 @@ class SyscallKey:
         self.call = _Call(start)
         self.throw_away = page.close  # for good; what a child does before it becomes a program
 
-    def put_into(self, code: bytes, halves: list[tuple[int, int]]) -> tuple[mmap.mmap, int]:
+    def embed(self, code: bytes, halves: list[tuple[int, int]]) -> tuple[mmap.mmap, int]:
         """Return memory that holds `code` with the key in it, and its address. Close the memory soon.
 
         Each of `halves` is the offset of a word in the code, and 0 or 1 for the lower or upper half of the key, which

@@ -24,9 +24,9 @@ from typing import Any
 from sandbox.errors import BackendUnavailable
 from sandbox.jail import cgroups, image, linux, process_tree, spawn
 from sandbox.jail.cgroups import Cgroup, CgroupJoinError
-from sandbox.jail.compile_cache import SharedFolderStore, memfd
+from sandbox.jail.compile_cache import SharedFolderStore, make_memfd
 from sandbox.jail.confinement import ConfinementManager
-from sandbox.jail.delegation import Subtree
+from sandbox.jail.delegation import CgroupSubtree
 from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind
 from sandbox.jail.worker_config import NAMESPACES, WorkerConfig
 from sandbox.jail.zygote_client import ZygoteClient
@@ -94,7 +94,7 @@ class WardenClient:
 
     def store(self, name: str, content: bytes) -> None:
         """Share a compilation if there is room."""
-        descriptor = memfd(content)
+        descriptor = make_memfd(content)
         try:
             self._request({"store": name}, [descriptor])
         finally:
@@ -128,7 +128,7 @@ def _receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 def run_warden(
     judge: int,
     channel: socket.socket,
-    subtree: Subtree | None,
+    subtree: CgroupSubtree | None,
     groups: list[Cgroup | None],
     configuration: WorkerConfig,
 ) -> int:
@@ -167,7 +167,7 @@ class _WardenServer:
     """The zygotes, cgroups and shared compilations that the warden keeps for its judge."""
 
     def __init__(
-        self, judge: int, subtree: Subtree | None, groups: list[Cgroup | None], configuration: WorkerConfig
+        self, judge: int, subtree: CgroupSubtree | None, groups: list[Cgroup | None], configuration: WorkerConfig
     ) -> None:
         self._judge = judge
         self._subtree = subtree
@@ -234,7 +234,7 @@ class _WardenServer:
                 return self._renew(runner)
             case {"fetch": str(name)} if self._shares(name):
                 content = self._shared.fetch(name)
-                return {}, [] if content is None else [memfd(content)]
+                return {}, [] if content is None else [make_memfd(content)]
             case {"store": str(name)} if self._shares(name) and descriptors:
                 self._shared.store(name, os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
         return {}, []
@@ -258,7 +258,7 @@ class _WardenServer:
         except (OSError, LookupError) as error:
             return {"unavailable": str(error)}, []
         self._zygotes[self._turn] = zygote
-        return {"number": self._turn, "user": zygote.user, "shares_uid": zygote.shares_uid}, zygote.hand_over()
+        return {"number": self._turn, "user": zygote.user, "shares_uid": zygote.shares_uid}, zygote.detach_descriptors()
 
     def _renew(self, runner: int) -> tuple[dict[str, Any], list[int]]:
         former = self._cgroups[runner]

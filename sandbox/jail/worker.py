@@ -107,7 +107,7 @@ class JudgeWorker:
         """Have the referee rule on an output. Raises RefereeError if it fails for a reason other than the output."""
         compiled = _compiled_referee(judge, self._runner)
         if remaining_seconds <= 0:
-            return CaseRun(referee.as_timed_out(result))
+            return CaseRun(referee.mark_timed_out(result))
 
         def ask(output: bytes, wall_seconds: float) -> RunResult:
             order = self._referee_order(judge, case, {referee.OUTPUT: output}).with_time_limits(wall_seconds)
@@ -121,7 +121,7 @@ class JudgeWorker:
             if not self._trials.passes(judge, case, trial, ask, _trial_seconds(suite.limits)):
                 raise
             if answer.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
-                return CaseRun(referee.as_timed_out(result), None, answer.wall_seconds)
+                return CaseRun(referee.mark_timed_out(result), None, answer.wall_seconds)
             return CaseRun(result, referee.wrong_answer_result(failure), answer.wall_seconds)
 
     def _run_interactive(
@@ -257,11 +257,11 @@ def _end_with(part: Callable[[], object]) -> NoReturn:
         os._exit(status)
 
 
-def _cgroups(no_scope: str) -> tuple[delegation.Subtree | None, list[cgroups.Cgroup | str]]:
+def _cgroups(no_scope: str) -> tuple[delegation.CgroupSubtree | None, list[cgroups.Cgroup | str]]:
     """Return where cgroups may be made, and a cgroup for each runner, or why there is none."""
     groups: list[cgroups.Cgroup | str] = []
     try:
-        subtree = delegation.find(no_scope)
+        subtree = delegation.find_subtree(no_scope)
         for number in range(_RUNNERS):
             groups.append(cgroups.create(subtree, str(number + 1)))
     except OSError as error:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sandbox.jail.packages import Packages
+from sandbox.jail.packages import JailPackages
 
 # The levels of isolation, from the strongest to the weakest; see docs/concepts/isolation.md.
 NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
@@ -29,7 +29,7 @@ class WorkerConfig:
 
     level: str
     seed: int | None
-    packages: Packages
+    packages: JailPackages
     image: tuple[int, ...] = ()
     copy: str = ""
     abi: int = NEWEST_ABI

@@ -22,7 +22,7 @@ _PROC = f"{BOX}/proc"
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 
 
-def prepare_proc_mount() -> linux.PreparedCall:
+def prepare_proc_mount() -> linux.PreparedSyscall:
     """Return the mount of /proc for the child, if there are namespaces: /proc shows the pid namespace of the process
     that mounts it."""
     return linux.prepare_mount("proc", _PROC, "proc", _PLAIN | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
@@ -97,7 +97,7 @@ class Workspace:
         usage = os.statvfs(BOX)
         return (usage.f_blocks - usage.f_bfree) * usage.f_bsize
 
-    def exceeds(self, disk_mb: int) -> bool:
+    def exceeds_disk_limit(self, disk_mb: int) -> bool:
         """Return whether the run has written more files than it may, where its file system does not prevent that."""
         if self._namespaces:
             return False

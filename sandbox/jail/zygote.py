@@ -31,12 +31,12 @@ from sandbox.jail.child import (
     RunDescriptors,
     RunParams,
     ZygoteSetup,
-    collect,
     exec_program,
+    pack_fetched_files,
     prepared_calls,
 )
 from sandbox.jail.packages import ALWAYS_WARM
-from sandbox.jail.seccomp_notify import SeccompNotifier
+from sandbox.jail.seccomp_notify import SeccompSupervisor
 from sandbox.jail.worker_config import NAMESPACES, NONE
 from sandbox.jail.workspace import Workspace, prepare_proc_mount
 from sandbox.languages import names as language_names
@@ -87,7 +87,7 @@ def _filter_calls(setting: seccomp.FilterSettings, *, required: bool) -> tuple[s
 def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     """Become the process from which runs are forked. Raises OSError, which names the call that failed."""
     with contextlib.suppress(OSError):
-        linux.set_slice(_SLICE_SECONDS)  # or a run of a hundred busy processes would end late
+        linux.set_scheduler_slice(_SLICE_SECONDS)  # or a run of a hundred busy processes would end late
     library = sys.path[1:]  # the first one is ours, put there by the warden
     for name in WARM:
         import_module(name)
@@ -137,7 +137,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         prepare_proc_mount(),
         landlock.prepare_restrict_self(ruleset, abi) if abi else None,
         owner,
-        by_cgroup=config["cgroup"],
+        has_cgroup_limits=config["cgroup"],
         counts_forks=listener >= 0,
         languages=languages,
     )
@@ -145,9 +145,9 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         proc,
         all_but_us=has_namespaces,
         uid=UID if has_namespaces and os.getuid() == 0 else None,
-        counters=process_tree.Counters(4, 5, 6) if config["cgroup"] else None,
+        counters=process_tree.CgroupCounters(4, 5, 6) if config["cgroup"] else None,
     )
-    notifications = SeccompNotifier(
+    notifications = SeccompSupervisor(
         listener,
         tree,
         proc,
@@ -190,7 +190,7 @@ def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
 
 
 def _run_descriptors(job: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
-    sent = [job.has_result, job.instructions, job.files, job.fetch, job.has_preamble]
+    sent = [job.has_result, job.has_child_params, job.has_files, job.fetch, job.has_preamble]
     following = iter(others)
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
@@ -208,14 +208,14 @@ class _RunLauncher:
         self,
         setup: ZygoteSetup,
         workspace: Workspace,
-        notifications: SeccompNotifier,
+        notifications: SeccompSupervisor,
         tree: process_tree.ProcessTree,
     ) -> None:
         self._setup = setup
         self._notifications = notifications
         self._workspace = workspace
         self._job: RunParams | None = None  # the latest
-        self._steps: list[linux.PreparedCall] = []  # of its child
+        self._steps: list[linux.PreparedSyscall] = []  # of its child
         self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child until it becomes the program
         self._own_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
@@ -230,7 +230,7 @@ class _RunLauncher:
         language = self._setup.languages[job.language]
         if job is not self._job:
             self._job, self._steps = job, prepared_calls(job, self._setup)
-        owner = UID if self._setup.namespaces else None
+        owner = UID if self._setup.has_namespaces else None
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(job.seed)
@@ -247,7 +247,7 @@ class _RunLauncher:
         killed = not ended_by and _was_killed(pid)
         from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._has_killed()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
-        if not self._setup.by_cgroup and resident_mb > job.memory_mb + self._own_mb + _SLACK_MB:
+        if not self._setup.has_cgroup_limits and resident_mb > job.memory_mb + self._own_mb + _SLACK_MB:
             ended_by = ended_by or "memory"  # it held more between two checks
         start_time = self._began()
         answer = {
@@ -255,7 +255,7 @@ class _RunLauncher:
             "ended_by": ended_by,
             "killed": killed,
             "killed_from_outside": from_outside,
-            "cpu_seconds": max(cpu_seconds, self._tree.used_seconds()),
+            "cpu_seconds": max(cpu_seconds, self._tree.cpu_seconds()),
             "wall_seconds": ended - start_time if start_time else 0.0,
             "ended": ended,
             "max_resident_mb": resident_mb,
@@ -290,7 +290,7 @@ class _RunLauncher:
         self._workspace.maximize_oom_score()
         pid = linux.fork()
         if pid == 0:
-            collect(job, fds)
+            pack_fetched_files(job, fds)
         self._workspace.restore_oom_score()
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -335,7 +335,7 @@ class _RunLauncher:
                     exceeded = self._tree.limit_exceeded(job, deadline)
                     if exceeded:
                         return "" if descriptor in dict(poll_program.poll(0)) else exceeded
-                    if self._workspace.exceeds(job.disk_mb):
+                    if self._workspace.exceeds_disk_limit(job.disk_mb):
                         return "memory"
                     self._notifications.has_refused_fork = False
                     check = time.monotonic() + _POLL_SECONDS
@@ -345,7 +345,7 @@ class _RunLauncher:
                 elapsed = now - (self._began() or now)
                 cpu_seconds, kept_seconds = self._tree.cpu_and_wait_seconds()
                 late = cpu_seconds >= job.cpu_seconds
-                if not late and elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting():
+                if not late and elapsed - kept_seconds >= job.wall_seconds and not self._tree.is_waiting_for_cpu():
                     late = (
                         elapsed - self._tree.cpu_and_wait_seconds()[1] >= job.wall_seconds
                     )  # all its waits are counted by now

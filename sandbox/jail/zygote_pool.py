@@ -137,11 +137,11 @@ class ZygotePool:
     def kind_for(self, order: RunSpec) -> ZygoteKind:
         """Return the kind of zygote that an order needs."""
         language = languages.load(order.program.language)
-        if order.job.op == "compile" and language.toolchain():
-            return ZygoteKind(compiles=order.program.language)
-        interpreted = order.job.op != "compile" and not language.EXECUTABLE
-        loaded = self._configuration.packages.loaded_for(order.sources) if interpreted else ()
-        return ZygoteKind(loaded=loaded, referee=order.referee)
+        if order.run_params.op == "compile" and language.toolchain():
+            return ZygoteKind(compiler_language=order.program.language)
+        interpreted = order.run_params.op != "compile" and not language.EXECUTABLE
+        loaded = self._configuration.packages.modules_to_preload(order.sources) if interpreted else ()
+        return ZygoteKind(preloaded_modules=loaded, is_referee=order.is_referee)
 
     def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
         """Return a zygote in whose cgroup nothing of earlier runs is charged; if need be, a new one in a new cgroup.
@@ -182,7 +182,7 @@ class ZygotePool:
             parallel = report.cpu_seconds > report.wall_seconds + _PARALLEL_SECONDS
             used = self._cgroup.end_run(was_parallel=parallel)
             peak_mb = report.max_resident_mb if used.peak_mb is None else used.peak_mb
-            return MemoryUsage(peak_mb, exceeded or used.killed, used.limit_reached)
+            return MemoryUsage(peak_mb, exceeded or used.oom_killed, used.limit_reached)
         if self._surroundings is not None:
             exceeded = self._surroundings.end() or exceeded
         return MemoryUsage(

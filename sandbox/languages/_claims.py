@@ -18,12 +18,12 @@ CLAIMS = frozenset(
 class ProxyTransport(Protocol):
     """The connection of proxies to the submission.
 
-    claims     the claims that hold, by object
-    exhausted  numbers of the iterators that have come to their end, of which no item can come any more
+    claims               the claims that hold, by object
+    exhausted_iterators  numbers of the iterators that have come to their end, of which no item can come any more
     """
 
     claims: "dict[Any, Claims]"
-    exhausted: set[Any]
+    exhausted_iterators: set[Any]
 
     def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
 

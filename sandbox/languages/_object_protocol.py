@@ -142,15 +142,15 @@ class Codec:
         *,
         class_of: Callable[[str], type | None],
         name_of: Callable[[type], str | None],
-        reference: Callable[["Graph", Any], Any],
-        referred: Callable[["Graph", list[Any]], Any],
+        reference: Callable[["ObjectGraph", Any], Any],
+        referred: Callable[["ObjectGraph", list[Any]], Any],
         hides: Callable[[Any], bool] = lambda value: False,
     ) -> None:
         self.class_of, self.name_of = class_of, name_of
         self.reference, self.referred, self.hides = reference, referred, hides
 
 
-class Graph:
+class ObjectGraph:
     """The nodes of one exchange: those of a question, and after them those of its answer.
 
     objects   the mutable objects, by their places
@@ -201,16 +201,16 @@ class Graph:
             place = self._places[id(value)] = len(self.objects)
             self.objects.append(value)
             self.bodies.append(None)
-            self.bodies[place] = self.body(value)
+            self.bodies[place] = self.encode_body(value)
         return ["m", place]
 
-    def forget_after(self, n_nodes: int) -> None:
+    def truncate(self, n_nodes: int) -> None:
         """Forget all nodes but the first ones, since what came after them could not be encoded to its end."""
         for value in self.objects[n_nodes:]:
             self._places.pop(id(value), None)
         del self.objects[n_nodes:], self.bodies[n_nodes:]
 
-    def body(self, value: Any) -> list[Any]:
+    def encode_body(self, value: Any) -> list[Any]:
         """Return the encoded content of a mutable object."""
         kind = type(value)
         if kind in _LISTS:
@@ -221,7 +221,7 @@ class Graph:
             return [_DICTS[kind], [[self.encode(key), self.encode(item)] for key, item in value.items()], *factory]
         if kind is bytearray:
             return ["y", value.hex()]
-        return ["v", self._codec.name_of(kind), [[name, self.encode(part)] for name, part in attributes(value)]]
+        return ["v", self._codec.name_of(kind), [[name, self.encode(part)] for name, part in get_attributes(value)]]
 
     def add(self, bodies: Any) -> None:
         """Add the nodes that a frame has brought. Raises ProtocolError."""
@@ -343,7 +343,7 @@ class Graph:
         raise ProtocolError(f"it has an instance of {name[:80]!r} that cannot be")
 
 
-def attributes(value: Any) -> list[tuple[str, Any]]:
+def get_attributes(value: Any) -> list[tuple[str, Any]]:
     """Return what an instance holds, in its __dict__ and its slots."""
     held = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:

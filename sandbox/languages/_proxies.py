@@ -257,7 +257,7 @@ def new_class(
     return RemoteClass(name, bases, content, number=number)
 
 
-def name_class(kind: RemoteClass) -> None:
+def mark_named(kind: RemoteClass) -> None:
     """Note that a class is one of the names that the suite tests, as are its subclasses."""
     type.__setattr__(kind, "_is_named", True)
 
@@ -296,12 +296,12 @@ def _pulled(remote: Any, asking: ProxyTransport) -> Iterator[Any]:
 def _next(iterator: Any) -> Any:
     """Return the next item of an iterator, which stays at its end once it has come to it."""
     asking, number = type(iterator)._asking, iterator._remote
-    if number in asking.exhausted:
+    if number in asking.exhausted_iterators:
         raise StopIteration
     try:
         return asking.request("next", iterator)
     except StopIteration:
-        asking.exhausted.add(number)
+        asking.exhausted_iterators.add(number)
         raise
 
 

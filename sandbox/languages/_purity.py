@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterable
 
 from sandbox.languages._pure_names import ANNOTATIONS, CALLED, LEADING, METHODS, MODULES, SPECIAL, VALUES
-from sandbox.languages._scopes import COMPREHENSIONS, declared_global, names_bound_by, names_bound_in_scope, walk_scope
+from sandbox.languages._scopes import COMPREHENSIONS, global_names, names_bound_by, names_bound_in_scope, walk_scope
 
 _INTROSPECTION = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "__")  # beginnings of attributes that reveal frames
 _LIMITS = "setrecursionlimit"
@@ -92,7 +92,7 @@ class _Program:
         self._classes = _plain_classes(self._tree, bound)
         # What calls find without importing it; a name that is bound somewhere is not looked at more closely.
         self._modules = self._imported | (MODULES - bound - self._taken)
-        own = names_bound_in_scope(self._tree.body) | declared_global(self._tree)
+        own = names_bound_in_scope(self._tree.body) | global_names(self._tree)
         # At the level of the module, such a name means the library's object until it is assigned to.
         if any(name.startswith("__") or (name in _OF_LIBRARY and name not in VALUES) for name in own):
             raise _Refused
@@ -222,7 +222,7 @@ class _Program:
                 self._callee(decorator, own)
             self._annotation(node.returns, own)
             body = [*node.body]
-            names |= names_bound_in_scope(node.body) - declared_global(node)
+            names |= names_bound_in_scope(node.body) - global_names(node)
             inside = enclosing | names
         if names & self._modules:
             raise _Refused

@@ -16,7 +16,7 @@ from sandbox.languages._object_protocol import (
     SIGNED,
     Codec,
     FrameStream,
-    Graph,
+    ObjectGraph,
     PeerDisconnected,
     ProtocolError,
     allow_deep_recursion,
@@ -88,7 +88,7 @@ def resolve_data_type(name: str) -> type:
     raise ProtocolError(f"{name[:80]!r} is not data")
 
 
-def library_error(module: str, name: str) -> type[Exception]:
+def resolve_library_error(module: str, name: str) -> type[Exception]:
     """Return the exception of the standard library that the submission has raised. Raises ProtocolError."""
     kind = getattr(import_module(module), name, None) if module in _OF_ERRORS else None
     if isinstance(kind, type) and issubclass(kind, Exception):
@@ -133,7 +133,7 @@ class SubmissionServer:
 
     def _answer(self, question: dict[str, Any]) -> None:
         self._shared = set(question["shared"]) - set(self._names)
-        graph = Graph(self._codec)
+        graph = ObjectGraph(self._codec)
         answer: dict[str, Any] = {"number": question["number"]}
         with allow_deep_recursion():
             try:
@@ -161,20 +161,20 @@ class SubmissionServer:
                 if failure is None:
                     answer["value"] = graph.encode(result)
             except Exception as error:
-                graph.forget_after(len(before))
+                graph.truncate(len(before))
                 failure = error
             if failure is not None:
                 answer["error"] = self._error(graph, failure)
             changed = []
             for place, body in enumerate(before):
-                now = graph.body(graph.objects[place])
+                now = graph.encode_body(graph.objects[place])
                 if now != body:
                     changed.append([place, now])
         answer |= {"changed": changed, "nodes": graph.bodies[len(before) :], "news": self._news}
         self._wire.send(answer)
         self._news = []
 
-    def _error(self, graph: Graph, error: Exception) -> list[Any]:
+    def _error(self, graph: ObjectGraph, error: Exception) -> list[Any]:
         """Return an exception: the object, its class, its arguments and attributes if they are data, and its text."""
         text, arguments, held = "", [], []
         n_nodes = len(graph.bodies)
@@ -183,7 +183,7 @@ class SubmissionServer:
             arguments = [graph.encode(argument) for argument in error.args]
             held = [[name, graph.encode(part)] for name, part in vars(error).items()]
         except Exception:  # the submission wrote __str__ and the attributes, which can raise anything
-            graph.forget_after(n_nodes)
+            graph.truncate(n_nodes)
             arguments, held = [text], []
         return [self._described(error)[0], self._class_reference(type(error)), arguments, held, text]
 
@@ -195,7 +195,7 @@ class SubmissionServer:
         name = kind.__name__
         return name if name in self._shared and self._namespace.get(name) is kind else None
 
-    def _reference(self, graph: Graph, value: Any) -> Any:
+    def _reference(self, graph: ObjectGraph, value: Any) -> Any:
         kind = type(value)
         if kind is _Foreign:
             return ["O", value.number]
@@ -248,7 +248,7 @@ class SubmissionServer:
             self._news.append([self._classes[kind], kind.__name__, bases, has, methods])
         return self._classes[kind]
 
-    def _referred(self, graph: Graph, raw: list[Any]) -> Any:
+    def _referred(self, graph: ObjectGraph, raw: list[Any]) -> Any:
         match raw:
             case ["h", int(number)]:
                 return self._objects[number]
@@ -282,7 +282,7 @@ class SubmissionServer:
 
     def _call_back(self, number: int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call a function of the tests' side."""
-        graph = Graph(self._codec)
+        graph = ObjectGraph(self._codec)
         question = {"ask": number, "arguments": graph.encode(arguments), "named": graph.encode(named)}
         self._wire.send({**question, "nodes": graph.bodies, "news": self._news})
         self._news = []
@@ -293,7 +293,7 @@ class SubmissionServer:
             self._answer(answer)
             answer = self._wire.receive()
         sys.setrecursionlimit(limit)
-        graph = Graph(self._codec)
+        graph = ObjectGraph(self._codec)
         graph.add(answer["nodes"])
         value = graph.decode(answer["value"])
         if answer["raised"]:
@@ -319,7 +319,7 @@ class _Foreign:
         self.number = number
 
 
-def _plain(graph: Graph, value: Any, kind: type) -> Any:
+def _plain(graph: ObjectGraph, value: Any, kind: type) -> Any:
     """Return the encoding of a value of numpy or of a subclass of a plain type; None for any other value."""
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return graph.encode(value.tolist())

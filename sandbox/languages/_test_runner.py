@@ -16,17 +16,17 @@ from typing import Any, NoReturn
 
 from sandbox.languages import _pytest
 from sandbox.languages._claims import CLAIMS, Claims
-from sandbox.languages._object_protocol import SIGNED, Codec, FrameStream, Graph, PeerDisconnected, ProtocolError
+from sandbox.languages._object_protocol import SIGNED, Codec, FrameStream, ObjectGraph, PeerDisconnected, ProtocolError
 from sandbox.languages._proxies import (
     RemoteClass,
     RemoteProxy,
     has_named_base,
-    name_class,
+    mark_named,
     new_class,
     remains_subject,
     set_tested,
 )
-from sandbox.languages._submission_server import builtin_name, library_error, resolve_data_type
+from sandbox.languages._submission_server import builtin_name, resolve_data_type, resolve_library_error
 
 MODULE = "tests"  # the name of the module in which the tests run
 FILE = "<test>"  # the name of the file that holds a test
@@ -86,7 +86,7 @@ class SubmissionClient:
         self._shared: dict[str, type] = {}  # the classes whose instances travel by value
         self._turn = threading.RLock()  # tests may have threads
         self.claims: dict[Any, Claims] = {}
-        self.exhausted: set[Any] = set()
+        self.exhausted_iterators: set[Any] = set()
         self._codec = Codec(
             class_of=self._shared.get,
             name_of=self._name_of,
@@ -103,7 +103,7 @@ class SubmissionClient:
         for kind in list(self._namespace.values()):  # only classes of the given code: the submission has them, too
             if self._is_ours(kind):
                 self._name_of(kind)
-        answer, graph = self._exchange("names", Graph(self._codec), {})
+        answer, graph = self._exchange("names", ObjectGraph(self._codec), {})
         known: dict[str, Any] = {}
         match answer:
             case {"value": raw}:
@@ -118,7 +118,7 @@ class SubmissionClient:
         for kind in self._classes.values():
             is_used = any(kind is value for value in known.values())
             if is_used or has_named_base(kind.__bases__):  # bases come before the classes that inherit them
-                name_class(kind)
+                mark_named(kind)
         for name, value in known.items():
             if _catches_failures(value):
                 self.fail_test(f"{name} stands for a class of which failures of tests are instances")
@@ -142,7 +142,7 @@ class SubmissionClient:
     def _asked(self, operation: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         is_subject = remains_subject(operation, arguments)
         try:
-            graph = Graph(self._codec)
+            graph = ObjectGraph(self._codec)
             question = {"arguments": graph.encode(arguments), "named": graph.encode(named)}
             answer, graph = self._exchange(operation, graph, question)
             is_subject = is_subject and arguments[0]._is_subject  # a changed argument may hold it, in place of data
@@ -163,7 +163,9 @@ class SubmissionClient:
             failure = RuntimeError("the submission raised StopIteration")  # which would end a loop of the tests
         raise failure
 
-    def _exchange(self, operation: str, graph: Graph, question: dict[str, Any]) -> tuple[dict[str, Any], Graph]:
+    def _exchange(
+        self, operation: str, graph: ObjectGraph, question: dict[str, Any]
+    ) -> tuple[dict[str, Any], ObjectGraph]:
         """Send a question; return the answer, and the graph with the nodes of both. Raises ProtocolError."""
         self._number += 1
         number = self._number  # a function of ours that is called back may ask for more
@@ -200,13 +202,13 @@ class SubmissionClient:
     def _called_back(self, question: dict[str, Any]) -> dict[str, Any]:
         """Call a function of ours for the submission; return the answer. Raises ProtocolError."""
         self._learn(question.get("news"))
-        graph = Graph(self._codec)
+        graph = ObjectGraph(self._codec)
         graph.add(question.get("nodes"))
         arguments, named = graph.decode(question.get("arguments")), graph.decode(question.get("named"))
         function = self._function(question.get("ask"))
         if type(arguments) is not tuple or type(named) is not dict or not all(type(name) is str for name in named):
             raise ProtocolError("it calls back without arguments")
-        graph = Graph(self._codec)
+        graph = ObjectGraph(self._codec)
         try:
             value, raised = graph.encode(function(*arguments, **named)), False
         except (AssertionError, _pytest.Failed) as error:  # which the submission could swallow
@@ -232,7 +234,7 @@ class SubmissionClient:
             self._shared[name] = kind
         return name if self._shared.get(name) is kind else None
 
-    def _reference(self, graph: Graph, value: Any) -> Any:
+    def _reference(self, graph: ObjectGraph, value: Any) -> Any:
         if isinstance(value, RemoteProxy):
             return ["h", value._remote]
         if isinstance(value, RemoteClass):
@@ -264,7 +266,7 @@ class SubmissionClient:
         self._foreign.append(value)
         return ["O", len(self._foreign) - 1]
 
-    def _referred(self, graph: Graph, raw: list[Any]) -> Any:
+    def _referred(self, graph: ObjectGraph, raw: list[Any]) -> Any:
         match raw:
             case ["h", int(number), int(kind)]:
                 return self._proxy(number, kind)
@@ -308,7 +310,7 @@ class SubmissionClient:
         self._objects[number] = error
         return error
 
-    def _failure(self, graph: Graph, raw: Any) -> Exception:
+    def _failure(self, graph: ObjectGraph, raw: Any) -> Exception:
         """Return the exception that the submission has raised. Raises ProtocolError."""
         match raw:
             case [int(number), list(reference), list(arguments), list(held), str(text)]:
@@ -331,7 +333,7 @@ class SubmissionClient:
                 case ["G", str(name)]:
                     kind = self._shared.get(name)
                 case ["M", str(module), str(name)]:
-                    kind = library_error(module, name)
+                    kind = resolve_library_error(module, name)
                 case ["C", int(place)]:
                     kind = self._classes.get(place)
             if not (isinstance(kind, type) and issubclass(kind, Exception)):
@@ -373,7 +375,7 @@ class SubmissionClient:
                 case ["G", str(shared)] if issubclass(self._shared.get(shared, int), Exception):
                     kind = self._shared[shared]
                 case ["M", str(module), str(name)]:
-                    kind = library_error(module, name)
+                    kind = resolve_library_error(module, name)
                 case ["C", int(place)] if place in self._classes:
                     kind = self._classes[place]
                 case _:
@@ -387,7 +389,7 @@ class SubmissionClient:
         except TypeError:  # they have no order of resolution, or do not fit together
             made = new_class(self, number + 1, short, tuple(kinds[:1]), has, methods)
         if has_named_base(made.__bases__):
-            name_class(made)
+            mark_named(made)
         return made
 
 

@@ -114,7 +114,7 @@ class ServiceApp:
                 "layers": box.layers,
                 "packages": [asdict(package) for package in box.packages],
                 "waiting": queue.waiting,
-                "running": queue.running,
+                "running": queue.n_running,
             }
         return _json(about, 503 if queue.draining else 200)
 
@@ -122,7 +122,7 @@ class ServiceApp:
         return Response(self.executor.metrics.text(), media_type=self.executor.metrics.content_type)
 
     async def _openapi(self, request: Request) -> Response:
-        return _json(openapi.document(self._version, self.executor.bounds.max_limits))
+        return _json(openapi.build_document(self._version, self.executor.bounds.max_limits))
 
 
 class _Endpoint:

@@ -59,7 +59,7 @@ class RequestExecutor:
         self._helpers = json_processes.JsonProcessPool()
         self._readers = ThreadPoolExecutor(json_processes.NUMBER, "read")
 
-    async def parse_large(self, path: str, body: bytes) -> Request | bytes | JudgeBatch:
+    async def parse_large_body(self, path: str, body: bytes) -> Request | bytes | JudgeBatch:
         """Return what a large body asks for; a helper process parses it. Raises a ServiceError."""
         loop = asyncio.get_running_loop()
         parsed: Request | bytes | JudgeBatch = await loop.run_in_executor(

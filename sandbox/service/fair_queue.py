@@ -57,7 +57,7 @@ class _Client:
 
 
 @lru_cache(_MAX_TRACKED_CLIENTS)
-def client_of(host: str) -> str:
+def client_key(host: str) -> str:
     """Return the client behind an address. Only the first half of an IPv6 address counts, since the
     holder of one such address has all others with the same first half.
     """
@@ -87,7 +87,7 @@ class FairQueue:
         self.draining = False
 
     @property
-    def running(self) -> int:
+    def n_running(self) -> int:
         """Turns in progress."""
         return self._turns - self._free
 
@@ -95,7 +95,7 @@ class FairQueue:
         """Return whether any other client waits or has a turn."""
         account = self._clients.get(client)
         own = (account.running + len(account.waiting)) if account is not None else 0
-        return self.running + self.waiting > own
+        return self.n_running + self.waiting > own
 
     def check_capacity(self, client: str) -> None:
         """Make sure that a request of this client may wait.

@@ -121,7 +121,7 @@ _REFUSALS = {
 }
 
 
-def document(version: str, most: Limits) -> dict[str, Any]:
+def build_document(version: str, most: Limits) -> dict[str, Any]:
     """Return the OpenAPI document. most: upper bounds for the limits of one run."""
     schemas: dict[str, Any] = {
         "Record": copy.deepcopy(_RECORD),
@@ -220,7 +220,7 @@ def _object(kind: Any, schemas: dict[str, Any]) -> dict[str, Any]:
     name = kind.__name__
     if name not in schemas:
         schemas[name] = {}  # ends the recursion if a type contains itself
-        hints = json_codec.hints(kind)
+        hints = json_codec.field_types(kind)
         schemas[name] = {
             "type": "object",
             "description": inspect.getdoc(kind),

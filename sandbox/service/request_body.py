@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from sandbox.service import rate_limit, request_codec
 from sandbox.service.executor import RequestExecutor
-from sandbox.service.fair_queue import client_of
+from sandbox.service.fair_queue import client_key
 from sandbox.service.request_codec import SMALL_BYTES, JudgeBatch
 from sandbox.service.service_errors import (
     ClientDisconnected,
@@ -29,7 +29,7 @@ class IncomingRequest:
         self._size = 0
         self._departure: asyncio.Task[None] | None = None
         self.path: str = request.scope["path"]
-        self.client = client_of(request.client.host if request.client is not None else "")
+        self.client = client_key(request.client.host if request.client is not None else "")
 
     async def read(self) -> "request_codec.Request | bytes | JudgeBatch":
         """Read the body and return what it asks for. Raises a ServiceError, or ClientDisconnected."""
@@ -48,7 +48,7 @@ class IncomingRequest:
         try:
             if len(body) <= SMALL_BYTES:
                 return request_codec.parse(self.path, body, self._executor.bounds)
-            return await self._executor.parse_large(self.path, body)
+            return await self._executor.parse_large_body(self.path, body)
         except ServiceError:
             self._executor.pace.charge(self.client, rate_limit.REFUSAL_SECONDS)
             raise

@@ -21,16 +21,16 @@ _WHOLE_MB = 4096  # memory that a run may have if the machine has that much, how
 class RequestBounds:
     """Bounds of one request.
 
-    max_limits  upper bounds for the limits of its runs
-    records     number of records in its body
-    values      number of JSON values in its body
-    depth       levels of arrays and objects nested in its body
+    max_limits   upper bounds for the limits of its runs
+    max_records  number of records in its body
+    max_values   number of JSON values in its body
+    max_depth    levels of arrays and objects nested in its body
     """
 
     max_limits: Limits
-    records: int = 2_000
-    values: int = 500_000
-    depth: int = 64
+    max_records: int = 2_000
+    max_values: int = 500_000
+    max_depth: int = 64
 
 
 def default_max_limits(workers: int) -> Limits:

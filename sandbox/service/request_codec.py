@@ -103,7 +103,7 @@ def encode(
         return json_codec.dumps(judge_record.verdict_line(identity, result))
     if path == "/run_code":
         assert isinstance(result, RunResult)
-        return json_codec.dumps(sandboxfusion.response(Program("", language), limits, result))
+        return json_codec.dumps(sandboxfusion.make_response(Program("", language), limits, result))
     return json_codec.dumps(result)
 
 
@@ -112,22 +112,24 @@ def _check_size(body: bytes, bound: RequestBounds) -> None:
 
     Only looks at the characters between strings, so that it is cheap for any body.
     """
-    if body.count(b'"') > 4 * bound.values:  # two for a value, and two for its name
+    if body.count(b'"') > 4 * bound.max_values:  # two for a value, and two for its name
         raise _too_many_values(bound)
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     between = b"".join(plain.split(b'"')[::2])
     opening = between.count(b"[") + between.count(b"{")
-    if between.count(b",") + opening + 1 > bound.values:
+    if between.count(b",") + opening + 1 > bound.max_values:
         raise _too_many_values(bound)
     depth = 0
     for bracket in between.translate(None, _BRACKETS):
         depth += 1 if bracket in b"[{" else -1
-        if depth > bound.depth:
-            raise MalformedRequest(f"the body is nested too deeply: at most {bound.depth} levels of arrays and objects")
+        if depth > bound.max_depth:
+            raise MalformedRequest(
+                f"the body is nested too deeply: at most {bound.max_depth} levels of arrays and objects"
+            )
 
 
 def _too_many_values(bound: RequestBounds) -> MalformedRequest:
-    return MalformedRequest(f"the body holds more than {bound.values:,} JSON values; send several smaller requests")
+    return MalformedRequest(f"the body holds more than {bound.max_values:,} JSON values; send several smaller requests")
 
 
 def _batch(raw: Any, bound: RequestBounds) -> JudgeBatch:
@@ -142,9 +144,9 @@ def _batch(raw: Any, bound: RequestBounds) -> JudgeBatch:
         return JudgeBatch((BatchRecord(records.get("id"), _request(records, bound)),), is_single=True)
     if not isinstance(records, list):
         raise MalformedRequest("the body must be a record, an array of records, or an object with the array `records`")
-    if len(records) > bound.records:
+    if len(records) > bound.max_records:
         raise MalformedRequest(
-            f"a request may hold at most {bound.records:,} records, not {len(records):,}; send several requests"
+            f"a request may hold at most {bound.max_records:,} records, not {len(records):,}; send several requests"
         )
     return JudgeBatch(tuple(_record(entry, bound) for entry in records), is_single=False)
 

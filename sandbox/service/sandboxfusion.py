@@ -69,7 +69,7 @@ class RunCodeResponse:
 
 def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str, str]]:
     """Return what to run, its limits, and those that the request sets: limit -> field. Raises ValueError."""
-    known = json_codec.hints(RunCodeRequest)
+    known = json_codec.field_types(RunCodeRequest)
     request = json_codec.decode(RunCodeRequest, {name: value for name, value in raw.items() if name in known})
     stdin = (request.stdin or "").encode("utf-8", "surrogatepass")
     try:
@@ -86,7 +86,7 @@ def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str
     return Program(request.code, request.language), Invocation(stdin, (), files, request.fetch_files), limits, requested
 
 
-def response(program: Program, limits: Limits, result: RunResult) -> RunCodeResponse:
+def make_response(program: Program, limits: Limits, result: RunResult) -> RunCodeResponse:
     """Return the result of a run as SandboxFusion reports it."""
     compiled = program.language not in _INTERPRETED
     if result.outcome is Outcome.NOT_COMPILED:

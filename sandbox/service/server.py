@@ -103,7 +103,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log.info(
-            "stopping: %d requests are running, %d waiting", self._executor.queue.running, self._executor.queue.waiting
+            "stopping: %d requests are running, %d waiting",
+            self._executor.queue.n_running,
+            self._executor.queue.waiting,
         )
         deadline = asyncio.get_running_loop().call_later(self._drain_seconds, self._give_up)
         await super().shutdown(sockets)

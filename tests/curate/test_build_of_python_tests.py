@@ -9,7 +9,7 @@ from source_rows import humaneval_row, kodcode_row, leetcodedataset_row, mbpp_ro
 from curate.exports._export import export
 from curate.exports._options import ExportOptions
 from curate.pipeline import BuildOptions, build
-from rewards.case_selection import select
+from rewards.case_selection import select_cases
 from rewards.verl import parse_ground_truth
 from sandbox import Program, Sandbox, Suite
 from sandbox.judge_record import judge_lines
@@ -46,7 +46,7 @@ def test_a_reference_that_passes_every_assertion_is_verified_and_a_wrong_one_is_
 def test_the_strength_of_the_tests_is_measured(rows):
     assert rows["mbpp/2"]["test_strength"] == 1.0
     assert rows["mbpp/2"]["strongest_tests"]
-    assert len(select(Suite.from_json(rows["mbpp/2"]["tests"]), "longest", budget=2).cases) == 2
+    assert len(select_cases(Suite.from_json(rows["mbpp/2"]["tests"]), "longest", budget=2).cases) == 2
 
 
 def test_records_of_the_export_are_judged(built, tmp_path):

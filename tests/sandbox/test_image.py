@@ -65,12 +65,12 @@ def reachable() -> set[Path]:
 def test_whatever_a_worker_imports_is_in_the_image() -> None:
     names = {str(path.relative_to(ROOT / "sandbox")) for path in reachable()}
     assert {"jail/runner.py", "jail/child.py", "judge.py", "languages/cpp.py", "checkers/lcb.py"} <= names
-    assert names - set(image.sources()) == set()
+    assert names - set(image.source_files()) == set()
 
 
 def test_nothing_is_in_the_image_that_no_worker_imports() -> None:
     names = {str(path.relative_to(ROOT / "sandbox")) for path in reachable()}
-    python = {name for name in image.sources() if name.endswith(".py")}
+    python = {name for name in image.source_files() if name.endswith(".py")}
     assert python - names == {"image/__init__.py"}
 
 

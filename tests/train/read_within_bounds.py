@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from train.swarm.files.reader import read
+from train.swarm.files.reader import read_rollout_file
 from train.swarm.files.rows import RolloutFile
 from train.swarm.messages import SwarmLease
 from train.swarm.settings import SwarmSettings
@@ -43,7 +43,7 @@ def _measured(
     content: bytes, lease: SwarmLease, settings: SwarmSettings
 ) -> tuple[RolloutFile | LeaseVerdict, float, int]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = read(content, lease, settings)
+    found = read_rollout_file(content, lease, settings)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return found, cpu_seconds, after.ru_maxrss

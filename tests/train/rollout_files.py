@@ -10,7 +10,7 @@ from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.sampling.verifiable.commitment import CHUNK_BYTES, CHUNK_TOKENS
 from train.swarm.files.rows import RolloutRow
-from train.swarm.files.writer import write
+from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease
 from train.swarm.settings import SwarmSettings
 
@@ -40,5 +40,5 @@ def rows(given: SwarmLease, **changes: Any) -> list[RolloutRow]:
 
 def content(folder: Path, given: SwarmLease, written: list[RolloutRow] | None = None) -> bytes:
     path = folder / "answers.parquet"
-    write(path, rows(given) if written is None else written, node=NODE, lease=given, engine=ENGINE)
+    write_rollout_file(path, rows(given) if written is None else written, node=NODE, lease=given, engine=ENGINE)
     return path.read_bytes()

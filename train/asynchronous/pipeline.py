@@ -17,7 +17,7 @@ from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.weight_sync import make_probe
 from train.sampling.protocol import Sampler
 from train.weights.manifest import WeightManifest
-from train.weights.source import Publisher
+from train.weights.source import WeightPublisher
 
 _PROBES = 4  # prompts with which engines are compared with the learner, others with each version
 
@@ -26,7 +26,12 @@ class AsynchronousPipeline:
     """A Pipeline (train/rollouts/pipeline.py) whose batches are cut by a controller."""
 
     def __init__(
-        self, config: Config, controller: Controller, learner: Learner, publisher: Publisher, questions: PromptDataset
+        self,
+        config: Config,
+        controller: Controller,
+        learner: Learner,
+        publisher: WeightPublisher,
+        questions: PromptDataset,
     ) -> None:
         self.sampler: Sampler = controller.sampler(config.rollout.max_seconds)
         self.signal_counts: dict[str, int] = {}

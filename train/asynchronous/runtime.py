@@ -138,7 +138,7 @@ def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> 
         temperature=rollout.temperature,
         count_truncated_rewards=config.objective.overlong != "unknown",
         process_supervision=config.objective.supervision == "process",
-        load_seconds=config.engine.sync_seconds,
+        weight_load_timeout_seconds=config.engine.sync_seconds,
         vocab_size=vocabulary,
     )
 

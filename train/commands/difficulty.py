@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @prompt_options
 @engine_option
 @language
-@options.sandbox
+@options.sandbox_options
 @click.option(
     "--solve-rate",
     metavar="LEAST:MOST",
@@ -96,7 +96,7 @@ def command(
     Without --model, --solve-rate uses all models that were sampled, and a problem must be in the band of each of them.
     """
     require_extra("data")
-    from curate.dataset.location import local_folder
+    from curate.dataset.location import require_local_folder
     from curate.difficulty import table
     from curate.difficulty.band import SolveRateBand
     from curate.difficulty.band_filter import filter_by_solve_rate
@@ -112,7 +112,7 @@ def command(
         )
     to_continue = f"the samples are in {dataset}; the same command continues"
     with user_errors(CurateError, TrainError, SandboxError, OSError, interrupted=to_continue):
-        dataset = local_folder(dataset, "curate difficulty")
+        dataset = require_local_folder(dataset, "curate difficulty")
         band = SolveRateBand.parse(solve_rate) if solve_rate is not None else None
         chosen = {name: value for name, value in settings.items() if value is not None}
         if languages:
@@ -165,7 +165,7 @@ def sample_models(
     if models:
         sandbox = with_packages(sandbox, dataset)
     open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
-    _measure(dataset, models, chosen, open_sampler, sandbox, resample, TrustPolicy.with_included(include))
+    _measure(dataset, models, chosen, open_sampler, sandbox, resample, TrustPolicy.from_choices(include))
 
 
 def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:
@@ -193,7 +193,7 @@ def _measure(
     """Sample the models one after another, with progress shown."""
     from train.evaluation.difficulty import measure_difficulty
 
-    packages = sandbox.found_packages()
+    packages = sandbox.find_packages()
     with ProgressBar(" samples") as progress:
         for model in models:
             measured = measure_difficulty(
@@ -224,9 +224,9 @@ def _sample_with(settings: "DifficultySettings", base_url: str | None, engine: "
 
 
 def _warn(model: str, measured: "DifficultyMeasurement") -> None:
-    from curate.trust import left_out_lines
+    from curate.trust import exclusion_lines
 
-    for line in left_out_lines(measured.left_out):
+    for line in exclusion_lines(measured.left_out):
         click.echo(f"{model}: {line}", err=True)
     for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
         if number:

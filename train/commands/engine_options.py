@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from curate.commands.key_value import assignments
+from curate.commands.key_value import parse_assignments
 
 Command = Callable[..., Any]
 
@@ -33,6 +33,6 @@ def engine_option(command: Command) -> Command:
     @wraps(command)
     def with_engine(*arguments: Any, engine_options: tuple[str, ...], **others: Any) -> Any:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # is read when torch is imported, which comes later
-        return command(*arguments, engine=assignments("--engine", engine_options), **others)
+        return command(*arguments, engine=parse_assignments("--engine", engine_options), **others)
 
     return with_engine

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 @engine_option
 @price_options
 @language
-@options.sandbox
+@options.sandbox_options
 def command(
     model: str,
     data: str | None,
@@ -111,7 +111,7 @@ def command(
     with user_errors(*kinds, interrupted=_to_continue(out)):
         form = read_prompt(prompt)
         asked = EvaluatedModel(model, base_url, EngineOptions.from_table(engine), form, prices)
-        trust, spoken = TrustPolicy.with_included(include), languages or PYTHON_ONLY
+        trust, spoken = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         terms = EvaluationOptions(
             protocol, wishes, form, problems or 0, trust, spoken, contests, several=len(suites) > 1
         )

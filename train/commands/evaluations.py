@@ -71,7 +71,7 @@ def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> 
     for id, why in done.refused.items():
         warn(f"contest {id}: {why}")
     click.echo(
-        f"{path}: {done.n_fetched} fetched, {done.n_known} already there"
+        f"{path}: {done.n_fetched} fetched, {done.n_cached} already there"
         + (f", {len(done.refused)} could not be fetched" if done.refused else "")
     )
     sys.exit(1 if done.refused else 0)

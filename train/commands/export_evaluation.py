@@ -49,7 +49,7 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
                 advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.options}"
             else:
                 out = out / lcb_leaderboard.path(answers)
-                text = lcb_leaderboard.content(answers, rows)
+                text = lcb_leaderboard.format_submission(answers, rows)
                 advice = f"python -m lcb_runner.evaluation.compute_scores --eval_all_file {out}"
                 if len(rows.rows) != livecodebench.ALL_ROWS:
                     warn(

@@ -32,7 +32,7 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
     from train.errors import ConfigError, TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.ledger.audit import audit_ledger
-    from train.swarm.ledger.ledger import rows
+    from train.swarm.ledger.ledger import read_rows
     from train.swarm.signatures import parse_public_key, public_key_bytes, read_key
 
     with user_errors(TrainError):
@@ -46,14 +46,14 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
             raise ConfigError(f"{folder} does not have the ledger of a coordinator, {path.name}")
         if seen and not _DIGEST.fullmatch(seen):
             raise ConfigError(f"--seen is a digest of 64 hexadecimal digits, unlike {seen[:80]!r}")
-        key = parse_public_key(public_key) if public_key else public_key_bytes(read_key(SwarmFolder(folder).key))
-        found = audit_ledger(rows(path), key, seen=bytes.fromhex(seen))
+        key = parse_public_key(public_key) if public_key else public_key_bytes(read_key(SwarmFolder(folder).key_path))
+        found = audit_ledger(read_rows(path), key, seen=bytes.fromhex(seen))
     heads = ("node", "state", "given", "accepted", "reputation", "earned", "stake", "reasons")
     lines = [
         (
-            node.hex()[:16], account.state, str(account.n_leases), str(account.verdicts.get("accepted", 0)),
+            node.hex()[:16], account.state, str(account.n_leases), str(account.verdict_counts.get("accepted", 0)),
             f"{account.reputation:.2f}", str(account.earned), str(account.stake),
-            ", ".join(f"{reason} {n}" for reason, n in sorted(account.reasons.items())),
+            ", ".join(f"{reason} {n}" for reason, n in sorted(account.reason_counts.items())),
         )
         for node, account in found.accounts.nodes.items()
     ]  # fmt: skip

@@ -113,12 +113,14 @@ def command(
     with user_errors(TrainError):
         from train.swarm.broadcast.rate_limiter import RelayRateLimiter
         from train.swarm.broadcast.relay import RelayApp
-        from train.swarm.broadcast.relay_server import open_listener, serve, url_of
+        from train.swarm.broadcast.relay_server import listener_url, open_listener, serve
 
         with open_listener(listen) as listener:
             # An address that stands for all addresses of this machine means nothing to another one.
             url = (
-                url_of(listener).replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
+                listener_url(listener)
+                .replace("//0.0.0.0:", f"//{gethostname()}:")
+                .replace("//[::]:", f"//{gethostname()}:")
             )
             if controller:
                 store, follow, greeting = _first(controller, key, run, folder, keep, url)

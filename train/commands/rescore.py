@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many of the problems that changed most to show.",
 )
-@options.sandbox
+@options.sandbox_options
 def command(
     result: Path, suite: str | None, extraction: str | None, out: Path | None, changed: int, sandbox: "SandboxOptions"
 ) -> None:
@@ -72,7 +72,7 @@ def command(
                 reopened,
                 box,
                 samples_path(out or Path(folder) / result.name),
-                judged_with=verdict_dependencies(sandbox.found_packages()),
+                judged_with=verdict_dependencies(sandbox.find_packages()),
                 progress=progress,
             )
         if out:

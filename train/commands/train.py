@@ -66,7 +66,7 @@ _OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
 )
 @click.option("--gpu-gb", type=float, default=80.0, help="With --gpus: memory of a GPU in GB.  [default: 80]")
 @click.option("--host-gb", type=float, help="With --gpus: memory of each machine in GB.  [default: not judged]")
-@options.sandbox_changes
+@options.sandbox_overrides
 def command(
     config: ConfigSource,
     out: Path | None,
@@ -196,7 +196,7 @@ def _with_packages(settings: "Config") -> "Config":
     given = settings.sandbox.options()
     of_each = [with_packages(given, dataset).packages for dataset, _ in settings.data.parts()]
     options = replace(given, packages=tuple(dict.fromkeys(package for packages in of_each for package in packages)))
-    sha256 = settings.sandbox.packages_sha256 or fingerprint(options.found_packages())
+    sha256 = settings.sandbox.packages_sha256 or fingerprint(options.find_packages())
     return with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
 
 

@@ -21,15 +21,15 @@ from curate.difficulty import table as solve_rates
 from curate.difficulty.table import Row
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
-from curate.problem import TESTS, tests_of
+from curate.problem import TESTS, tests_from_row
 from curate.progress import Progress, no_progress
 from curate.reading.values import shorten
 from curate.report.report_files import refresh_report
-from curate.trust import ONLY_TRUSTED, TrustPolicy, left_out_lines
+from curate.trust import ONLY_TRUSTED, TrustPolicy, exclusion_lines
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox
 from sandbox.packages import fingerprint
-from train.evaluation.difficulty_settings import DifficultySettings, choose_settings, settings_of_rows
+from train.evaluation.difficulty_settings import DifficultySettings, choose_settings, settings_from_rows
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.sample_and_judge import (
@@ -115,7 +115,7 @@ def measure_difficulty(
             settings = _settings(model, chosen, verdicts, rows)
             names = {
                 row["id"]: _name(row, settings, packages)
-                for row in stored.columns(*_COLUMNS)
+                for row in stored.read_columns(*_COLUMNS)
                 if row["id"] not in left_out
             }
             finished = {id for id, row in rows.items() if row["samples"] == names.get(id) and row["n"] >= settings.n}
@@ -148,7 +148,7 @@ def _left_out(dataset: Path, stored: DatasetReader, trust: TrustPolicy) -> dict[
     """Return the reasons why rows are left out, by id. Raises CurateError if there is no row to sample."""
     reasons = stored.exclusion_reasons(trust)
     if len(reasons) == len(stored):
-        why = "; ".join(left_out_lines(Counter(reasons.values()))) or "it has no rows"
+        why = "; ".join(exclusion_lines(Counter(reasons.values()))) or "it has no rows"
         raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
     return reasons
 
@@ -160,10 +160,10 @@ def _settings(
 
     The earlier settings are in that journal or, in a filtered dataset, which has no journal, in the rows of its table.
     """
-    earlier = verdicts[_SETTINGS] if _SETTINGS in verdicts else settings_of_rows(rows.values())
+    earlier = verdicts[_SETTINGS] if _SETTINGS in verdicts else settings_from_rows(rows.values())
     settings = choose_settings(model, chosen, earlier)
-    if _SETTINGS not in verdicts or verdicts[_SETTINGS] != settings.record():
-        verdicts.add(_SETTINGS, settings.record())
+    if _SETTINGS not in verdicts or verdicts[_SETTINGS] != settings.to_dict():
+        verdicts.add(_SETTINGS, settings.to_dict())
     return settings
 
 
@@ -186,7 +186,7 @@ def _name(problem: Row, settings: DifficultySettings, packages: Sequence[Package
 
 def _exercise(problem: Row, settings: DifficultySettings) -> Exercise:
     try:
-        suite = tests_of(problem)
+        suite = tests_from_row(problem)
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(
             f"{problem['id']}: its tests cannot be read ({shorten(error)}). Build the dataset again."
@@ -253,7 +253,7 @@ class _Samples:
         keys = self._keys(name)
         records = [self._verdicts[key] for key in keys if key in self._verdicts]
         n_sampled = sum(key in self._verdicts or key in self._answers for key in keys)
-        return solve_rates.row(id, name, self._settings.record(), records, n_sampled=n_sampled)
+        return solve_rates.row(id, name, self._settings.to_dict(), records, n_sampled=n_sampled)
 
     def _note(self, judged: Iterator[Judged], n_known: int, n_total: int) -> None:
         """Record the verdicts in the journal as they arrive, and report the progress."""
@@ -277,7 +277,7 @@ class _Samples:
 
     def _wanted(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
-        for problem in self._stored.columns(*{*_COLUMNS, *TESTS}):
+        for problem in self._stored.read_columns(*{*_COLUMNS, *TESTS}):
             name = self._names.get(problem["id"])
             keys = self._keys(name) if name else []
             numbers = [n for n, key in enumerate(keys) if key not in self._verdicts and is_wanted(key)]

@@ -39,7 +39,7 @@ class DifficultySettings:
         if self.n < self.k:
             raise CurateError(f"pass@{self.k} needs at least {self.k} samples, not {self.n}: give a larger --n.")
 
-    def record(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values: the last three as texts, which are empty for the defaults."""
         languages = "" if self.languages == PYTHON_ONLY else " ".join(self.languages)
         texts = {"prompt": _text(self.prompt.as_table()), "engine": _text(self.engine), "languages": languages}
@@ -98,7 +98,7 @@ def _text(table: Mapping[str, Any]) -> str:
     return json.dumps(table, sort_keys=True) if table else ""
 
 
-def settings_of_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
+def settings_from_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
     """Return the settings with which a model's rows of the table were sampled, or None if there are no rows."""
     rows = list(rows)
     if not rows:

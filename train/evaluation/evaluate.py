@@ -36,7 +36,7 @@ from train.evaluation.sample_and_judge import (
 from train.evaluation.sample_record import SampleRecord
 from train.evaluation.sample_store import SampleStore
 from train.evaluation.statistics.confidence import solve_rate_interval
-from train.evaluation.statistics.outcomes import ProblemOutcomes, verdict_counts
+from train.evaluation.statistics.outcomes import ProblemOutcomes, pass_counts
 
 _STAGE = "evaluate"  # the name under which progress is reported
 
@@ -243,7 +243,7 @@ def _rulings(
 def _summary(problems: Sequence[tuple[CachedExercise, Sequence[_Counted | None]]], k: int) -> EvaluationResult:
     """Return the result. Each exercise comes with its k samples; a sample without a verdict is None."""
     outcomes = tuple(_outcomes(question, samples) for question, samples in problems)
-    known = verdict_counts(outcomes)
+    known = pass_counts(outcomes)
     low, high = solve_rate_interval(known)
     estimates = [pass_at_k(n, n_correct, k) for n, n_correct in known]
     known_estimates = [estimate for estimate in estimates if estimate is not None]

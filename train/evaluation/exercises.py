@@ -12,7 +12,7 @@ from curate.dataset.location import download_dataset
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.tables import locate
-from curate.trust import ONLY_TRUSTED, TrustPolicy, left_out_lines, left_out_text
+from curate.trust import ONLY_TRUSTED, TrustPolicy, exclusion_lines, exclusion_message
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.prompt_style import PromptStyle
@@ -55,10 +55,10 @@ def read_exercises(
     left_out: Counter[str] = Counter()
     problems = _read(location, suite, asked, trust, left_out)
     if not problems:
-        why = f" ({'; '.join(left_out_lines(left_out))})" if left_out else ""
+        why = f" ({'; '.join(exclusion_lines(left_out))})" if left_out else ""
         raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
     if left_out:
-        log.warning("%s", left_out_text(location, left_out))
+        log.warning("%s", exclusion_message(location, left_out))
     if not most:
         return tuple(problems)
     by_digest = sorted(problems, key=lambda exercise: hashlib.sha256(exercise.id.encode()).digest())

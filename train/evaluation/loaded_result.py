@@ -70,7 +70,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         origin.location,
         origin.window,
         suite=origin.suite,
-        trust=TrustPolicy.with_included(
+        trust=TrustPolicy.from_choices(
             (UNVERIFIED, SUSPECTS)
         ),  # which rows count is decided by the problems of the result
         prompt=read_prompt(origin.prompt),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from curate.json_records import omit_if_default
-from curate.verification.retries import with_retries
+from curate.verification.retries import map_with_retries
 from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
 from sandbox import Sandbox, SandboxError
 from sandbox.concurrency.prefetch import prefetch
@@ -116,7 +116,7 @@ def judge_outputs(answers: Iterable[tuple[SampleRequest, ModelOutput]], sandbox:
             return error
         return JudgeResult(TRUNCATED) if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER) else found
 
-    for (wanted, answer), result in with_retries(answers, ruling, sandbox):
+    for (wanted, answer), result in map_with_retries(answers, ruling, sandbox):
         if isinstance(result, Exception):
             log.warning("%s: its tests cannot judge this answer: %s", wanted.exercise.id, result)
         else:

@@ -8,12 +8,12 @@ import torch
 from train.config import ObjectiveConfig
 from train.learning.objectives import outcome_advantages, process_advantages
 from train.learning.sequences import TrainingSequence
-from train.rollouts.batch_collector import Group, Rollout, rewards_of, step_rewards_of
+from train.rollouts.batch_collector import Group, Rollout, group_rewards, step_rewards_of
 
 
 def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[TrainingSequence]:
     """Return what the learner sees of a group. Completions whose reward is unknown are left out."""
-    rewards = rewards_of(group, cut_off_known=objective.overlong != "unknown")
+    rewards = group_rewards(group, cut_off_known=objective.overlong != "unknown")
     known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
     advantages = _advantages(known, objective)
     return [

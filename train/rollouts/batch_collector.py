@@ -57,7 +57,7 @@ class Rollout:
 Group = tuple[Rollout, ...]
 
 
-def rewards_of(group: Group, *, cut_off_known: bool = True) -> list[float]:
+def group_rewards(group: Group, *, cut_off_known: bool = True) -> list[float]:
     """Return the reward of each completion; nan where it is unknown.
 
     cut_off_known: whether the reward of a completion that was cut off counts; otherwise it is unknown.

@@ -17,8 +17,8 @@ from typing import Any
 
 from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
 from curate.dataset.integrity import check_trusted
-from curate.dataset.location import dataset_folder
-from curate.problem import TESTS, tests_of
+from curate.dataset.location import resolve_dataset_folder
+from curate.problem import TESTS, tests_from_row
 from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import UnreadableRow, locate, read_rows
 from curate.reading.values import shorten
@@ -48,8 +48,8 @@ class ProblemKinds:
 class TrainingProblem:
     """A problem as a chat, with what is needed to judge an answer to it.
 
-    tests     JSON text of a Suite; empty if there are none
-    expected  the expected answer; empty if there is none
+    tests            JSON text of a Suite; empty if there are none
+    expected_answer  the expected answer; empty if there is none
     """
 
     id: str
@@ -58,15 +58,15 @@ class TrainingProblem:
     tests: str = ""
     strongest_tests: tuple[int, ...] = ()
     time_limit_seconds: float | None = None
-    expected: str = ""
+    expected_answer: str = ""
 
     @property
     def kind(self) -> ProblemKinds:
-        tests, answers = bool(self.tests), not self.tests and bool(self.expected)
+        tests, answers = bool(self.tests), not self.tests and bool(self.expected_answer)
         return ProblemKinds(tests, answers, not tests and not answers)
 
 
-def is_file(dataset: str) -> bool:
+def is_prompt_file(dataset: str) -> bool:
     """Return whether a dataset is a file of prompts rather than one that curate built."""
     return Path(dataset).expanduser().is_file()
 
@@ -82,12 +82,12 @@ def read_problems(
 
     Raises CurateError if this is not a dataset or was altered, and ConfigError for a row that is not a prompt.
     """
-    if is_file(dataset):
+    if is_prompt_file(dataset):
         return _of_file(Path(dataset).expanduser(), prompt)
     return _curated(dataset, trust, prompt, left_out, unverified)
 
 
-def unverified_text(counts: Mapping[str, int], include: Sequence[str]) -> str:
+def describe_unverified_rows(counts: Mapping[str, int], include: Sequence[str]) -> str:
     """Return a sentence about the unverified rows that a run trains on, and what to type to leave them out.
 
     counts   numbers of rows, by source
@@ -104,11 +104,11 @@ def unverified_text(counts: Mapping[str, int], include: Sequence[str]) -> str:
 def _curated(
     dataset: str, trust: TrustPolicy, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
 ) -> Iterator[TrainingProblem]:
-    folder = dataset_folder(dataset)
+    folder = resolve_dataset_folder(dataset)
     check_trusted(folder, trust)
     with translate_read_errors(folder):
-        for row in DatasetReader(folder).columns(*_COLUMNS):
-            suite = tests_of(row)
+        for row in DatasetReader(folder).read_columns(*_COLUMNS):
+            suite = tests_from_row(row)
             objection = trust.exclusion_reason(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
             )
@@ -151,7 +151,7 @@ def _of_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
             str(row["id"] or f"{path.stem}/{number}"),
             str(row["source"] or path.stem),
             chat,
-            expected="" if expected is None else str(expected).strip(),
+            expected_answer="" if expected is None else str(expected).strip(),
         )
 
 

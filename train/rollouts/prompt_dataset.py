@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from curate.prompt import PromptFormat
-from curate.trust import TrustPolicy, left_out_lines, left_out_text
+from curate.trust import TrustPolicy, exclusion_lines, exclusion_message
 from rewards.length_budget import length_instruction
 from rewards.reward import Task
 from sandbox import Suite
 from train.config import DataConfig
 from train.errors import ConfigError
 from train.rollouts.mixture import Mixture
-from train.rollouts.problems import ProblemKinds, TrainingProblem, read_problems, unverified_text
+from train.rollouts.problems import ProblemKinds, TrainingProblem, describe_unverified_rows, read_problems
 from train.sampling.chat_template import tokenize_prompt
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class PromptDataset:
             Suite.from_json(problem.tests) if problem.tests else None,
             problem.strongest_tests,
             problem.time_limit_seconds,
-            expected=problem.expected,
+            expected=problem.expected_answer,
             target_tokens=target,
             id=problem.id,
             prompt=problem.chat[-1]["content"],
@@ -117,7 +117,7 @@ class PromptDataset:
         unverified: Counter[str] = Counter()
         n_too_long = 0
         for problem in read_problems(
-            dataset.name, TrustPolicy.with_included(data.include), prompt, left_out, unverified
+            dataset.name, TrustPolicy.from_choices(data.include), prompt, left_out, unverified
         ):
             ids = tokenize_prompt(self._tokenizer, problem.chat, prompt.template_arguments)
             if len(ids) > data.max_prompt_tokens:
@@ -129,7 +129,7 @@ class PromptDataset:
             file.write(line)
             self.kinds |= problem.kind
         if not dataset.offsets:
-            reasons = list(left_out_lines(left_out))
+            reasons = list(exclusion_lines(left_out))
             if n_too_long:
                 reasons.append(
                     f"{n_too_long} prompts are longer than data.max_prompt_tokens = {data.max_prompt_tokens}"
@@ -139,9 +139,9 @@ class PromptDataset:
                 "Choose another dataset, or change what is left out."
             )
         if left_out:
-            log.warning("%s", left_out_text(dataset.name, left_out))
+            log.warning("%s", exclusion_message(dataset.name, left_out))
         if unverified:
-            log.warning("%s: %s", dataset.name, unverified_text(unverified, data.include))
+            log.warning("%s: %s", dataset.name, describe_unverified_rows(unverified, data.include))
         self.left_out += left_out
         self.n_too_long += n_too_long
         return digest.digest()

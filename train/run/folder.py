@@ -98,9 +98,9 @@ def _has_begun(folder: Path) -> bool:
     if not (folder / "journal").is_dir():
         return False
     from train.asynchronous import journal
-    from train.asynchronous.groups.events import Dispatched
+    from train.asynchronous.groups.events import GroupDispatched
 
-    return any(isinstance(event, Dispatched) for event in journal.read_events(folder / journal.FOLDER))
+    return any(isinstance(event, GroupDispatched) for event in journal.read_events(folder / journal.FOLDER))
 
 
 def _check_unchanged(folder: Path, config: Config) -> None:

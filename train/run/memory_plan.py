@@ -11,7 +11,7 @@ from train.config import Config
 from train.errors import ConfigError
 from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu
 from train.learning.model.policy import read_configuration
-from train.sampling.engine_memory import ENGINE_OVERHEAD_BYTES, EngineMemory, engine_memory
+from train.sampling.engine_memory import ENGINE_OVERHEAD_BYTES, EngineMemory, estimate_engine_memory
 
 GB = 10**9
 _MACHINE_GPUS = 8
@@ -142,7 +142,7 @@ def _engine(config: Config, parameters: int) -> EngineMemory:
     answers = [stage.max_tokens for stage in config.stages]
     if not _evaluates_beside(config):
         answers.append(config.evaluation.max_tokens)
-    return engine_memory(
+    return estimate_engine_memory(
         config.model,
         parameters,
         read_configuration(config.model.path),
@@ -154,7 +154,7 @@ def _engine(config: Config, parameters: int) -> EngineMemory:
 def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> MemoryNeed:
     """Return what the engine needs that evaluates beside the run."""
     settings = config.evaluation
-    memory = engine_memory(
+    memory = estimate_engine_memory(
         config.model,
         learner.parameters,
         read_configuration(config.model.path),

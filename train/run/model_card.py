@@ -174,7 +174,7 @@ def _machine() -> str:
         return f"{count} x {torch.cuda.get_device_name(0)}"
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return f"{machine.processors()} cores of {names[0] if names else platform.machine()}"
+    return f"{machine.cpu_count()} cores of {names[0] if names else platform.machine()}"
 
 
 def _versions() -> list[str]:

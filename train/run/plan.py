@@ -7,13 +7,13 @@ from dataclasses import fields
 
 from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
 from curate.dataset.integrity import check_trusted
-from curate.dataset.location import dataset_folder
+from curate.dataset.location import resolve_dataset_folder
 from curate.prompt import PromptFormat
-from curate.trust import TrustPolicy, left_out_lines
+from curate.trust import TrustPolicy, exclusion_lines
 from train.config import Config, DataConfig
 from train.config.checks import config_warnings
 from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu, row_tokens
-from train.rollouts.problems import ProblemKinds, is_file, read_problems, unverified_text
+from train.rollouts.problems import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
 from train.rollouts.scoring import check_scorable
 from train.run import memory_plan
 from train.run.memory_plan import Machines
@@ -37,7 +37,7 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     for number, (dataset, weight) in enumerate(config.data.parts()):
         yield from _data(dataset, config, _share(config.data, weight), "           " if number else "data       ")
     yield from _prompt(config.prompt)
-    if packages := config.sandbox.options().found_packages():
+    if packages := config.sandbox.options().find_packages():
         yield f"packages   {', '.join(map(str, packages))}"
     staleness = f", answers at most {rollout.staleness} updates stale" if rollout.pipeline == "async" else ""
     yield (
@@ -68,7 +68,7 @@ def _share(data: DataConfig, weight: float) -> str:
 
 def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield how many problems of a dataset will be trained on, and why the others are left out."""
-    if is_file(dataset):
+    if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
         for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):
             kinds, n_prompts = kinds | problem.kind, n_prompts + 1
@@ -76,17 +76,17 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
         yield f"{head}{dataset}, {n_prompts:,} prompts{share}"
         return
     check_scorable(config.reward, ProblemKinds(tests=True))
-    folder, trust = dataset_folder(dataset), TrustPolicy.with_included(config.data.include)
+    folder, trust = resolve_dataset_folder(dataset), TrustPolicy.from_choices(config.data.include)
     with translate_read_errors(folder):
         stored = DatasetReader(folder)
         left_out = stored.exclusion_reasons(trust)
-        rows = stored.columns("id", "source", "verified")
+        rows = stored.read_columns("id", "source", "verified")
         unverified = Counter(row["source"] for row in rows if not row["verified"] and row["id"] not in left_out)
     check_trusted(folder, trust)
     yield f"{head}{dataset}, {len(stored) - len(left_out):,} of {len(stored):,} problems{share}"
-    yield from (f"           {line}" for line in left_out_lines(Counter(left_out.values())))
+    yield from (f"           {line}" for line in exclusion_lines(Counter(left_out.values())))
     if unverified:
-        yield f"warning    {unverified_text(unverified, config.data.include)}"
+        yield f"warning    {describe_unverified_rows(unverified, config.data.include)}"
 
 
 def _evaluation(config: Config) -> Iterator[str]:

@@ -66,7 +66,7 @@ def _draw_pass_at_1(place: Axes, results: Mapping[int, Result], colour: str) -> 
 
 
 def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -> None:
-    contenders = differences(results)
+    contenders = baseline_differences(results)
     if not contenders:
         return
     at = [min(results), *contenders]
@@ -80,7 +80,7 @@ def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -
         place.plot([step], [contender.comparison.difference], "o", ms=4, color=colour, mfc=face, zorder=3)
 
 
-def differences(results: Mapping[int, Result]) -> dict[int, ComparedModel]:
+def baseline_differences(results: Mapping[int, Result]) -> dict[int, ComparedModel]:
     """Return the comparison of each later step with the first. Raises CurateError for different tests."""
     outcomes = {step_label(step): result.outcomes for step, result in results.items()}
     contenders = compare_with_reference(step_label(min(results)), outcomes)

@@ -62,7 +62,7 @@ def _read(config: Config, name: str, suite: str, location: str, window: str) -> 
         window,
         settings.problems,
         suite=suite,
-        trust=TrustPolicy.with_included(settings.include),
+        trust=TrustPolicy.from_choices(settings.include),
         prompt=config.prompt,
         languages=config.reward.languages,
     )

@@ -50,7 +50,7 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
     return ids
 
 
-def warn_of_unknown(tokenizer: Any, arguments: Mapping[str, Any], model: str) -> None:
+def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: str) -> None:
     """Warn about arguments that the chat template does not mention, and which therefore change nothing."""
     template = tokenizer.chat_template
     text = "\n".join(template.values()) if isinstance(template, Mapping) else str(template or "")

@@ -10,7 +10,7 @@ _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"
              "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_")  # fmt: skip
 
 
-def gpus_of_engines(gpus: Sequence[int], tensor_parallel: int) -> list[tuple[int, ...]]:
+def gpus_per_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tuple[int, ...]]:
     """Return the GPUs of each engine; their number is a multiple of `tensor_parallel` (train/config/checks.py)."""
     return [tuple(gpus[first : first + tensor_parallel]) for first in range(0, len(gpus), tensor_parallel)]
 

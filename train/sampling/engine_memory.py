@@ -23,7 +23,7 @@ class EngineMemory:
     longest: int
 
 
-def engine_memory(
+def estimate_engine_memory(
     model: ModelConfig, parameters: int, settings: Any, *, tensor_parallel: int, longest: int
 ) -> EngineMemory:
     """Estimate the memory of an engine.

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from train import config
 from train.errors import ParityError, SamplerError, TransferError
-from train.sampling.engine_environment import cuda_visible_devices, gpus_of_engines, prepare_for_engine
+from train.sampling.engine_environment import cuda_visible_devices, gpus_per_engine, prepare_for_engine
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Probe, WeightManifest
@@ -37,7 +37,7 @@ class EngineProcesses:
     def __init__(self, model: str, settings: config.EngineConfig, options: dict[str, Any]) -> None:
         size = settings.tensor_parallel
         self._settings = settings
-        self._arguments = [(model, gpus, options) for gpus in gpus_of_engines(settings.gpus, size)]
+        self._arguments = [(model, gpus, options) for gpus in gpus_per_engine(settings.gpus, size)]
         self._memory = SharedMemoryTransport(
             kept=1
         )  # all engines have read the newest version when `hand_over` returns

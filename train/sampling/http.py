@@ -76,7 +76,7 @@ class HttpSampler:
         self._sockets = SocketRegistry()
         self._concurrency = concurrency
         self._pool = urllib3.connection_from_url(self._url, maxsize=concurrency)
-        self._pool.ConnectionCls = self._sockets.tracked_class(self._pool.ConnectionCls)
+        self._pool.ConnectionCls = self._sockets.make_tracked_class(self._pool.ConnectionCls)
         about = self._describe_model()
         self._is_vllm = about.get("owned_by") == "vllm"
         self._extra: dict[str, Any] = dict(_VLLM_OPTIONS) if self._is_vllm else {}

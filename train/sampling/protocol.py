@@ -102,7 +102,7 @@ class Engine(Protocol):
     def step(self) -> list[tuple[str, SampledCompletion]]:
         """Draw the next tokens, and return the answers that are finished, by their keys. Raises SamplerError."""
 
-    def drop(self, keys: Iterable[str]) -> None:
+    def abort(self, keys: Iterable[str]) -> None:
         """Forget answers that have begun."""
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:

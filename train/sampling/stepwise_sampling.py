@@ -42,4 +42,4 @@ def sample(
                 number, prompt = running.pop(key)
                 yield number, with_prefill_text(prompt, completion, sampling.stop, decode)
     finally:
-        engine.drop(running)
+        engine.abort(running)

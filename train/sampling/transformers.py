@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from train.errors import SamplerError
 from train.sampling import stepwise_sampling
 from train.sampling.answer_text import truncate_at_stop
-from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_of_unknown
+from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_unknown_arguments
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, sample_tokens
 from train.weights.checksums import checksum
@@ -66,7 +66,7 @@ class TransformersSampler:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(model)
         except (OSError, ValueError) as error:
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
-        warn_of_unknown(self._tokenizer, template_arguments, model)
+        warn_unknown_arguments(self._tokenizer, template_arguments, model)
         self._template_arguments = template_arguments
         self._model = loaded.eval()
         self._hidden_BH = torch.empty(0)  # what entered the output layer last, for the last place
@@ -117,7 +117,7 @@ class TransformersSampler:
             self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
         return [(answer.key, self._completion(answer)) for answer in finished]
 
-    def drop(self, keys: Iterable[str]) -> None:
+    def abort(self, keys: Iterable[str]) -> None:
         """Forget answers that have begun."""
         dropped = set(keys)
         with self._turn:
@@ -226,7 +226,7 @@ class TransformersSampler:
             tokens_B, logp_B, _ = sample_tokens(logits_BV, sampling.temperature, seeds, positions)
             for answer, hidden_H, logp in zip(answers, self._hidden_BH, logp_B, strict=True):
                 if not answer.has_ended:
-                    answer.record.note(len(answer.drawn), hidden_H, logp)
+                    answer.record.record(len(answer.drawn), hidden_H, logp)
             return list(zip(tokens_B.tolist(), logp_B.tolist(), strict=True))
         logp_BV = _log_probabilities(logits_BV, sampling)
         found = []

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from sandbox.extras import install_command
 from train.errors import SamplerError
 from train.sampling import stepwise_sampling
-from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_of_unknown
+from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_unknown_arguments
 from train.sampling.model_name import check_folder
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
-from train.sampling.vllm_worker import with_head
+from train.sampling.vllm_worker import with_lm_head
 from train.weights import nccl
 from train.weights.manifest import Probe, SentTensor
 from train.weights.partial_checksums import combine_checksums
@@ -41,7 +41,7 @@ _CPU_ENVIRONMENT = {
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
 _NO_LABEL = "default"  # vLLM's name for the weights that it started with
-_NOISE = "train.sampling.vllm_noise:CounterBasedNoise"
+_NOISE = "train.sampling.vllm_noise:CounterBasedNoiseProcessor"
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
@@ -80,7 +80,7 @@ class VllmSampler:
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
         self._tokenizer = self._llm.get_tokenizer()
-        warn_of_unknown(self._tokenizer, template_arguments, model)
+        warn_unknown_arguments(self._tokenizer, template_arguments, model)
         self._template_arguments = template_arguments
         # More requests would only wait in the engine.
         self.max_concurrency: int = self._engine.vllm_config.scheduler_config.max_num_seqs
@@ -141,7 +141,7 @@ class VllmSampler:
             (key, replace(completion, **notes[key]) if key in notes else completion) for key, completion in completions
         ]
 
-    def drop(self, keys: Iterable[str]) -> None:
+    def abort(self, keys: Iterable[str]) -> None:
         """Forget answers that have begun."""
         dropped = set(keys)
         with self._turn:
@@ -188,7 +188,7 @@ class VllmSampler:
         if isinstance(weights, TensorFiles):  # every process of the engine reads them by itself
             self._load("load_files", version, args=([str(path) for path in weights.paths],))
         else:
-            self._load("reload_weights", version, kwargs={"weights_iterator": with_head(weights)})
+            self._load("reload_weights", version, kwargs={"weights_iterator": with_lm_head(weights)})
 
     def receive(self, method: str, arguments: Mapping[str, Any], version: int) -> None:
         """Do a part of a transfer by NCCL (train/weights/nccl.py). Nothing can be sampled from START to FINISH."""

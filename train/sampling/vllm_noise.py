@@ -30,7 +30,7 @@ class _Request:
     drawn: list[int]
 
 
-class CounterBasedNoise(LogitsProcessor):
+class CounterBasedNoiseProcessor(LogitsProcessor):
     """Made by vLLM, once in each of its processes."""
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
@@ -39,7 +39,7 @@ class CounterBasedNoise(LogitsProcessor):
         self._records: dict[str, CommitmentRecorder] = {}  # also of requests that are interrupted
         self._hidden_BH: Tensor | None = None
 
-    def watch(self, model: torch.nn.Module) -> None:
+    def hook_output_layer(self, model: torch.nn.Module) -> None:
         """See the hidden states that enter the model's output layer."""
         from vllm.model_executor.layers.logits_processor import LogitsProcessor as Head
 
@@ -68,7 +68,7 @@ class CounterBasedNoise(LogitsProcessor):
         """Return the commitments and the log-probabilities of a finished answer, and forget it."""
         return self._records.pop(key).finish(n_tokens)
 
-    def forget(self, keys: Iterable[str]) -> None:
+    def discard(self, keys: Iterable[str]) -> None:
         """Forget answers that were dropped."""
         for key in keys:
             self._records.pop(key, None)
@@ -83,7 +83,7 @@ class CounterBasedNoise(LogitsProcessor):
         if self._hidden_BH is None:
             raise RuntimeError("vLLM's output layer was not seen in this step")
         for row, request, position, logp in zip(rows, requests, positions, logp_B, strict=True):
-            self._records.setdefault(request.key, CommitmentRecorder()).note(position, self._hidden_BH[row], logp)
+            self._records.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
 
     def _see(self, head: Any, inputs: tuple[Any, ...]) -> None:
         del head

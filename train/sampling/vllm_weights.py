@@ -38,7 +38,9 @@ class Placement:
     shape: tuple[int, ...]  # of the parameter as the loading code sees it
 
 
-def placements(model: Any, outlines: Iterable[Outline], complete: Callable[[Weights], Weights]) -> list[Placement]:
+def trace_placements(
+    model: Any, outlines: Iterable[Outline], complete: Callable[[Weights], Weights]
+) -> list[Placement]:
     """Return where the model's loading code puts tensors of these outlines. Nothing is loaded.
 
     complete: adds what is loaded beside them

@@ -17,26 +17,29 @@ class WorkerExtension:
 
     reload_weights: Any  # the worker's own
     model_runner: Any  # the worker's own
-    _noise: Any = None  # CounterBasedNoise of vllm_noise.py
+    _noise: Any = None  # CounterBasedNoiseProcessor of vllm_noise.py
     _placed: tuple[Sequence[Outline], list[Placement]] | None = None
 
     def load_files(self, paths: Sequence[str]) -> None:
         """Load the tensors of safetensors files."""
-        self.reload_weights(weights_iterator=with_head(TensorFiles(tuple(map(Path, paths)))))
+        self.reload_weights(weights_iterator=with_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
     def partial_checksums(self, outlines: Sequence[Outline]) -> list[PartialChecksum]:
         """Return what this process holds of tensors with these outlines."""
         if self._placed is None or self._placed[0] != outlines:
-            self._placed = outlines, vllm_weights.placements(self.model_runner.get_model(), outlines, with_head)
+            self._placed = (
+                outlines,
+                vllm_weights.trace_placements(self.model_runner.get_model(), outlines, with_lm_head),
+            )
         return vllm_weights.partial_checksums(self._placed[1], outlines)
 
     def hook_output_layer(self) -> None:
         """Let verifiable requests be noted; called once, before any of them."""
-        from train.sampling.vllm_noise import CounterBasedNoise
+        from train.sampling.vllm_noise import CounterBasedNoiseProcessor
 
         processors = self.model_runner.input_batch.logitsprocs.all
-        self._noise = next(processor for processor in processors if isinstance(processor, CounterBasedNoise))
-        self._noise.watch(self.model_runner.get_model())
+        self._noise = next(processor for processor in processors if isinstance(processor, CounterBasedNoiseProcessor))
+        self._noise.hook_output_layer(self.model_runner.get_model())
 
     def take_commitments(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
         """Return commitments and log-probabilities of finished answers, given their keys and numbers of tokens."""
@@ -44,10 +47,10 @@ class WorkerExtension:
 
     def discard_commitments(self, keys: Sequence[str]) -> None:
         """Forget what was noted of answers that were dropped."""
-        self._noise.forget(keys)
+        self._noise.discard(keys)
 
 
-def with_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Yield the tensors, and an output layer at the end if there is none: it is the embedding itself then.
 
     On a CPU, vLLM keeps a packed copy of that layer and only renews it if the layer is among the tensors.

@@ -35,7 +35,7 @@ class SwarmFolder:
     path: Path
 
     @property
-    def key(self) -> Path:
+    def key_path(self) -> Path:
         return self.path / "run.key"
 
     @property

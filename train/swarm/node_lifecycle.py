@@ -60,13 +60,13 @@ class Node:
 
     last_heartbeat          time of its last sign of life, in seconds
     recent_soft_rejections  its latest verdicts, the newest last; True: soft rejection or expired lease
-    suspect                 whether its last file that was judged was rejected softly
+    is_suspect              whether its last file that was judged was rejected softly
     """
 
     state: NodeState = NodeState.INVITED
     last_heartbeat: float = 0.0
     recent_soft_rejections: tuple[bool, ...] = ()
-    suspect: bool = False
+    is_suspect: bool = False
 
     @property
     def is_alive(self) -> bool:
@@ -96,16 +96,16 @@ def next_state(node: Node, event: NodeEvent, now: float) -> tuple[Node, Effects]
             return replace(node, state=NodeState.LEFT), (NodeEffect.FREE_LEASES, NodeEffect.RELEASE_STAKE)
         case NodeEvent.ACCEPTED if node.state is not NodeState.BANNED:
             healed = NodeState.HEALTHY if node.state is NodeState.PROBATION else node.state
-            return replace(node, state=healed, recent_soft_rejections=_with(node, is_soft=False), suspect=False), (
+            return replace(node, state=healed, recent_soft_rejections=_with(node, is_soft=False), is_suspect=False), (
                 NodeEffect.PAY,
             )
         case NodeEvent.HARD if node.state is not NodeState.BANNED:
             return replace(node, state=NodeState.BANNED), (NodeEffect.FREE_LEASES, NodeEffect.SLASH)
-        case NodeEvent.SOFT if node.suspect and node.state is NodeState.PROBATION:
+        case NodeEvent.SOFT if node.is_suspect and node.state is NodeState.PROBATION:
             # It was suspended, has come back, and does not compute what it should this time either.
             return replace(node, state=NodeState.BANNED), (NodeEffect.FREE_LEASES, NodeEffect.SLASH)
         case NodeEvent.SOFT:
-            return _softly_rejected(replace(node, suspect=True))
+            return _softly_rejected(replace(node, is_suspect=True))
         case NodeEvent.EXPIRED:
             return _softly_rejected(node)
     return node, ()

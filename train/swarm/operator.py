@@ -10,7 +10,7 @@ AWAY = "Is the coordinator running? Type the command that started it again."
 
 def operator_client(folder: SwarmFolder) -> SignedClient:
     """Return a client for the coordinator of this folder. Raises ConfigError if it is not one."""
-    address, key = folder.address(), read_key(folder.key)
+    address, key = folder.address(), read_key(folder.key_path)
     return SignedClient(
         Invite(address.run, address.local_url, address.relays, public_key_bytes(key), "node", 0.0, b""),
         key,

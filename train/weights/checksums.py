@@ -32,7 +32,7 @@ class Region:
     offset: int
 
     @property
-    def count(self) -> int:
+    def n_elements(self) -> int:
         return prod(self.sizes)
 
     def view(self, tensor: Tensor) -> Tensor:

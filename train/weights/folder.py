@@ -41,7 +41,7 @@ class FolderTransport:
             if isinstance(error, OSError):
                 raise TransferError(f"cannot write weights {version} to {part}: {error}. Make room there.") from error
             raise
-        keep_newest(self._folder, _RETAINED_VERSIONS, version)
+        prune_versions(self._folder, _RETAINED_VERSIONS, version)
         return replace(manifest, version=version, folder=str(final), probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
@@ -59,7 +59,7 @@ def version_folder_name(version: int) -> str:
     return f"weights-{version:06d}"
 
 
-def keep_newest(folder: Path, n: int, newest: int) -> None:
+def prune_versions(folder: Path, n: int, newest: int) -> None:
     """Remove all versions but this newest one and the n - 1 before it."""
     versions = _versions(folder)
     kept = sorted(version for version in versions if version <= newest)[-n:]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Weights = Iterable[tuple[str, "Tensor"]]  # whole tensors under the names that the model's files have
 
 
-class Publisher(Protocol):
+class WeightPublisher(Protocol):
     """Makes versions of the weights available, on the learner's side. Sources see a version whole or not at all."""
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import rows, text_of, text_variants
+from curate.decontamination.item_texts import item_text, rows, text_variants
 from curate.decontamination.problem_keys import keys
-from curate.reading.tables import Table, known_options
+from curate.reading.tables import Table, validate_options
 from curate.reading.values import optional_text
 
 _IDS = ("problem_id", "id")
@@ -15,9 +15,9 @@ _PARTS = ("input", "output", "input_format", "output_format", "interaction", "no
 
 def read(table: Table) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
-    known_options(table, ())
+    validate_options(table, ())
     for name, row in rows(table, (*_IDS, *_TEXTS, *_PARTS, "url", "title")):
-        text = text_of(table, name, row, _TEXTS)
+        text = item_text(table, name, row, _TEXTS)
         # DeepCoder lists topics and limits at the end, which no other copy has.
         text = text.partition("\nTags:\n")[0]
         parts = [optional_text(row[part]) for part in _PARTS]

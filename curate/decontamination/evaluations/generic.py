@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import rows, text_of, text_variants
+from curate.decontamination.item_texts import item_text, rows, text_variants
 from curate.decontamination.problem_keys import keys
-from curate.reading.tables import Table, known_options
+from curate.reading.tables import Table, validate_options
 from curate.reading.values import optional_text
 
 TEXTS = (
@@ -18,7 +18,7 @@ _OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
 
 def read(table: Table) -> Iterator[EvaluationItem]:
     """Yield an item for each row, named by its id or its place. Raises CurateError for a row without text."""
-    text = known_options(table, ("text",)).get("text")
+    text = validate_options(table, ("text",)).get("text")
     texts = [str(text)] if text else TEXTS
     for name, row in rows(table, [*texts, *_IDS, *_OTHERS]):
         values = {column: optional_text(row[column]) for column in (*_IDS, *_OTHERS)}
@@ -26,7 +26,7 @@ def read(table: Table) -> Iterator[EvaluationItem]:
         names = (id, values["title"], values["name"])
         yield EvaluationItem(
             id=id,
-            texts=text_variants(text_of(table, name, row, texts)),
+            texts=text_variants(item_text(table, name, row, texts)),
             keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
             date=(values["date"] or values["contest_date"])[:10],
         )

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import rows, text_of, text_variants
+from curate.decontamination.item_texts import item_text, rows, text_variants
 from curate.decontamination.problem_keys import keys
-from curate.reading.tables import Table, known_options
+from curate.reading.tables import Table, validate_options
 from curate.reading.values import optional_text
 
 # Rows of these sources are removed if their contests lie in a window, even if the texts of the set are not available.
@@ -15,12 +15,12 @@ _COLUMNS = ("question_content", "problem", "question_id", "question_title", "pla
 
 def read(table: Table) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
-    known_options(table, ())
+    validate_options(table, ())
     for name, row in rows(table, _COLUMNS):
         number, title = optional_text(row["question_id"]), optional_text(row["question_title"])
         yield EvaluationItem(
             id=number or name,
-            texts=text_variants(text_of(table, name, row, ("question_content", "problem"))),
+            texts=text_variants(item_text(table, name, row, ("question_content", "problem"))),
             keys=keys(platform=optional_text(row["platform"]), names=(number, title)),
             date=optional_text(row["contest_date"])[:10],
         )

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.reading.assertions.literals import evaluate, to_literal
-from curate.reading.values import long_integers
+from curate.reading.values import allow_long_integers
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LiteralCall:
     """A call: what is called, such as `f` or `Solution().f`, and the arguments by their place or their name."""
 
     function: str
@@ -26,11 +26,11 @@ class Call:
         return f"{self.function}({', '.join(arguments)})"
 
 
-def call_of(source: str) -> Call:
+def parse_call(source: str) -> LiteralCall:
     """Parse a call with literal arguments, as examples.call_text writes it. Raises NotLiteral for other arguments."""
-    with long_integers():
+    with allow_long_integers():
         node = ast.parse(source, mode="eval").body
     assert isinstance(node, ast.Call)
     arguments: dict[int | str, Any] = {place: evaluate(value, {}) for place, value in enumerate(node.args)}
     arguments |= {str(keyword.arg): evaluate(keyword.value, {}) for keyword in node.keywords}
-    return Call(ast.unparse(node.func), arguments)
+    return LiteralCall(ast.unparse(node.func), arguments)

@@ -5,7 +5,7 @@ import builtins
 import warnings
 from collections.abc import Iterable, Sequence
 
-from curate.reading.values import ParseError, long_integers, shorten
+from curate.reading.values import ParseError, allow_long_integers, shorten
 
 # Statements that only bind names; others are there for their effects.
 BINDING = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
@@ -17,7 +17,7 @@ def parse(code: object, name: str) -> list[ast.stmt]:
     if not isinstance(code, str):
         raise ParseError(f"{name} is {type(code).__name__}, not text")
     try:
-        with long_integers(), warnings.catch_warnings(action="ignore"):
+        with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             return ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ParseError(f"{name} cannot be read: {shorten(error)}") from None
@@ -26,7 +26,7 @@ def parse(code: object, name: str) -> list[ast.stmt]:
 def unparse(nodes: Iterable[ast.AST]) -> str:
     """Return the source text of statements. Raises ParseError."""
     try:
-        with long_integers():
+        with allow_long_integers():
             return "\n".join(ast.unparse(node) for node in nodes)
     except (ValueError, RecursionError) as error:
         raise ParseError(f"a test cannot be written: {shorten(error)}") from None
@@ -82,7 +82,7 @@ def _free(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
     return (free | {node.id for node in inside if isinstance(node, ast.Name)}) - own
 
 
-def defined_by(solution: str) -> set[str]:
+def defined_names(solution: str) -> set[str]:
     """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
     try:
         nodes = parse(solution, "the solution")
@@ -91,7 +91,7 @@ def defined_by(solution: str) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
-def classes_defined_by(solution: str) -> set[str]:
+def defined_classes(solution: str) -> set[str]:
     """Return the names of the classes that a solution defines; none if it cannot be read."""
     try:
         return {node.name for node in parse(solution, "the solution") if isinstance(node, ast.ClassDef)}

@@ -17,7 +17,7 @@ _EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual
 Helpers = Mapping[str, Callable[[Any], bool]]
 
 
-def example(
+def extract_case(
     node: ast.stmt, names: Collection[str], values: Mapping[str, Any], calls: Mapping[str, str], helpers: Helpers
 ) -> Case | None:
     """Return the case that says the same as a statement, or None if there is none.

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from curate.reading.values import long_integers
+from curate.reading.values import allow_long_integers
 
 MAX_BITS = 100_000  # of an integer that is computed; tests have few expressions of such size
 MAX_ITEMS = 100_000  # of a text or a list that is computed
@@ -94,7 +94,7 @@ def _computed(sign: ast.operator, left: Any, right: Any) -> Any:
 def to_literal(value: Any) -> str:
     """Return a value as the literal that the sandbox reads, the same text each time. Raises NotLiteral."""
     try:
-        with long_integers():
+        with allow_long_integers():
             return _text(value)
     except (RecursionError, ValueError) as error:
         raise NotLiteral(str(error)) from None

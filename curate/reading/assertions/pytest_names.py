@@ -9,7 +9,7 @@ from curate.reading.values import ParseError
 _NAMES = frozenset({"raises", "approx", "fail", "mark"})
 
 
-def with_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[ast.stmt]:
+def add_pytest_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Return the statements with an import of pytest if they or the tests need one. Raises ParseError for other names
     of pytest than those that the stand-in has."""
     names: set[str] = set()

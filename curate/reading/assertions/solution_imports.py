@@ -9,7 +9,7 @@ from collections.abc import Sequence
 _MODULE = "solution"
 
 
-def without_solution(nodes: Sequence[ast.stmt]) -> tuple[list[str], list[ast.stmt]]:
+def remove_solution_imports(nodes: Sequence[ast.stmt]) -> tuple[list[str], list[ast.stmt]]:
     """Return the names that the statements import from the submission, and the statements without these imports."""
     remover = _Remover()
     kept = [remover.visit(node) for node in nodes]

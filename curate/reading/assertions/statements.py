@@ -7,7 +7,7 @@ from typing import Any
 
 from curate.reading.assertions import evalplus
 from curate.reading.assertions.dependencies import BINDING, bound_names, required_statements, unparse, used_names
-from curate.reading.assertions.examples import Helpers, call_text, example, never_exact
+from curate.reading.assertions.examples import Helpers, call_text, extract_case, never_exact
 from curate.reading.assertions.literals import NotLiteral, evaluate
 from curate.reading.assertions.loops import iterations, restrict_loop
 from sandbox import Case
@@ -75,7 +75,7 @@ def _taken_out(
     is_apart  whether the test uses nothing that earlier statements have got from the submission. If so, each turn of a
               loop that only asserts is a test
     """
-    if (case := example(node, names, known, calls, helpers)) is not None:
+    if (case := extract_case(node, names, known, calls, helpers)) is not None:
         return [case], []
     if not isinstance(node, ast.For) or (items := iterations(node, known)) is None:
         return [], [node]
@@ -83,7 +83,7 @@ def _taken_out(
     other_turns = []
     for item in items:
         at_turn = {**known, **item}
-        in_turn = [example(inner, names, at_turn, {}, helpers) for inner in node.body if not is_no_op(inner)]
+        in_turn = [extract_case(inner, names, at_turn, {}, helpers) for inner in node.body if not is_no_op(inner)]
         if None in in_turn:
             other_turns.append(item)
         else:

@@ -16,8 +16,8 @@ from typing import Any
 from curate.reading.assertions.dependencies import BINDING, bound_names, parse, undefined_names, unparse, used_names
 from curate.reading.assertions.functions import cases_of, definition, is_test
 from curate.reading.assertions.literals import NotLiteral, evaluate
-from curate.reading.assertions.pytest_names import with_import
-from curate.reading.assertions.solution_imports import without_solution
+from curate.reading.assertions.pytest_names import add_pytest_import
+from curate.reading.assertions.solution_imports import remove_solution_imports
 from curate.reading.assertions.statements import asserting_functions, cases
 from curate.reading.dialects.parsed_tests import ParsedTests
 from curate.reading.values import ParseError
@@ -52,9 +52,9 @@ def read(
     before = parse(given, "the given code")
     prepared = parse(setup, "the setup of the tests")
     nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parse(text, "a test")]
-    imported, nodes = without_solution([*prepared, *nodes])
+    imported, nodes = remove_solution_imports([*prepared, *nodes])
     code = _sorted_out(nodes, entry_point)
-    shared = with_import(code.shared, [*code.body, *code.tests])
+    shared = add_pytest_import(code.shared, [*code.body, *code.tests])
     unknown = [name for name in undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
     called += sorted(set(defined) & {name for node in [*code.body, *code.tests] for name in used_names(node)})

@@ -112,7 +112,7 @@ def _lines(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
 def _named(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
     arguments = named_arguments.arguments(test["input"], function, starter_code)
     _fits(starter_code, function, arguments)
-    expected = named_arguments.value(test["output"])
+    expected = named_arguments.decode_value(test["output"])
     return Case(json_text(arguments, "an input"), json_text(expected, "an output"))
 
 

@@ -10,7 +10,7 @@ import warnings
 from curate.reading.dialects.named_arguments import order_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.signature import parameters
-from curate.reading.values import ParseError, json_text, long_integers, shorten
+from curate.reading.values import ParseError, allow_long_integers, json_text, shorten
 from sandbox import Case
 
 
@@ -24,7 +24,7 @@ def read(code: object, entry_point: str | None = None, starter_code: str = "") -
     if not isinstance(code, str):
         raise ParseError(f"the check is {type(code).__name__}, not text")
     try:
-        with long_integers(), warnings.catch_warnings(action="ignore"):
+        with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             tree = ast.parse(code)
             check = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
             if check is None or len(check.args.args) != 1:

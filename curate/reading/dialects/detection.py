@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from curate.reading.assertions.dependencies import classes_defined_by, defined_by
+from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions, cases, check_function, inputs_outputs, named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.values import ParseError, python_value
@@ -35,10 +35,10 @@ def read(
                 raise
             except ParseError:
                 pass  # it is more than examples of calls
-        defined = defined_by(solution)
+        defined = defined_names(solution)
         is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
         called = f"Solution().{entry_point}" if is_method else entry_point
-        classes = classes_defined_by(solution) if solution else None
+        classes = defined_classes(solution) if solution else None
         return assertions.read(code, called, given=given, setup=setup, defined=defined, classes=classes)
 
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curate.reading.signature import parameters
-from curate.reading.values import ParseError, long_integers, python_value, shorten
+from curate.reading.values import ParseError, allow_long_integers, python_value, shorten
 
 _BEGINNING = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
@@ -32,7 +32,7 @@ def arguments(written: str, function: str, starter_code: str) -> list[Any]:
     starter_code: shows the parameters; if it does not, the order stays
     """
     try:
-        with long_integers(), warnings.catch_warnings(action="ignore"):
+        with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             match ast.parse(f"f({written}\n)", mode="eval").body:
                 case ast.Call(ast.Name("f"), [], keywords):
                     named = [(keyword.arg, _literal(keyword.value)) for keyword in keywords]
@@ -61,11 +61,11 @@ def decode_tests(tests: Mapping[str, Any], function: str, starter_code: str) -> 
     return {
         **tests,
         "inputs": [arguments(written, function, starter_code) for written in tests["inputs"]],
-        "outputs": [*map(value, outputs)] if isinstance(outputs, list) else outputs,
+        "outputs": [*map(decode_value, outputs)] if isinstance(outputs, list) else outputs,
     }
 
 
-def value(written: object) -> Any:
+def decode_value(written: object) -> Any:
     """Return the value that a call is to return, from JSON, from a Python literal or as it is. Raises ParseError."""
     return python_value(written, "an expected value") if isinstance(written, str) else written
 

@@ -10,7 +10,7 @@ _TAIL = re.compile(
 _SIGNATURE = re.compile(r"\s*The function to implement:\s*\n(.*)\Z", re.DOTALL)
 
 
-def without_template(prompt: str) -> tuple[str, str]:
+def strip_template(prompt: str) -> tuple[str, str]:
     """Return the statement and the starter code inside the prompt that all problems share."""
     statement = _TAIL.sub("", _HEAD.sub("", prompt))
     signature = _SIGNATURE.search(statement)

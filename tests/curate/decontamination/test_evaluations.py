@@ -4,7 +4,7 @@ import json
 import pytest
 from source_rows import DATA, words, write_jsonl, write_parquet
 
-from curate.decontamination.evaluation_sets import kinds, read_evaluation, read_evaluations
+from curate.decontamination.evaluation_sets import evaluation_kinds, read_evaluation, read_evaluations
 from curate.decontamination.item_texts import text_variants
 from curate.errors import CurateError
 
@@ -15,7 +15,7 @@ PROMPT = (
 
 
 def test_every_file_of_evaluations_is_a_kind():
-    assert kinds() == ["codeforces", "generic", "humaneval", "lcb"]
+    assert evaluation_kinds() == ["codeforces", "generic", "humaneval", "lcb"]
 
 
 def test_a_humaneval_prompt_is_compared_whole_and_by_the_prose_of_its_last_docstring(tmp_path):

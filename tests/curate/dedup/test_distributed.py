@@ -15,7 +15,7 @@ from source_rows import words
 
 from curate.dataset import writer
 from curate.dedup.distributed import duplicates_of_pairs, write_signatures
-from curate.dedup.duplicates import duplicates
+from curate.dedup.duplicates import find_duplicates
 from curate.dedup.shingles import jaccard
 from curate.dedup.sketches import Sketches
 from curate.problem import Problem, to_row
@@ -53,7 +53,7 @@ def shards(tmp_path):
 def on_one_machine():
     by_id = {problem.id: problem for problem in problems()}
     with Sketches(by_id.values(), []) as sketches:
-        return list(duplicates(sketches, threshold=0.7, load=by_id.__getitem__))
+        return list(find_duplicates(sketches, threshold=0.7, load=by_id.__getitem__))
 
 
 def test_a_file_of_signatures_holds_what_a_cluster_needs(tmp_path):

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from source_rows import words
 
-from curate.dedup.duplicates import duplicates
+from curate.dedup.duplicates import find_duplicates
 from curate.dedup.sketches import Sketches
 from curate.problem import Problem
 from sandbox import Case, Suite
@@ -21,7 +21,7 @@ def problem(id, statement, n_tests=5, verified=True, **changes):
 def removed(*problems, threshold=0.7):
     by_id = {problem.id: problem for problem in problems}
     with Sketches(problems, SOURCES) as sketches:
-        return list(duplicates(sketches, threshold=threshold, load=by_id.__getitem__))
+        return list(find_duplicates(sketches, threshold=threshold, load=by_id.__getitem__))
 
 
 def changed(statement, n, end="zz"):

@@ -7,7 +7,7 @@ from datasketch import MinHash, MinHashLSH
 from source_rows import words
 
 from curate.dedup import lsh
-from curate.dedup.lsh import BANDS, ROWS, LshIndex, keys
+from curate.dedup.lsh import BANDS, ROWS, LshIndex, band_keys
 from curate.dedup.minhash import PERMUTATIONS, signatures
 from curate.dedup.shingles import jaccard, shingles
 
@@ -45,21 +45,21 @@ def test_candidates_are_those_of_datasketch_with_the_same_bands():
         minhash = MinHash(hashvalues=signature, scheme="affine32")
         theirs |= {(other, row) for other in index.query(minhash)}
         index.insert(row, minhash)
-    assert pairs(LshIndex([keys(signed_rows)]), len(signed_rows)) == theirs
+    assert pairs(LshIndex([band_keys(signed_rows)]), len(signed_rows)) == theirs
     assert len(theirs) > 50
 
 
 def test_blocks_of_rows_are_one_batch():
     signed_rows = signed(variants())
     whole, parts = (
-        LshIndex([keys(signed_rows)]),
-        LshIndex([keys(signed_rows[:7]), keys(signed_rows[7:8]), keys(signed_rows[8:])]),
+        LshIndex([band_keys(signed_rows)]),
+        LshIndex([band_keys(signed_rows[:7]), band_keys(signed_rows[7:8]), band_keys(signed_rows[8:])]),
     )
     assert pairs(whole, len(signed_rows)) == pairs(parts, len(signed_rows))
 
 
 def test_rows_that_are_not_kept_are_never_candidates():
-    bands = LshIndex([keys(signed(["a b c"] * 3))])
+    bands = LshIndex([band_keys(signed(["a b c"] * 3))])
     assert bands.candidates(0) == set()
     bands.add_kept(0)
     assert bands.candidates(1) == {0}
@@ -74,7 +74,7 @@ def test_a_bucket_has_a_largest_size_and_is_remembered(monkeypatch):
     monkeypatch.setattr(lsh, "MAX_KEPT", 3)
     rows = np.zeros((5, PERMUTATIONS), dtype=np.uint32)
     rows[:, ROWS:] = np.arange(5, dtype=np.uint32)[:, None]  # boilerplate: one band is equal, the others are not
-    bands = LshIndex([keys(rows)])
+    bands = LshIndex([band_keys(rows)])
     assert pairs(bands, 5) == {*combinations(range(4), 2), (0, 4), (1, 4), (2, 4)}
     assert len(bands.overfull) == 1
 
@@ -84,7 +84,7 @@ def test_bands_for_a_threshold_find_the_pairs_that_reach_it(threshold):
     texts = variants()
     sets = shingles(texts)
     members = [sets.values[begin:end] for begin, end in pairwise(sets.offsets.tolist())]
-    met = pairs(LshIndex([keys(signed(texts), lsh.choose_shape(threshold))]), len(texts))
+    met = pairs(LshIndex([band_keys(signed(texts), lsh.choose_shape(threshold))]), len(texts))
     alike = {
         (first, second)
         for first, second in combinations(range(len(texts)), 2)

@@ -6,7 +6,7 @@ import pytest
 
 from curate.prompt import PromptFormat
 from curate.reading.chat import prompt_texts
-from curate.reading.prompt_templates import without_template
+from curate.reading.prompt_templates import strip_prompt_template
 from sandbox import Assertions, Case, Suite
 
 ASKED = [
@@ -59,4 +59,4 @@ def test_the_words_of_our_own_prompts_do_not_belong_to_the_problem(suite, starte
     statement = "Add two numbers.\n\nWrite a Python 3 function? No, a sentence."
     (message,) = PromptFormat().chat(statement, starter, suite)
     assert len(message["content"]) > len(statement)
-    assert without_template(message["content"]) == statement
+    assert strip_prompt_template(message["content"]) == statement

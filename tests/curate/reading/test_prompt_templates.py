@@ -1,6 +1,6 @@
 import pytest
 
-from curate.reading.prompt_templates import without_template
+from curate.reading.prompt_templates import strip_prompt_template
 
 STATEMENT = "Count the ways.\n\nInput\n\nThe input will be one line.\n\nOutput\n\nQuestion: how many?"
 
@@ -36,7 +36,7 @@ STATEMENT = "Count the ways.\n\nInput\n\nThe input will be one line.\n\nOutput\n
     ],
 )
 def test_the_template_of_a_source_is_removed_from_a_statement(before, after):
-    assert without_template(f"{before}{STATEMENT}{after}") == STATEMENT
+    assert strip_prompt_template(f"{before}{STATEMENT}{after}") == STATEMENT
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_the_template_of_a_source_is_removed_from_a_statement(before, after):
     ],
 )
 def test_a_statement_that_mentions_such_words_stays_whole(text):
-    assert without_template(text) == text
+    assert strip_prompt_template(text) == text
 
 
 def test_a_template_without_a_statement_leaves_nothing():
-    assert without_template("QUESTION:\n\nUse Standard Input format\nANSWER:\n") == ""
+    assert strip_prompt_template("QUESTION:\n\nUse Standard Input format\nANSWER:\n") == ""

@@ -9,7 +9,7 @@ import pytest
 from source_rows import taco_row, write_jsonl, write_parquet
 
 from curate.errors import CurateError
-from curate.reading.tables import known_options, locate, read_rows, sha256, size
+from curate.reading.tables import locate, path_sha256, read_rows, size_bytes, validate_options
 
 
 def values(location, column="a"):
@@ -229,17 +229,17 @@ def test_a_pattern_chooses_among_the_files_of_a_folder(tmp_path):
 
 def test_unknown_options_are_an_error_that_names_the_known_ones(tmp_path):
     table = locate(f"{write_jsonl(tmp_path / 'a.jsonl', [])}?form=2024-08-01")
-    assert known_options(table, ["form"]) == {"form": "2024-08-01"}
+    assert validate_options(table, ["form"]) == {"form": "2024-08-01"}
     with pytest.raises(CurateError, match="unknown option form. Options are from, to, files, encoding"):
-        known_options(table, ["from", "to"])
+        validate_options(table, ["from", "to"])
 
 
 def test_a_folder_has_a_size_and_a_digest_of_its_own(tmp_path):
     write_jsonl(tmp_path / "a" / "b.jsonl", [{"a": 1}])
-    before = sha256(tmp_path)
-    assert size(tmp_path) == (tmp_path / "a" / "b.jsonl").stat().st_size
+    before = path_sha256(tmp_path)
+    assert size_bytes(tmp_path) == (tmp_path / "a" / "b.jsonl").stat().st_size
     (tmp_path / "a" / "b.jsonl").rename(tmp_path / "a" / "c.jsonl")
-    assert sha256(tmp_path) != before
+    assert path_sha256(tmp_path) != before
 
 
 TEXTS = {"a.jsonl": '{"a": "café"}\n', "a.json": '[{"a": "café"}]', "a.csv": "a\ncafé\n", "a.tsv": "a\tb\ncafé\t1\n"}

@@ -1,7 +1,7 @@
 import pytest
 
 from curate.errors import CurateError
-from curate.recipe import AgainstConfig, from_table, to_table
+from curate.recipe import EvaluationSetConfig, from_table, to_table
 from curate.recipes.reader import bundled_recipes, read_recipe, recipe_text
 
 SOURCE = '[[sources]]\nname = "taco"\nlocation = "raw/taco"\n'
@@ -103,7 +103,7 @@ def test_what_is_no_recipe_is_said_with_what_there_is(tmp_path):
 
 def test_an_evaluation_set_has_the_grammar_of_the_option():
     for argument in ("humaneval=PATH", "lcb:2024-08-01..2025-01-31=owner/name", "lcb:2024-08-01..2025-01-31"):
-        assert AgainstConfig.parse(argument).argument == argument
+        assert EvaluationSetConfig.parse(argument).argument == argument
 
 
 @pytest.mark.parametrize("name", bundled_recipes())

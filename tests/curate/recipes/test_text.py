@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 
-from curate.recipes.toml_writer import toml, toml_value
+from curate.recipes.toml_writer import to_toml, toml_value
 
 TABLES = [
     {},
@@ -16,7 +16,7 @@ TABLES = [
 
 @pytest.mark.parametrize("table", TABLES, ids=range(len(TABLES)))
 def test_what_is_written_is_what_tomllib_reads(table):
-    assert tomllib.loads(toml(table)) == table
+    assert tomllib.loads(to_toml(table)) == table
 
 
 def test_a_value_is_written_on_one_line_without_keys_that_are_none():

@@ -15,7 +15,7 @@ from curate.errors import CurateError
 from curate.manifest import SourceCounts
 from curate.report.funnel import funnel
 from curate.report.histogram import SHARES, WHOLE, histogram
-from curate.report.report_data import compute
+from curate.report.report_data import compute_report
 from curate.report.report_files import refresh_report, stored_duplicates
 
 
@@ -177,4 +177,4 @@ def test_damaged_parquet_is_named(showcase_build, tmp_path):
     (path,) = (copy / "rejected").glob("*.parquet")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CurateError, match=r"rejected/train-00000-of-00001.parquet: .*damaged"):
-        compute(DatasetFolder.open(copy), None)
+        compute_report(DatasetFolder.open(copy), None)

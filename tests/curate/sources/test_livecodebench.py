@@ -76,7 +76,7 @@ def test_private_tests_that_cannot_be_unpacked_are_rejected_and_never_executed(t
 
 
 def test_a_decompression_bomb_is_not_unpacked(monkeypatch):
-    monkeypatch.setattr("curate.sources.livecodebench.MOST_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr("curate.sources.livecodebench.MAX_UNPACKED_BYTES", 1000)
     with pytest.raises(ParseError, match="more than"):
         private_tests(pack("x" * 2000))
 

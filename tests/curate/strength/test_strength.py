@@ -8,9 +8,9 @@ import pytest
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import Problem
-from curate.strength.measurement import fingerprint, measure
+from curate.strength.measurement import fingerprint, measure_strength
 from curate.strength.strength_record import StrengthRecord
-from rewards.case_selection import select
+from rewards.case_selection import select_cases
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
 
 LARGEST = """
@@ -48,7 +48,7 @@ def problem(tests, reference=LARGEST, *, id="taco/0", language="python", **suite
 
 
 def strength(box, problem, seed=0):
-    ((_, found),) = measure([problem], box, seed=seed)
+    ((_, found),) = measure_strength([problem], box, seed=seed)
     return found
 
 
@@ -56,7 +56,7 @@ def strength(box, problem, seed=0):
 def found(box):
     """Return the strengths of good tests and of weak ones."""
     problems = [problem(GOOD, id="good"), problem(ASCENDING, id="weak")]
-    return {problem.id: strength for problem, strength in measure(problems, box, seed=0)}
+    return {problem.id: strength for problem, strength in measure_strength(problems, box, seed=0)}
 
 
 def test_good_tests_kill_every_mutant_that_is_wrong(found):
@@ -121,7 +121,7 @@ def test_the_strength_is_unknown_if_nothing_can_be_measured(box, unmeasurable):
 def test_the_strongest_cases_kill_what_all_of_them_kill(box, found):
     whole, found = problem(GOOD), found["good"]
     assert 0 < len(found.strongest) < len(GOOD)
-    few = select(whole.tests, "strongest", budget=len(found.strongest), strongest=found.strongest)
+    few = select_cases(whole.tests, "strongest", budget=len(found.strongest), strongest=found.strongest)
     assert strength(box, replace(whole, tests=few)).n_killed == found.n_killed
 
 
@@ -129,7 +129,7 @@ def test_neither_the_order_of_work_nor_the_number_of_workers_matters(box):
     problems = [problem(GOOD[n:], id=f"taco/{n}") for n in range(3)]
 
     def measured(box, problems):
-        return {p.id: replace(s, spent_seconds=0) for p, s in measure(problems, box, most=6, seed=0)}
+        return {p.id: replace(s, spent_seconds=0) for p, s in measure_strength(problems, box, most=6, seed=0)}
 
     found = measured(box, iter(problems))
     assert len(found) == 3
@@ -155,7 +155,7 @@ def test_a_lost_run_is_repeated_and_changes_nothing(box):
             return box.judge_many_with_errors(*arguments, **options)
 
     problems = [problem(GOOD, id=f"taco/{n}") for n in range(3)]
-    found = {p.id: s.share for p, s in measure(problems, Losing(), most=6, seed=0)}
+    found = {p.id: s.share for p, s in measure_strength(problems, Losing(), most=6, seed=0)}
     assert found == {"taco/0": 1.0, "taco/1": 1.0, "taco/2": 1.0}
 
 
@@ -167,7 +167,7 @@ def test_a_sandbox_that_stays_broken_stops_the_build():
             raise SandboxError("no namespaces")
 
     with pytest.raises(CurateError, match=r"no namespaces.*curate doctor"):
-        list(measure([problem(GOOD)], Broken(), seed=0))
+        list(measure_strength([problem(GOOD)], Broken(), seed=0))
 
 
 def test_a_strength_survives_being_recorded():

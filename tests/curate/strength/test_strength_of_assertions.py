@@ -3,9 +3,9 @@
 import pytest
 
 from curate.problem import Problem
-from curate.reading.assertions.calls import call_of
+from curate.reading.assertions.calls import parse_call
 from curate.strength.extra_inputs import extra_inputs
-from curate.strength.measurement import measure
+from curate.strength.measurement import measure_strength
 from curate.strength.mutation import mutants
 from curate.verification.program_outputs import collect_outputs
 from sandbox import Assertions, Case, Program, Sandbox, Suite, Verdict
@@ -36,10 +36,10 @@ def box():
 
 def test_strength_is_measured_and_holes_are_calls(box):
     problem = Problem("x/0", "x", "s", SUITE, (), "mit", verified=True, reference=Program(BIGGEST))
-    ((_, strength),) = measure([problem], box, seed=0)
+    ((_, strength),) = measure_strength([problem], box, seed=0)
     assert strength.n_killed > 8
     assert set(strength.strongest) <= set(range(4))
-    assert all(call_of(hole.input).function == "Solution().best" for hole in strength.missed_inputs)
+    assert all(parse_call(hole.input).function == "Solution().best" for hole in strength.missed_inputs)
 
 
 def test_a_program_with_hard_coded_answers_passes_the_tests_that_it_knows(box):
@@ -59,7 +59,7 @@ def test_extra_calls_keep_functions_names_of_arguments_and_types():
     inputs = extra_inputs(Suite([*CASES, Case("assert Solution()", "")], assertions=SUITE.assertions), seed=0)
     assert len(inputs) > 10
     assert inputs == extra_inputs(Suite([*CASES, Case("assert Solution()", "")], assertions=SUITE.assertions), seed=0)
-    for call in map(call_of, inputs):
+    for call in map(parse_call, inputs):
         assert call.function == "Solution().best"
         assert set(call.arguments) <= {0, "least"}
         assert all(isinstance(pair, tuple) for pair in call.arguments[0])

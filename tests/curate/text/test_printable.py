@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.text.printable import escape_unprintable, one_line, table
+from curate.text.printable import escape_unprintable, format_table, one_line
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def test_a_line_is_one_line_of_bounded_length(text, width):
 
 
 def test_columns_of_numbers_are_aligned_right_and_text_left():
-    lines = list(table(["name", "n", "share"], [["a", 5, 0.5], ["bbbbbb", 1000, None]]))
+    lines = list(format_table(["name", "n", "share"], [["a", 5, 0.5], ["bbbbbb", 1000, None]]))
     assert lines == ["name       n  share", "a          5    0.5", "bbbbbb  1000      -"]
 
 
 def test_a_table_without_rows_is_only_a_header():
-    assert list(table(["name", "n"], [])) == ["name  n"]
+    assert list(format_table(["name", "n"], [])) == ["name  n"]

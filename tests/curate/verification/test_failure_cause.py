@@ -2,7 +2,7 @@
 
 import pytest
 
-from curate.verification.failure_cause import cause
+from curate.verification.failure_cause import failure_cause
 from sandbox import Case, Limits, Program, Sandbox, Suite
 
 SUITE = Suite([Case("1\n", "2\n")], limits=Limits(wall_seconds=2.0))
@@ -29,4 +29,4 @@ def box():
     ],
 )
 def test_the_word_says_what_went_wrong(box, source, word):
-    assert cause(box.judge(Program(source), SUITE)) == word
+    assert failure_cause(box.judge(Program(source), SUITE)) == word

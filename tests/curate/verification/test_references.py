@@ -8,7 +8,7 @@ from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import parse_solution
 from curate.verification.failure import CaseFailure
-from curate.verification.references import ReferenceRecord, apply_record, find_references, fingerprint, rerun
+from curate.verification.references import ReferenceRecord, apply_record, find_references, fingerprint, rerun_references
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 
 WRONG = "print(0)"
@@ -124,8 +124,8 @@ def test_a_solution_that_passes_by_luck_fails_with_another_seed(box):
     settled = apply_record(whole, finding(box, whole), languages=PYTHON)
     assert settled.verified
     with Sandbox(workers=1, seed=1) as other:
-        assert [again.verdict for _, again in rerun([settled], other)] == [Verdict.WRONG_ANSWER]
-    assert [again.verdict for _, again in rerun([settled], box)] == [Verdict.ACCEPTED]
+        assert [again.verdict for _, again in rerun_references([settled], other)] == [Verdict.WRONG_ANSWER]
+    assert [again.verdict for _, again in rerun_references([settled], box)] == [Verdict.ACCEPTED]
 
 
 def test_a_lost_run_is_repeated_and_changes_nothing(box):

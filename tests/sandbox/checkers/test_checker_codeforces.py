@@ -18,7 +18,7 @@ from sandbox.checkers import codeforces
     ],
 )
 def test_codeforces_accepts(printed: str, expected: str) -> None:
-    assert codeforces.same(printed, expected)
+    assert codeforces.same_output(printed, expected)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_codeforces_accepts(printed: str, expected: str) -> None:
     ],
 )
 def test_codeforces_refuses(printed: str, expected: str) -> None:
-    assert not codeforces.same(printed, expected)
+    assert not codeforces.same_output(printed, expected)
 
 
 def test_values_are_compared_as_tokens_are() -> None:

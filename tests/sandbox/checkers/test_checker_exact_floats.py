@@ -25,8 +25,8 @@ from sandbox.checkers import exact, floats
     ],
 )
 def test_exact_text(printed: str, expected: str, same: bool) -> None:
-    assert exact.same(printed, expected) is same
-    assert exact.same(expected, printed) is same
+    assert exact.same_output(printed, expected) is same
+    assert exact.same_output(expected, printed) is same
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_exact_values(returned: object, expected: object, same: bool) -> None:
     ],
 )
 def test_floats_text(printed: str, expected: str, same: bool) -> None:
-    assert floats.same(printed, expected) is same
+    assert floats.same_output(printed, expected) is same
 
 
 @pytest.mark.parametrize(

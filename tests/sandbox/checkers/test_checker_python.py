@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandbox import literals, return_values
 from sandbox.checkers import python
-from sandbox.checkers._python_values import Opaque, ReturnedDict, ReturnedSet, describe
+from sandbox.checkers._python_values import OpaqueValue, ReturnedDict, ReturnedSet, describe
 from sandbox.languages.python import to_literal_json
 
 finite = st.floats(allow_nan=False)
@@ -68,7 +68,7 @@ def test_two_values_are_the_same_if_python_says_so(one: Any, other: Any) -> None
 def test_the_text_of_a_value_is_read_and_its_encoding_is_never_too_large(value: Any) -> None:
     text = repr(value).replace("inf", 'float("inf")') if "inf" in repr(value) else repr(value)
     try:
-        expected = literals.read(text)
+        expected = literals.parse_literal(text)
     except ValueError:
         assert "inf" in text  # inside a string, or in a complex number
         return
@@ -136,7 +136,7 @@ def test_deep_values_are_unequal_rather_than_an_error() -> None:
     ],
 )
 def test_literals_are_read(text: str) -> None:
-    assert literals.read(text) == eval(text)
+    assert literals.parse_literal(text) == eval(text)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_literals_are_read(text: str) -> None:
 )
 def test_texts_that_are_not_literals_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be a Python literal"):
-        literals.read(text)
+        literals.parse_literal(text)
 
 
 @pytest.mark.parametrize("text", ["f()", "f((1, 2), k=3)", "S().f([1])", "S.f(-1)", "S(1).g(2).h({'a': set()})"])
@@ -163,4 +163,4 @@ def test_other_expressions_are_not_calls(text: str) -> None:
 def test_what_is_shown_reads_as_python() -> None:
     assert describe(ReturnedSet((1,))) == "{1}"
     assert describe(ReturnedSet(())) == "set()"
-    assert describe(ReturnedDict(((1, Opaque("Evil")),))) == "{1: <a value of type Evil>}"
+    assert describe(ReturnedDict(((1, OpaqueValue("Evil")),))) == "{1: <a value of type Evil>}"

@@ -37,7 +37,7 @@ from sandbox.checkers import tokens
     ],
 )
 def test_tokens_accepts(printed: str, expected: str) -> None:
-    assert tokens.same(printed, expected)
+    assert tokens.same_output(printed, expected)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_tokens_accepts(printed: str, expected: str) -> None:
     ],
 )
 def test_tokens_refuses(printed: str, expected: str) -> None:
-    assert not tokens.same(printed, expected)
+    assert not tokens.same_output(printed, expected)
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_tokens_refuses_values(returned: object, expected: object) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_tokens_accepts_a_float_however_it_is_rounded_to_eight_places(number: float) -> None:
-    assert tokens.same(f"{number:.8f}", repr(number))
+    assert tokens.same_output(f"{number:.8f}", repr(number))
     assert tokens.same_value(float(f"{number:.8f}"), number)
 
 
 @given(st.integers(), st.integers())
 def test_tokens_tells_any_two_integers_apart(printed: int, expected: int) -> None:
-    assert tokens.same(str(printed), str(expected)) == (printed == expected)
+    assert tokens.same_output(str(printed), str(expected)) == (printed == expected)
     assert tokens.same_value(printed, expected) == (printed == expected)
 
 
@@ -153,4 +153,4 @@ def test_tokens_ignores_the_width_of_blanks(rows: list[list[str]], data: st.Data
     blank = st.text(" \t\v\f", min_size=1, max_size=3)
     line_end = st.sampled_from(["\n", "\r\n", " \n"])
     printed = "".join(data.draw(blank).join(row) + data.draw(line_end) for row in rows)
-    assert tokens.same(printed, "\n".join(" ".join(row) for row in rows))
+    assert tokens.same_output(printed, "\n".join(" ".join(row) for row in rows))

@@ -27,8 +27,8 @@ from sandbox.checkers import any_of, exact, unordered_lines
     ],
 )
 def test_unordered_lines_text(printed: str, expected: str, same: bool) -> None:
-    assert unordered_lines.same(printed, expected) is same
-    assert unordered_lines.same(expected, printed) is same
+    assert unordered_lines.same_output(printed, expected) is same
+    assert unordered_lines.same_output(expected, printed) is same
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_unordered_lines_agrees_with_matching_members_one_by_one(
 @given(st.lists(st.text("ab 1", min_size=1)), st.randoms())
 def test_unordered_lines_accepts_every_order(rows: list[str], chance: random.Random) -> None:
     kept = [row for row in rows if row.strip()]
-    assert unordered_lines.same("\n".join(chance.sample(kept, len(kept))), "\n".join(kept))
+    assert unordered_lines.same_output("\n".join(chance.sample(kept, len(kept))), "\n".join(kept))
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_unordered_lines_accepts_every_order(rows: list[str], chance: random.Ran
     ],
 )
 def test_any_of_text(printed: str, accepted: object, same: bool) -> None:
-    assert any_of.same(printed, json.dumps(accepted)) is same
+    assert any_of.same_output(printed, json.dumps(accepted)) is same
 
 
 @pytest.mark.parametrize("broken", ["", "1 2", "[", '["1"', "1" * 5000, "[" * 100_000])
 def test_any_of_accepts_nothing_if_expected_is_not_a_list_of_texts(broken: str) -> None:
-    assert not any_of.same(broken, broken)
-    assert not any_of.same("", broken)
+    assert not any_of.same_output(broken, broken)
+    assert not any_of.same_output("", broken)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_an_unknown_checker_is_named_together_with_the_choices() -> None:
 @each
 @given(texts, texts)
 def test_any_two_texts_get_a_verdict(name: str, printed: str, expected: str) -> None:
-    assert checkers.load(name).same(printed, expected) in (True, False)
+    assert checkers.load(name).same_output(printed, expected) in (True, False)
 
 
 @each
@@ -74,14 +74,14 @@ def test_any_two_values_get_a_verdict(name: str, returned: object, expected: obj
 @each_reflexive
 @given(texts)
 def test_a_text_is_the_same_as_itself(name: str, text: str) -> None:
-    assert checkers.load(name).same(text, text)
+    assert checkers.load(name).same_output(text, text)
 
 
 @each_reflexive
 @given(texts)
 def test_line_ends_of_the_other_system_and_a_last_newline_do_not_matter(name: str, text: str) -> None:
     unix = text.replace("\r", "")
-    assert checkers.load(name).same(unix.replace("\n", "\r\n") + "\r\n", unix)
+    assert checkers.load(name).same_output(unix.replace("\n", "\r\n") + "\r\n", unix)
 
 
 @each_reflexive
@@ -93,7 +93,7 @@ def test_a_json_value_is_the_same_as_itself(name: str, value: object) -> None:
 @pytest.mark.parametrize("name", ["exact", "lcb", "unordered_lines"])
 @given(texts, texts)
 def test_checkers_without_tolerance_are_symmetric_on_text(name: str, one: str, other: str) -> None:
-    same = checkers.load(name).same
+    same = checkers.load(name).same_output
     assert same(one, other) == same(other, one)
 
 
@@ -107,8 +107,8 @@ def test_checkers_without_tolerance_are_symmetric_on_values(name: str, one: obje
 @pytest.mark.parametrize("name", ["exact", "tokens", "floats", "codeforces"])
 @given(texts, texts)
 def test_what_exact_accepts_is_accepted_by_the_milder_ones(name: str, printed: str, expected: str) -> None:
-    if checkers.load("exact").same(printed, expected):
-        assert checkers.load(name).same(printed, expected)
+    if checkers.load("exact").same_output(printed, expected):
+        assert checkers.load(name).same_output(printed, expected)
 
 
 def nested(levels: int) -> list[object]:
@@ -129,7 +129,7 @@ def test_deep_values_are_walked_without_recursion(name: str, levels: int) -> Non
 
 @each
 def test_a_flood_of_lines_or_tokens_is_refused(name: str) -> None:
-    same = checkers.load(name).same
+    same = checkers.load(name).same_output
     for flood in (
         "1\n" * 1_000_000,
         "1 " * 1_000_000,
@@ -156,7 +156,7 @@ FLOODS = {
 
 
 def _peak_mb(name: str, printed: str, expected: str) -> float:
-    same = checkers.load(name).same
+    same = checkers.load(name).same_output
     tracemalloc.start()
     try:
         assert not same(printed, expected)
@@ -199,7 +199,7 @@ def test_long_lines_are_the_same_as_short_ones(
 ) -> None:
     monkeypatch.setattr(_text, "_BLOCK", 1 << 13)
     monkeypatch.setattr(_text, "_ROOM", 1 << 13)
-    same = checkers.load(name).same
+    same = checkers.load(name).same_output
     numbers = [f"{number}.5" for number in range(3000)]
     assert same(blank.join(numbers) + end, " ".join(numbers))
     assert same(blank * (2 << 13) + blank.join(numbers) + end, " ".join(numbers))
@@ -212,7 +212,9 @@ def test_long_lines_are_the_same_as_short_ones(
 @pytest.mark.parametrize("end", [" ", "\n", "\r\n"])
 def test_trailing_blanks_do_not_make_an_answer_too_long(name: str, end: str) -> None:
     expected = json.dumps(["7", "8"]) if name == "any_of" else "7"
-    assert checkers.load(name).same("7" + end * (3 << 20), expected) == (name not in ("exact", "python") or end != " ")
+    assert checkers.load(name).same_output("7" + end * (3 << 20), expected) == (
+        name not in ("exact", "python") or end != " "
+    )
 
 
 @each

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.quiet  # other tests' groups vanish while one looks for
 @pytest.fixture
 def cgroup() -> Iterator[cgroups.Cgroup]:
     try:
-        cgroup = cgroups.create(delegation.find(), "test")
+        cgroup = cgroups.create(delegation.find_subtree(), "test")
     except OSError as error:
         pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     yield cgroup
@@ -154,7 +154,7 @@ def test_the_runs_of_a_worker_share_two_processors(cgroup: cgroups.Cgroup) -> No
 
 
 def test_in_v2_all_controllers_are_in_one_directory(tmp_path: Path) -> None:
-    subtree = delegation.Subtree(2, dict.fromkeys(("memory", "pids"), tmp_path))
+    subtree = delegation.CgroupSubtree(2, dict.fromkeys(("memory", "pids"), tmp_path))
     assert subtree.make("test") == {"memory": tmp_path / "test", "pids": tmp_path / "test"}
 
 

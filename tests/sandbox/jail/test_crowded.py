@@ -15,7 +15,7 @@ RUN = Program("")
 
 
 def job(wall_seconds: float, cpu_seconds: float | None = None) -> RunParams:
-    return make_run_spec("run", RUN, Limits(wall_seconds=wall_seconds, cpu_seconds=cpu_seconds), seed=None).job
+    return make_run_spec("run", RUN, Limits(wall_seconds=wall_seconds, cpu_seconds=cpu_seconds), seed=None).run_params
 
 
 def test_a_run_is_starved_only_by_less_than_a_twentieth_of_a_processor() -> None:

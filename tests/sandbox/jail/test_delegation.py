@@ -40,14 +40,14 @@ def test_a_delegated_unit_holds_our_cgroups(inside: Callable[..., Path]) -> None
     directory = inside(SERVICE)
     delegate(directory)
     assert delegation.scope_command() == []
-    assert delegation.find() == delegation.Subtree(2, {"memory": directory, "pids": directory})
+    assert delegation.find_subtree() == delegation.CgroupSubtree(2, {"memory": directory, "pids": directory})
 
 
 def test_a_leaf_that_we_have_made_leads_to_the_unit_around_it(inside: Callable[..., Path]) -> None:
     leaf = inside(f"{SERVICE}/curate-others")
     delegate(leaf.parent)
     (leaf.parent / "cgroup.subtree_control").touch()
-    assert delegation.find().bases["memory"] == leaf.parent
+    assert delegation.find_subtree().bases["memory"] == leaf.parent
 
 
 def test_the_root_that_a_container_sees_is_ours(inside: Callable[..., Path], tmp_path: Path) -> None:
@@ -57,14 +57,14 @@ def test_the_root_that_a_container_sees_is_ours(inside: Callable[..., Path], tmp
     (tmp_path / "below" / "cgroup.controllers").write_text("memory pids")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine, "memberships_and_mounts", lambda: ("0::/below\n", mounts))
-        assert delegation.find().bases["pids"] == tmp_path / "below"
+        assert delegation.find_subtree().bases["pids"] == tmp_path / "below"
 
 
 def test_a_unit_without_delegation_is_left_alone(inside: Callable[..., Path]) -> None:
     directory = inside(SERVICE, pids_max="max")
     before = sorted(directory.iterdir())
     with pytest.raises(OSError, match=r"systemd has not delegated .*train\.service"):
-        delegation.find()
+        delegation.find_subtree()
     assert sorted(directory.iterdir()) == before
     assert (directory / "cgroup.subtree_control").read_text() == ""
 
@@ -104,7 +104,7 @@ def test_a_user_without_a_manager_is_told_what_to_type(
 
 def test_no_process_outlives_its_cgroup() -> None:
     try:
-        cgroup = cgroups.create(delegation.find(), "test")
+        cgroup = cgroups.create(delegation.find_subtree(), "test")
     except OSError as error:
         pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     pid = os.fork()

@@ -84,7 +84,7 @@ def test_a_missing_temporary_directory_is_no_reason_to_fail(temporary: Path, mon
 
 def test_cgroups_of_dead_processes_are_removed_and_sweeping_never_fails(dead: str) -> None:
     try:
-        ours = cgroups.create(delegation.find(), "test")
+        ours = cgroups.create(delegation.find_subtree(), "test")
     except OSError as error:
         pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
     try:

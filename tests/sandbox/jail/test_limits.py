@@ -85,7 +85,7 @@ def test_the_memory_limit_is_exact_whatever_ran_before(own: Sandbox, before: Pro
 def keeps_peaks() -> bool:
     """Return whether the kernel keeps a peak of memory for each run."""
     try:
-        cgroup = cgroups.create(delegation.find(), "peaks")
+        cgroup = cgroups.create(delegation.find_subtree(), "peaks")
     except OSError:
         return False
     kept = "peak" in cgroup.files

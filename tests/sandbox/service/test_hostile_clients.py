@@ -21,7 +21,7 @@ from sandbox.request import RunRequest
 from sandbox.service import request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
 from sandbox.service.byte_budget import ByteBudget
-from sandbox.service.fair_queue import client_of
+from sandbox.service.fair_queue import client_key
 from sandbox.service.json_processes import JsonProcessPool
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.service_errors import MalformedRequest, SandboxFailed, TooManyRequests
@@ -144,7 +144,7 @@ def test_deep_bodies_are_refused(service: Service, text: str) -> None:
 
 
 def test_a_body_that_only_looks_large_or_deep_is_parsed() -> None:
-    few = RequestBounds(Limits(wall_seconds=100), records=10, values=40, depth=4)
+    few = RequestBounds(Limits(wall_seconds=100), max_records=10, max_values=40, max_depth=4)
     code = 'x = "[[[[[{{{{{,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\\\\" # \\"'
     request = request_codec.parse("/run_code", json.dumps({"code": code, "language": "python"}).encode(), few)
     assert isinstance(request, RunRequest)
@@ -436,5 +436,5 @@ def test_a_client_that_has_filled_the_queue_makes_room_for_others() -> None:
 
 
 def test_a_client_is_an_ipv4_address_or_half_of_an_ipv6_address() -> None:
-    assert client_of("10.0.0.1") != client_of("10.0.0.2")
-    assert client_of("2001:db8::1") == client_of("2001:db8::2:3") != client_of("2001:db9::1")
+    assert client_key("10.0.0.1") != client_key("10.0.0.2")
+    assert client_key("2001:db8::1") == client_key("2001:db8::2:3") != client_key("2001:db9::1")

@@ -9,7 +9,7 @@ import pytest
 from rewards.reward import Reward, Task
 from train.config import RolloutConfig as Settings
 from train.errors import RolloutError
-from train.rollouts.batch_collector import BatchCollector, group_signal, rewards_of
+from train.rollouts.batch_collector import BatchCollector, group_rewards, group_signal
 from train.rollouts.batch_scheduler import BatchScheduler
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.protocol import SampledCompletion, SamplingParams
@@ -108,9 +108,9 @@ def test_answers_that_were_cut_off_may_be_unknown():
     (group, *_) = batch()
     cut = (replace(group[0], truncated=True), *group[1:])
     assert [rollout.reward for rollout in cut] == [1.0, 0.0]
-    assert rewards_of(cut) == [1.0, 0.0]
+    assert group_rewards(cut) == [1.0, 0.0]
     assert group_signal(cut) == "some"
-    assert math.isnan(rewards_of(cut, cut_off_known=False)[0])
+    assert math.isnan(group_rewards(cut, cut_off_known=False)[0])
     assert group_signal(cut, cut_off_known=False) == "none"
     assert group_signal(cut[:1], cut_off_known=False) == "cut_off"
 

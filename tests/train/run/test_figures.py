@@ -21,7 +21,7 @@ class Rollout:
     verdict: str = "accepted"
     reward_seconds: float = 0.1
     source: str = "taco"
-    parts: tuple[tuple[str, float], ...] = (("code", 1.0), ("format", 0.5))
+    reward_components: tuple[tuple[str, float], ...] = (("code", 1.0), ("format", 0.5))
 
 
 RIGHT = Rollout()

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from curate.prompt import PromptFormat
-from train.asynchronous.groups.events import Dispatched, SegmentStarted
+from train.asynchronous.groups.events import GroupDispatched, SegmentStarted
 from train.asynchronous.journal import RunJournal
 from train.config import Config, DataConfig, EngineConfig, ModelConfig
 from train.errors import ConfigError
@@ -63,6 +63,6 @@ def test_a_run_that_was_refused_before_it_sampled_does_not_stand_in_the_way(resu
 def test_a_journal_with_questions_that_were_asked_is_a_run(tmp_path):
     folder = tmp_path / "run" / "journal"
     with open_run(tmp_path / "run", config()), closing(RunJournal.open(folder)) as journal:
-        journal.append(Dispatched(0, 0, 0, 0, "worker", 2, 9, "a", b"", ""))
+        journal.append(GroupDispatched(0, 0, 0, 0, "worker", 2, 9, "a", b"", ""))
     with pytest.raises(ConfigError, match="holds a run"), open_run(tmp_path / "run", config()):
         pass

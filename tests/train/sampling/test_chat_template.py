@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from train.errors import SamplerError
-from train.sampling.chat_template import tokenize_prompt, warn_of_unknown
+from train.sampling.chat_template import tokenize_prompt, warn_unknown_arguments
 
 TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
@@ -52,5 +52,7 @@ def test_a_prefill_is_left_open_and_a_text_is_taken_as_it_is(tokenizer):
 @pytest.mark.parametrize("template", [TEMPLATE, {"default": "", "thinking": TEMPLATE}], ids=["one", "several"])
 def test_an_argument_that_the_template_does_not_know_is_reported(template, caplog):
     with caplog.at_level(logging.WARNING):
-        warn_of_unknown(SimpleNamespace(chat_template=template), {"enable_thinking": False, "thinking": True}, "m")
+        warn_unknown_arguments(
+            SimpleNamespace(chat_template=template), {"enable_thinking": False, "thinking": True}, "m"
+        )
     assert caplog.messages == ["the chat template of m does not use thinking, so that argument changes nothing"]

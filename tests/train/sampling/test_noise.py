@@ -78,11 +78,11 @@ def test_an_engine_that_notes_token_by_token_commits_to_the_same(n_tokens: int, 
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(1)).round(decimals=1)  # with ties
     record = CommitmentRecorder()
     for position, row in enumerate(hidden):
-        record.note(position, torch.zeros(width), torch.tensor(9.0))  # of a prompt that was computed in pieces
-        record.note(position, row, torch.tensor(-float(position)))
+        record.record(position, torch.zeros(width), torch.tensor(9.0))  # of a prompt that was computed in pieces
+        record.record(position, row, torch.tensor(-float(position)))
     for position in range(max(0, n_tokens - 2), n_tokens):  # drawn again, because it was in flight
-        record.note(position, hidden[position], torch.tensor(-float(position)))
-    record.note(n_tokens, torch.ones(width), torch.tensor(0.0))  # drawn, but not part of the answer any more
+        record.record(position, hidden[position], torch.tensor(-float(position)))
+    record.record(n_tokens, torch.ones(width), torch.tensor(0.0))  # drawn, but not part of the answer any more
     sent, logprobs = record.finish(n_tokens)
     assert sent == b"".join(commitment.to_bytes() for commitment in commit(bfloat16_bits(hidden)))
     assert logprobs == tuple(-float(position) for position in range(n_tokens))

@@ -60,7 +60,7 @@ def publish(controller: Controller, folder: Path, version: int) -> None:
 def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: str = "") -> Invite:
     place = SwarmFolder(folder)
     return new_invite(
-        read_key(place.key), run=RUN, coordinator=url or place.address().coordinator, relays=(), role=role,
+        read_key(place.key_path), run=RUN, coordinator=url or place.address().coordinator, relays=(), role=role,
         seconds=seconds,
     )  # fmt: skip
 

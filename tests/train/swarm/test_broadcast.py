@@ -148,10 +148,10 @@ def test_relays_form_a_chain_and_drop_what_nobody_needs(tmp_path: Path) -> None:
     publish(tmp_path, range(8), anchor_every=3)
     with relay(tmp_path) as origin:
         first = Mirror(tmp_path / "first" / "public", RUN, PUBLIC, download(origin), keep=2)
-        first.update()
+        first.sync_newest()
         with relay(tmp_path / "first") as url:
             second = Mirror(tmp_path / "second" / "public", RUN, PUBLIC, download(url), keep=2)
-            second.update()
+            second.sync_newest()
             with relay(tmp_path / "second") as last:
                 place, _ = VersionStore(tmp_path / "client", download(last)).fetch(7, seconds=20)
     assert same(place, tmp_path, 7)

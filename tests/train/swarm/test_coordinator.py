@@ -18,7 +18,7 @@ from curate.commands.main import main
 from train.asynchronous.http.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.swarm.ledger.audit import LedgerAudit, audit_ledger
-from train.swarm.ledger.ledger import rows
+from train.swarm.ledger.ledger import read_rows
 from train.swarm.messages import CurrentVersion, NodeLeaseRequest, NodeLeaseResponse
 from train.swarm.protocol.client import JoinRequired, ResourceGone
 from train.swarm.signatures import public_key_bytes, read_key
@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def audited(world: World) -> LedgerAudit:
-    return audit_ledger(rows(world.place / "ledger.sqlite"), public_key_bytes(read_key(world.place / "run.key")))
+    return audit_ledger(read_rows(world.place / "ledger.sqlite"), public_key_bytes(read_key(world.place / "run.key")))
 
 
 def wait_for(world: World, figure: str, value: float) -> None:
@@ -223,7 +223,7 @@ def test_a_coordinator_that_is_killed_in_mid_lease_goes_on(world: World) -> None
     found = audited(world)
     assert found.fault == ""
     account = found.accounts.nodes[node.client.node]
-    assert (account.n_leases, dict(account.verdicts)) == (5, {"accepted": 3, "unknown": 2})
+    assert (account.n_leases, dict(account.verdict_counts)) == (5, {"accepted": 3, "unknown": 2})
     assert account.state == "healthy"
 
 

@@ -109,9 +109,9 @@ class Swarm(RuleBasedStateMachine):
         try:
             join(self.desk, key, self.now)
         except Forbidden:
-            assert self.desk.members[key].life.state is node_lifecycle.NodeState.BANNED
+            assert self.desk.members[key].lifecycle.state is node_lifecycle.NodeState.BANNED
         except RetryLater:
-            assert self.desk.members[key].life.state is node_lifecycle.NodeState.SUSPENDED
+            assert self.desk.members[key].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
 
     @rule(key=st.sampled_from(NODES), n=st.integers(1, 3))
     def ask(self, key: bytes, n: int) -> None:
@@ -134,7 +134,7 @@ class Swarm(RuleBasedStateMachine):
             self.given(key, lease)
 
     def given(self, key: bytes, lease: SwarmLease) -> None:
-        assert self.desk.members[key].life.state is not node_lifecycle.NodeState.BANNED
+        assert self.desk.members[key].lifecycle.state is not node_lifecycle.NodeState.BANNED
         self.leases.append((key, lease))
         self.n_given[key] += 1
 
@@ -176,7 +176,7 @@ class Swarm(RuleBasedStateMachine):
         key, lease_id, lease = self.jobs[-min(place, len(self.jobs))]
         answers = verified_answers(lease) if verdict is ACCEPTED else ()
         try:
-            self.desk.verdict(key, lease_id, VerificationResult(verdict, answers), self.now)
+            self.desk.record_verdict(key, lease_id, VerificationResult(verdict, answers), self.now)
         except NotJoined:
             return
 
@@ -210,7 +210,7 @@ class Swarm(RuleBasedStateMachine):
     @invariant()
     def every_group_is_with_one_node(self) -> None:
         self.taken()
-        running = self.desk.running()
+        running = self.desk.running_lease_keys()
         assert sorted(running) == sorted(self.with_nodes), "the trainer and the coordinator differ"
         assert max(self.trained_on.values(), default=1) == 1
 
@@ -221,16 +221,16 @@ class Swarm(RuleBasedStateMachine):
         open_leases = {key: len(member.leases) for key, member in self.desk.members.items()}
         for key, account in found.nodes.items():
             assert account.n_leases == self.n_given[key]
-            assert account.n_leases == sum(account.verdicts.values()) + open_leases.get(key, 0)
+            assert account.n_leases == sum(account.verdict_counts.values()) + open_leases.get(key, 0)
             assert account.stake >= 0
-            assert account.earned <= 32 * account.verdicts.get("accepted", 0)
+            assert account.earned <= 32 * account.verdict_counts.get("accepted", 0)
         counts = self.desk.lease_counts()
         assert sum(counts.get(state, 0) for state in ("open", "submitted", "verifying")) == sum(open_leases.values())
 
     @invariant()
     def who_is_banned_has_nothing(self) -> None:
         for key, member in self.desk.members.items():
-            if member.life.state is node_lifecycle.NodeState.BANNED:
+            if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
                 assert not member.leases
                 assert self.book.account(key).stake == 0
                 with pytest.raises(Forbidden):
@@ -319,7 +319,7 @@ def healthy(desk: CoordinatorState, key: bytes, group: int, now: float = 0.0) ->
     lease = desk.grant_spot_check(key, 0, now) or desk.grant(key, lease_of((group, 0)), now)
     assert lease is not None
     assert finished(desk, key, lease, now).outcome == "accepted"
-    assert desk.members[key].life.state is node_lifecycle.NodeState.HEALTHY
+    assert desk.members[key].lifecycle.state is node_lifecycle.NodeState.HEALTHY
 
 
 def finished(
@@ -328,7 +328,9 @@ def finished(
 ) -> LeaseVerdict:  # fmt: skip
     assert desk.submit(key, lease.id, 1, b"d" * 32, now) == "taken"
     assert desk.assign_job(VERIFIERS[0], now).job is not None
-    desk.verdict(VERIFIERS[0], lease.id, VerificationResult(verdict, answers or verified_answers(lease.lease)), now)
+    desk.record_verdict(
+        VERIFIERS[0], lease.id, VerificationResult(verdict, answers or verified_answers(lease.lease)), now
+    )
     return desk.members[key].unsent_verdicts[-1][1]
 
 
@@ -345,7 +347,7 @@ def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(bo
     assert msgspec.structs.replace(probe.lease, seeds=ordinary.lease.seeds) == ordinary.lease, "the node can tell"
     assert finished(desk, NODES[1], probe).outcome == "accepted"
     assert len(desk.accepted) == 1
-    assert desk.running() == ((8, 0),)
+    assert desk.running_lease_keys() == ((8, 0),)
 
 
 def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Ledger) -> None:
@@ -356,7 +358,7 @@ def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Ledg
     assert probe is not None
     others = verified_answers(msgspec.structs.replace(probe.lease, seeds=(98, 99)))
     assert finished(desk, NODES[1], probe, answers=others) == LeaseVerdict("soft", "known answer")
-    assert desk.members[NODES[1]].life.state is node_lifecycle.NodeState.SUSPENDED
+    assert desk.members[NODES[1]].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
     with pytest.raises(RetryLater, match="suspended"):
         join(desk, NODES[1], 100.0)
     join(desk, NODES[1], 700.0)
@@ -415,7 +417,7 @@ def test_answers_that_are_not_to_the_lease_are_the_verifiers_fault(book: Ledger)
         assert lease is not None
         assert finished(desk, NODES[0], lease, answers=answers) == LeaseVerdict("unknown", "crashed")
         assert desk.given_back[-1] == (group, 0)
-    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.HEALTHY
+    assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.HEALTHY
 
 
 def test_a_node_gets_more_leases_the_more_were_accepted(book: Ledger) -> None:
@@ -444,7 +446,7 @@ def test_a_second_file_that_differs_bans_and_the_same_again_does_not(book: Ledge
     assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "taken"
     assert desk.submit(NODES[0], lease.id, 1, b"a" * 32, 1.0) == "again"
     assert desk.submit(NODES[0], lease.id, 1, b"b" * 32, 1.0) == "late"
-    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.BANNED
+    assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.BANNED
     assert book.account(NODES[0]).stake == 0
 
 
@@ -517,7 +519,7 @@ def test_a_stake_comes_back_after_the_last_verdict_and_is_lost_by_cheating(book:
         desk.leave(key, 1.0)
         assert book.account(key).stake == 100
         assert desk.assign_job(VERIFIERS[0], 0.0).job is not None
-        desk.verdict(VERIFIERS[0], lease.id, VerificationResult(verdict, verified_answers(lease.lease)), 2.0)
+        desk.record_verdict(VERIFIERS[0], lease.id, VerificationResult(verdict, verified_answers(lease.lease)), 2.0)
         assert book.account(key).stake == stake
     assert book.account(NODES[0]).state == "left"
     assert book.account(NODES[1]).state == "banned"
@@ -569,7 +571,7 @@ def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(book: Led
     assert desk.grant(NODES[0], lease_of((1, 0)), 0.0) is not None
     desk.heartbeat(NODES[0], NodeHeartbeat(0), 31.0)
     assert desk.given_back == [(1, 0)]
-    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.PROBATION
+    assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.PROBATION
     assert desk.free_capacity(NODES[0]) == 1
 
 
@@ -581,7 +583,7 @@ def test_a_node_that_leaves_gives_its_leases_back_and_is_not_blamed(book: Ledger
     desk.leave(NODES[0], 2.0)
     assert sorted(desk.given_back) == [(1, 0), (2, 0)]
     assert book.account(NODES[0]).reputation == 1.0
-    assert not any(desk.members[NODES[0]].life.recent_soft_rejections)
+    assert not any(desk.members[NODES[0]].lifecycle.recent_soft_rejections)
 
 
 def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without_blame(book: Ledger) -> None:
@@ -594,9 +596,9 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(20, 25)]
     desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
     desk.heartbeat(NODES[0], NodeHeartbeat(0), 40.0)  # it names none of them
-    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.SUSPENDED
+    assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
     assert sorted(desk.given_back) == [(group, 0) for group in range(20, 25)]
-    assert book.account(NODES[0]).verdicts == {"accepted": 20, "expired": 2, "unknown": 3}
+    assert book.account(NODES[0]).verdict_counts == {"accepted": 20, "expired": 2, "unknown": 3}
 
 
 def test_an_outage_counts_once_however_many_leases_the_node_had(book: Ledger) -> None:
@@ -605,9 +607,9 @@ def test_an_outage_counts_once_however_many_leases_the_node_had(book: Ledger) ->
     held = [desk.grant(NODES[0], lease_of((group, 0)), 0.0) for group in range(1, 9)]
     desk.heartbeat(NODES[0], NodeHeartbeat(0, tuple(lease.id for lease in held if lease)), 1.0)
     desk.tick(40.0)
-    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.UNHEALTHY
+    assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.UNHEALTHY
     assert sorted(desk.given_back) == [(group, 0) for group in range(1, 9)]
-    assert book.account(NODES[0]).verdicts == {"accepted": 1, "expired": 1, "unknown": 7}
+    assert book.account(NODES[0]).verdict_counts == {"accepted": 1, "expired": 1, "unknown": 7}
 
 
 def test_a_verifier_that_asks_again_has_lost_the_reply(book: Ledger) -> None:
@@ -643,7 +645,7 @@ def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Ledger) -
     assert lease is not None
     desk.discount_pause(3600.0)
     desk.tick(3601.0)
-    assert desk.members[NODES[0]].life.state is node_lifecycle.NodeState.HEALTHY
+    assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.HEALTHY
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 3602.0) == "taken"
 
 

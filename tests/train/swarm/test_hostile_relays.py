@@ -198,10 +198,10 @@ def test_shards_go_to_relays_by_their_bandwidth() -> None:
     clock = Clock()
     relays = RelaySelector(["slow", "fast"], clock=clock, at_once=100)
     for url, seconds in (("slow", 4.0), ("fast", 1.0)):
-        transfer = relays.begin(url, 2**22)
+        transfer = relays.start_transfer(url, 2**22)
         transfer.record_progress(2**22)
         clock.now += seconds
         relays.record_success(transfer)
-    running = [relays.begin(relays.choose(2**20, relays.urls) or "", 2**20) for _ in range(50)]
+    running = [relays.start_transfer(relays.choose(2**20, relays.urls) or "", 2**20) for _ in range(50)]
     n_fast = sum(transfer.url == "fast" for transfer in running)
     assert 36 <= n_fast <= 44  # four fifths

@@ -17,7 +17,7 @@ from train.asynchronous.binary_arrays import unpack_tokens
 from train.errors import SamplerError, TransferError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.swarm.files.writer import write
+from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease, VerificationJob
 from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
@@ -48,7 +48,7 @@ class Node:
     def content(self, lease: SwarmLease = LEASE) -> bytes:
         path = self.folder / "answers.parquet"
         rows = swarm_answers.file_of(lease, self.answers).rows
-        write(path, rows, node=bytes(32), lease=lease, engine=ENGINE)
+        write_rollout_file(path, rows, node=bytes(32), lease=lease, engine=ENGINE)
         return path.read_bytes()
 
 

@@ -111,7 +111,7 @@ def test_a_relay_that_starts_again_removes_what_is_damaged_and_fetches_only_that
 
     folder = tmp_path / "relay"
     with relay(tmp_path, noting) as url:
-        Mirror(folder, RUN, PUBLIC, download(url)).update()
+        Mirror(folder, RUN, PUBLIC, download(url)).sync_newest()
         place = folder / "runs" / RUN
         (place / "0" / "00003").write_bytes(b"half of a shard, after the power was gone")
         (place / "0" / ".new-abc").write_bytes(b"what was being written")
@@ -120,7 +120,7 @@ def test_a_relay_that_starts_again_removes_what_is_damaged_and_fetches_only_that
         asked.clear()
         again = Mirror(folder, RUN, PUBLIC, download(url))
         assert not (place / "0" / "00003").exists()
-        again.update()
+        again.sync_newest()
     assert [path for path in asked if path.rpartition("/")[2].isdigit()] == [f"/runs/{RUN}/0/00003"]
     assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == {
         str(path.relative_to(tmp_path / "public")) for path in (tmp_path / "public").rglob("*")
@@ -134,9 +134,9 @@ def test_a_relay_without_room_says_so_and_goes_on_when_there_is_some(tmp_path: P
         (tmp_path / "relay").mkdir()
         (tmp_path / "relay" / "runs").write_text("in the way")
         with pytest.raises(TransferError, match="Make room there"):
-            mirror.update()
+            mirror.sync_newest()
         (tmp_path / "relay" / "runs").unlink()
-        mirror.update()
+        mirror.sync_newest()
     assert (tmp_path / "relay" / "runs" / RUN / "0" / "00000").exists()
 
 

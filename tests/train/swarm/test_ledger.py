@@ -26,7 +26,7 @@ from train.swarm.ledger.entries import (
     UnbondEntry,
     VerdictEntry,
 )
-from train.swarm.ledger.ledger import DOMAIN, FIRST, Ledger, LedgerRow, digest_of, rows
+from train.swarm.ledger.ledger import DOMAIN, FIRST, Ledger, LedgerRow, read_rows, row_digest
 from train.swarm.signatures import public_key_bytes, sign
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -69,7 +69,7 @@ def test_what_is_audited_adds_up_to_what_the_coordinator_has(tmp_path: Path) -> 
     made = entries(200)
     book = written(tmp_path / "ledger", made)
     book.close()
-    found = audit_ledger(rows(tmp_path / "ledger"), PUBLIC, seen=book.head)
+    found = audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen=book.head)
     assert (found.n_rows, found.fault, found.head) == (200, "", book.head)
     assert found.accounts == book.accounts == accounts.compute_accounts(made)
 
@@ -78,7 +78,7 @@ def test_a_ledger_goes_on_where_it_ended(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(5)).close()
     book = written(tmp_path / "ledger", [StakeEntry(ANN, 7)])
     book.close()
-    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).n_rows == 6
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).n_rows == 6
 
 
 CHANGES = {
@@ -98,12 +98,12 @@ def test_every_change_is_found(tmp_path: Path, change: str, fault: str) -> None:
     database = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     database.execute(change)
     database.close()
-    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC, seen=book.head).fault.startswith(fault)
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen=book.head).fault.startswith(fault)
 
 
 def test_any_changed_byte_of_a_row_is_found(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(3)).close()
-    there = list(rows(tmp_path / "ledger"))
+    there = list(read_rows(tmp_path / "ledger"))
     rng = random.Random(1)
     for _ in range(200):
         place, column = rng.randrange(3), rng.choice(("entry", "previous", "digest", "signature"))
@@ -117,13 +117,13 @@ def test_any_changed_byte_of_a_row_is_found(tmp_path: Path) -> None:
 
 def test_rows_that_change_places_are_found(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(4)).close()
-    first, second, *others = rows(tmp_path / "ledger")
+    first, second, *others = read_rows(tmp_path / "ledger")
     assert audit_ledger([second, first, *others], PUBLIC).fault == "row 1: number 2 stands in its place"
 
 
 def test_the_chain_of_another_coordinator_is_not_this_one(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(2)).close()
-    assert "not signed" in audit_ledger(rows(tmp_path / "ledger"), b"\1" * 32).fault
+    assert "not signed" in audit_ledger(read_rows(tmp_path / "ledger"), b"\1" * 32).fault
 
 
 def test_two_processes_cannot_write_one_ledger(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_two_processes_cannot_write_one_ledger(tmp_path: Path) -> None:
 def test_what_is_no_ledger_is_named(tmp_path: Path) -> None:
     (tmp_path / "ledger").write_bytes(b"x" * 5000)
     with pytest.raises(RunError, match="not a ledger"):
-        list(rows(tmp_path / "ledger"))
+        list(read_rows(tmp_path / "ledger"))
     with pytest.raises(RunError, match="curate ledger audit"):
         Ledger(tmp_path / "ledger", KEY)
 
@@ -172,7 +172,7 @@ def test_a_file_that_only_looks_like_a_ledger_is_refused(tmp_path: Path, made: s
     database.execute(made)
     database.close()
     with pytest.raises(RunError, match="does not have the table of a ledger"):
-        list(rows(path))
+        list(read_rows(path))
 
 
 def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: P
     book = Ledger(tmp_path / "ledger", KEY)
     assert book.accounts.nodes[ANN].stake >= said
     book.close()
-    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).fault == ""
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault == ""
 
 
 def test_reputation_counts_what_a_node_is_to_blame_for() -> None:
@@ -201,14 +201,14 @@ def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Pat
     for seed, n in ((1, 10), (0, 9), (1, 40)):
         other = tmp_path / f"other-{seed}-{n}"
         written(other, entries(n, seed=seed)).close()
-        assert audit_ledger(rows(other), PUBLIC).fault == ""
-        assert "published once" in audit_ledger(rows(other), PUBLIC, seen=book.head).fault
+        assert audit_ledger(read_rows(other), PUBLIC).fault == ""
+        assert "published once" in audit_ledger(read_rows(other), PUBLIC, seen=book.head).fault
 
 
 def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:
     written(tmp_path / "one", entries(6, seed=1)).close()
     written(tmp_path / "two", entries(6, seed=2)).close()
-    one, two = list(rows(tmp_path / "one")), list(rows(tmp_path / "two"))
+    one, two = list(read_rows(tmp_path / "one")), list(read_rows(tmp_path / "two"))
     for place in range(6):
         mixed = [*one[:place], two[place], *one[place + 1 :]]
         expected = place + 1 if place else 2  # the first row follows nothing, so it is the second that does not fit
@@ -217,7 +217,7 @@ def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:
 
 def test_a_row_that_comes_twice_is_found(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(4)).close()
-    there = list(rows(tmp_path / "ledger"))
+    there = list(read_rows(tmp_path / "ledger"))
     for place in range(4):
         assert audit_ledger([*there[: place + 1], *there[place:]], PUBLIC).fault.startswith(f"row {place + 2}:")
 
@@ -227,12 +227,12 @@ def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
     book = Ledger(tmp_path / "ledger", forger)
     book.append(PayEntry(ANN, b"l" * 16, 10**9))
     book.close()
-    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
 
 
 def test_rows_that_are_signed_but_are_no_entries_are_named() -> None:
     for content in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": "pay"}), b"\x91" * 3000):
-        digest = digest_of(1, 5, content, FIRST)
+        digest = row_digest(1, 5, content, FIRST)
         row = LedgerRow(1, 5, content, FIRST, digest, sign(DOMAIN, digest, KEY)[-64:])
         assert audit_ledger([row], PUBLIC).fault.startswith("row 1: it is not an entry")
 
@@ -245,7 +245,7 @@ def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
             database.execute(f"UPDATE entries SET {change} WHERE number = 2")
     database.execute("UPDATE entries SET signature = zeroblob(1000000), digest = zeroblob(0) WHERE number = 2")
     database.close()
-    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).fault.startswith("row 2:")
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault.startswith("row 2:")
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -261,7 +261,7 @@ def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> 
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(damaged[: rng.choice((len(damaged), rng.randrange(len(damaged))))])
         try:
-            found = audit_ledger(rows(path), PUBLIC, seen=book.head)
+            found = audit_ledger(read_rows(path), PUBLIC, seen=book.head)
         except RunError:
             continue
         assert found.fault or found.accounts == book.accounts
@@ -274,7 +274,7 @@ def test_entries_that_belong_together_are_there_together(tmp_path: Path) -> None
         book.append(StakeEntry(ANN, 2))
     assert list(book.entries()) == [StakeEntry(ANN, 1), StakeEntry(ANN, 2)]
     book.close()
-    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC, seen=book.head).n_rows == 2
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen=book.head).n_rows == 2
 
 
 _TWICE = """
@@ -299,7 +299,7 @@ def test_a_verdict_is_never_without_its_pay(tmp_path: Path, n: int) -> None:
     subprocess.run([sys.executable, "-c", _TWICE, str(tmp_path / "ledger"), str(n)], check=False)
     book = Ledger(tmp_path / "ledger", KEY)
     account = book.account(ANN)
-    assert (account.verdicts.get("accepted", 0), account.earned) == (n, n)
+    assert (account.verdict_counts.get("accepted", 0), account.earned) == (n, n)
     book.append(StakeEntry(ANN, 1))
     book.close()
-    assert audit_ledger(rows(tmp_path / "ledger"), PUBLIC).n_rows == 2 * n + 1
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).n_rows == 2 * n + 1

@@ -13,7 +13,7 @@ from train.asynchronous.messages import Heartbeat, Lease, LeaseRequest, ReleaseR
 from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
-from train.swarm.files.reader import read
+from train.swarm.files.reader import read_rollout_file
 from train.swarm.files.rows import RolloutFile
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.messages import NodeHeartbeatResponse, NodeLeaseResponse, SwarmLease
@@ -103,7 +103,7 @@ def test_a_group_is_uploaded_once_it_is_whole_and_can_be_read(node):
     assert controller.submit_results(SubmitResults("n", (answer(lease, 1),))) == ["taken"]
     ((path, content),) = coordinator.files
     assert path == f"/upload/{given.id.hex()}"
-    file = read(content, given, SETTINGS)
+    file = read_rollout_file(content, given, SETTINGS)
     assert isinstance(file, RolloutFile), file
     assert [row.token_ids for row in file.rows] == [(0, 4, 5), (1, 4, 5), (2, 4, 5)]
     assert [row.seed for row in file.rows] == [10, 11, 12]
@@ -157,7 +157,7 @@ def test_a_prompt_that_the_engine_does_not_take_is_refused_for_the_whole_group(n
     controller = node(coordinator)
     (lease,) = asked(controller)
     controller.submit_results(SubmitResults("n", (SampleResult(lease.group, 0, 0, b"", b"", (), "refused"),)))
-    file = read(coordinator.files[0][1], given, SETTINGS)
+    file = read_rollout_file(coordinator.files[0][1], given, SETTINGS)
     assert isinstance(file, RolloutFile), file
     assert file.is_refused
 
@@ -187,15 +187,15 @@ def test_a_node_that_was_missed_joins_again_and_goes_on(node):
 
 
 def test_weights_are_those_that_the_relays_name(node):
-    assert node(Coordinator(), Relays(5)).weights(4, 0.0) == WeightManifest(5)
-    assert node(Coordinator(), Relays(5)).weights(5, 0.0) is None
+    assert node(Coordinator(), Relays(5)).wait_for_weights(4, 0.0) == WeightManifest(5)
+    assert node(Coordinator(), Relays(5)).wait_for_weights(5, 0.0) is None
     with pytest.raises(ControllerUnreachable, match="no relay names a version"):
-        node(Coordinator(), Relays(None)).weights(-1, 0.0)
+        node(Coordinator(), Relays(None)).wait_for_weights(-1, 0.0)
 
 
 def test_a_node_leaves_politely(node):
     coordinator = Coordinator()
-    node(coordinator).leave(ReleaseRequest("n"))
+    node(coordinator).release(ReleaseRequest("n"))
     assert coordinator.said == [("/leave", None)]
 
 
@@ -227,7 +227,7 @@ def test_what_is_wrong_with_the_options_is_explained(options, words):
 
 def test_the_invite_of_a_verifier_is_not_used_up_by_a_node(tmp_path):
     place = SwarmFolder(tmp_path)
-    new_key(place.key)
+    new_key(place.key_path)
     place.write_address(SwarmAddress("coder", "http://127.0.0.1:1", "http://127.0.0.1:1"))
     invite = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"]).output.strip()
     result = CliRunner().invoke(main, ["rollout", "--join", invite, "--key", str(tmp_path / "k"), "--patience", "0"])

@@ -101,7 +101,7 @@ def test_no_life_gets_round_the_rules(life):
         is_banned_now = node.state is NodeState.BANNED and before.state is not NodeState.BANNED
         assert (SLASH in effects) == is_banned_now
         if is_banned_now and event is not NodeEvent.HARD:
-            assert (event, before.state, before.suspect) == (NodeEvent.SOFT, NodeState.PROBATION, True)
+            assert (event, before.state, before.is_suspect) == (NodeEvent.SOFT, NodeState.PROBATION, True)
         if before.state in (NodeState.PROBATION, NodeState.HEALTHY) and node.state not in (
             NodeState.PROBATION,
             NodeState.HEALTHY,

@@ -16,8 +16,8 @@ from train.swarm.protocol.invites import Invite, new_invite, read_invite
 from train.swarm.protocol.nonces import (
     KEPT_SECONDS,
     WINDOW_SECONDS,
+    NonceCache,
     NonceLimitExceeded,
-    Nonces,
     StaleIncarnation,
     StaleRequest,
 )
@@ -99,11 +99,11 @@ def test_a_signature_for_something_else_is_no_request() -> None:
 
 
 def test_a_request_comes_once() -> None:
-    nonces, head, now = Nonces(START_HERE), head_now(), time.time()
+    nonces, head, now = NonceCache(START_HERE), head_now(), time.time()
     nonces.check(head, now)
-    nonces.take(head, now)
+    nonces.record(head, now)
     with pytest.raises(StaleRequest, match="already"):
-        nonces.take(head, now + WINDOW_SECONDS)
+        nonces.record(head, now + WINDOW_SECONDS)
 
 
 def test_a_nonce_is_remembered_for_longer_than_its_request_could_be_taken() -> None:
@@ -114,22 +114,22 @@ def test_a_nonce_is_remembered_for_longer_than_its_request_could_be_taken() -> N
 def test_requests_from_other_times_are_refused(seconds: float) -> None:
     head = msgspec.structs.replace(head_now(), time_ms=int(max(0.0, time.time() + seconds) * 1000))
     with pytest.raises(StaleRequest, match="clock"):
-        Nonces(START_HERE).check(head, time.time())
+        NonceCache(START_HERE).check(head, time.time())
 
 
 def test_requests_for_an_earlier_start_are_refused() -> None:
     with pytest.raises(StaleIncarnation):
-        Nonces(b"restartd").check(head_now(), time.time())
+        NonceCache(b"restartd").check(head_now(), time.time())
 
 
 def test_a_node_that_sends_too_much_takes_nothing_from_others() -> None:
-    nonces, now = Nonces(START_HERE, max_per_node=3), time.time()
+    nonces, now = NonceCache(START_HERE, max_per_node=3), time.time()
     for _ in range(3):
-        nonces.take(head_now(), now)
+        nonces.record(head_now(), now)
     with pytest.raises(NonceLimitExceeded):
-        nonces.take(head_now(), now)
-    nonces.take(msgspec.structs.replace(head_now(), node=b"o" * 32), now)
-    nonces.take(head_now(), now + KEPT_SECONDS + 1)
+        nonces.record(head_now(), now)
+    nonces.record(msgspec.structs.replace(head_now(), node=b"o" * 32), now)
+    nonces.record(head_now(), now + KEPT_SECONDS + 1)
     assert len(nonces) == 1
 
 

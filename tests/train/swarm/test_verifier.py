@@ -20,7 +20,7 @@ from blake3 import blake3
 from train.errors import RunError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.transformers import TransformersSampler
-from train.swarm.files.writer import write
+from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease
 from train.swarm.node.identity_key import load_or_create_key
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
@@ -79,7 +79,7 @@ def answered(node: swarms.Member, engine: TransformersSampler, folder: Path) -> 
     """Let a node draw the answers to a lease, and return the verdict on them."""
     [lease, *_] = node.ask(VERSION, slots=RULES.completions)
     rows = swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)).rows
-    write(folder / "answers", rows, node=node.client.node, lease=lease, engine=node.engine)
+    write_rollout_file(folder / "answers", rows, node=node.client.node, lease=lease, engine=node.engine)
     assert node.upload(lease, (folder / "answers").read_bytes()) == "taken"
     return verdict_on(node, lease)
 
@@ -96,7 +96,7 @@ def verdict_on(node: swarms.Member, lease: SwarmLease) -> LeaseVerdict:
 def test_a_verifier_outlives_its_coordinator_and_leaves_when_told_to(
     world: swarms.World, model: Path, tmp_path: Path
 ) -> None:
-    engine = TransformersSampler(str(model), max_tokens=128)
+    engine = TransformersSampler(str(model), context_tokens=128)
     with coordinator(world, model):
         pass  # now there is an address, for the invite
     with verifier(swarms.invite(world.place, "verifier").text, tmp_path) as process:

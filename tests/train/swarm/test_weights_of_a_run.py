@@ -64,7 +64,7 @@ def test_an_engine_gets_the_tensors_of_the_newest_version(run: Run, tmp_path: Pa
         source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", seconds=10)
         for version in range(4):
             run.train(version)
-            assert broadcaster.update(0.0) is not None
+            assert broadcaster.publish_newest(0.0) is not None
             manifest = source.newest_manifest()
             assert manifest.version == version
             assert is_what_was_trained(run, source.fetch(manifest))
@@ -80,7 +80,7 @@ def test_versions_travel_as_differences_although_each_has_files_of_its_own_names
     broadcaster = run.broadcaster()
     for version in range(3):
         run.train(version)
-        broadcaster.update(0.0)
+        broadcaster.publish_newest(0.0)
     sizes = [
         sum(path.stat().st_size for path in (tmp_path / "public" / "runs" / RUN / str(version)).glob("0*"))
         for version in range(3)
@@ -90,7 +90,7 @@ def test_versions_travel_as_differences_although_each_has_files_of_its_own_names
 
 def test_relays_that_broadcast_other_weights_than_the_controller_has_are_found_out(run: Run, tmp_path: Path) -> None:
     run.train(0)
-    run.broadcaster().update(0.0)
+    run.broadcaster().publish_newest(0.0)
     run.train(0)  # continued from an earlier step, with another outcome
     with relay(tmp_path) as url:
         source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", seconds=10)
@@ -102,19 +102,19 @@ def test_a_run_that_is_continued_may_publish_the_same_again_and_nothing_else(run
     first = run.broadcaster()
     for version in range(3):
         run.train(version)
-        first.update(0.0)
+        first.publish_newest(0.0)
     second = run.broadcaster()  # the coordinator was started again, too
-    assert second.update(0.0) is not None
+    assert second.publish_newest(0.0) is not None
     run.train(1)
     with pytest.raises(RunError, match="version 1 of coder was published with other weights"):
-        second.update(0.0)
+        second.publish_newest(0.0)
     run.train(3)
-    assert run.broadcaster().update(0.0) is not None
+    assert run.broadcaster().publish_newest(0.0) is not None
 
 
 def test_a_broadcaster_that_has_to_stop_says_why(run: Run, tmp_path: Path) -> None:
     run.train(0)
-    run.broadcaster().update(0.0)
+    run.broadcaster().publish_newest(0.0)
     run.train(0)
     with pytest.raises(RunError, match="published with other weights"):
         run.broadcaster().follow(threading.Event())
@@ -124,7 +124,7 @@ def test_versions_that_nobody_needs_leave_the_store(run: Run, tmp_path: Path) ->
     broadcaster = run.broadcaster(anchor_every=3, keep=2)
     for version in range(8):
         run.train(version)
-        broadcaster.update(0.0)
+        broadcaster.publish_newest(0.0)
     assert {path.name for path in (tmp_path / "public" / "runs" / RUN).iterdir()} == {"latest", "6", "7"}
 
 
@@ -134,5 +134,5 @@ def test_a_damaged_copy_is_not_published(run: Run, tmp_path: Path) -> None:
     files = tuple(replace(file, blake3="00" * 32) for file in run.manifest.files)
     run.manifest = replace(run.manifest, files=files)
     with pytest.raises(TransferError, match="were replaced"):
-        run.broadcaster().update(0.0)
+        run.broadcaster().publish_newest(0.0)
     assert not (tmp_path / "public" / "runs").exists()

@@ -17,7 +17,7 @@ def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] 
     a cut is not recorded, since a recorded one would end the run again whenever it is resumed.
     """
     n_most_rejected = settings.max_rounds * settings.prompts
-    if groups.n_rejected >= n_most_rejected and not groups.in_state(GroupState.READY):
+    if groups.n_rejected >= n_most_rejected and not groups.groups_in_state(GroupState.READY):
         return []
     short = groups.n_rejected > n_most_rejected - settings.prompts
     numbers = groups.select_batch(prompts=settings.prompts, max_staleness=settings.max_staleness, short=short)
@@ -27,7 +27,7 @@ def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] 
     return [] if all(has_no_known_reward(group) for group in batch) else batch
 
 
-def reason_to_reject(group: OpenGroup, taught: str, settings: ControllerSettings) -> str:
+def rejection_reason(group: OpenGroup, taught: str, settings: ControllerSettings) -> str:
     """Return why a scored group that taught this (`open_group_signal`) is given up, or "" if it can be trained on."""
     return taught if not group.answers or (settings.online_filter and taught != "some") else ""
 
@@ -37,7 +37,7 @@ def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     answers were lost."""
     if not group.answers:
         return _LOST
-    of_steps = group.rewards_of_steps() if settings.process_supervision else ()
+    of_steps = group.step_rewards() if settings.process_supervision else ()
     return signal_from_rewards(group.rewards(), cut_off_known=settings.count_truncated_rewards, of_steps=of_steps)
 
 

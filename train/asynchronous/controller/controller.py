@@ -27,14 +27,14 @@ from train.asynchronous.controller.batch_selection import (
     has_no_known_reward,
     next_batch,
     open_group_signal,
-    reason_to_reject,
+    rejection_reason,
 )
 from train.asynchronous.controller.controller_metrics import ControllerMetrics
 from train.asynchronous.controller.dispatcher import Dispatcher, PromptSource
 from train.asynchronous.controller.evaluation_sampler import ControllerSampler, EvaluationQueue
 from train.asynchronous.controller.journaled_groups import JournaledGroups
 from train.asynchronous.controller.leases import LeaseTable, WorkerInfo
-from train.asynchronous.controller.load_balancing import least_loaded_share
+from train.asynchronous.controller.load_balancing import share_of_worker
 from train.asynchronous.controller.result_validation import ResultConstraints, validation_error
 from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.groups import events
@@ -193,13 +193,13 @@ class Controller:
             return {
                 **self._metrics.last_batch,
                 "workers/alive": len(workers),
-                "workers/dead": self._metrics.n_dead,
+                "workers/dead": self._metrics.n_dead_workers,
                 "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
                 "idle/sampler": 1 - fmean(worker.busy_share for worker in workers) if workers else nan,
                 "controller/lag_s": self._metrics.pop_slowest_call_seconds(),
                 "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
-                "groups/running": len(self._groups.in_state(GroupState.LEASED)),
-                "groups/ready": len(self._groups.in_state(GroupState.READY)),
+                "groups/running": len(self._groups.groups_in_state(GroupState.LEASED)),
+                "groups/ready": len(self._groups.groups_in_state(GroupState.READY)),
                 "groups/outstanding": len(self._groups.open),
             }
 
@@ -244,7 +244,7 @@ class Controller:
             leases = self._lease_samples(request, now)
             worker.free_group_slots = -(-(request.slots - len(leases)) // self._settings.completions)
             for _ in range(
-                least_loaded_share(
+                share_of_worker(
                     self._asking.waiting_workers(now), request.worker, self._asking.capacity(request.loaded)
                 )
             ):
@@ -260,7 +260,9 @@ class Controller:
             if self._over:
                 return HeartbeatResponse(beat.running, over=True)
             now = self._now()
-            is_loading = beat.loaded < self._newest() and now - self._published < self._settings.load_seconds
+            is_loading = (
+                beat.loaded < self._newest() and now - self._published < self._settings.weight_load_timeout_seconds
+            )
             drop = self._leases.heartbeat(
                 beat.worker, beat.running, now, draws=beat.tokens_per_second > 0 or is_loading
             )
@@ -280,7 +282,7 @@ class Controller:
             if leaving.only is None:
                 ended = self._leases.remove_worker(leaving.worker)
             else:
-                ended = self._leases.give_back(leaving.worker, leaving.only)
+                ended = self._leases.release(leaving.worker, leaving.only)
             if self._over:
                 return
             does = "leaves" if leaving.only is None else "goes on"
@@ -296,7 +298,7 @@ class Controller:
                 log.warning("%s has weights %d, which this run does not have yet", request.worker, request.loaded)
             worker.unknown_version = request.loaded
             return False
-        return request.loaded >= 0 and request.slots > 0 and worker.n_invalid < _MAX_INVALID_RESULTS
+        return request.loaded >= 0 and request.slots > 0 and worker.n_invalid_results < _MAX_INVALID_RESULTS
 
     def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
         if request.loaded != self._newest():
@@ -356,11 +358,11 @@ class Controller:
 
     def _refuse(self, worker: str, answer: SampleResult, reason: str) -> None:
         """An answer makes no sense: its group is asked again, and a worker that goes on like this gets no more."""
-        self._metrics.n_invalid += 1
+        self._metrics.n_invalid_results += 1
         culprit = self._leases.touch(worker, self._now())
-        culprit.n_invalid += 1
+        culprit.n_invalid_results += 1
         log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
-        if culprit.n_invalid == _MAX_INVALID_RESULTS:
+        if culprit.n_invalid_results == _MAX_INVALID_RESULTS:
             log.error("%s sent %d broken answers, so it gets no more work. Restart it.", worker, _MAX_INVALID_RESULTS)
         key = answer.group, answer.attempt
         if self._leases.holder(key) == worker:
@@ -368,7 +370,7 @@ class Controller:
             self._lose(key, "broken")
 
     def _accept_answer(self, answer: SampleResult, text: str) -> None:
-        group = self._append_event(events.Answered(answer, text))
+        group = self._append_event(events.ResultReceived(answer, text))
         assert group is not None
         key = answer.group, answer.attempt
         self._leases.renew(key, self._now())
@@ -393,7 +395,7 @@ class Controller:
                 worth = future.result()
                 tokens = tuple(unpack_tokens(answer.tokens)) if worth.steps else ()
                 group = self._append_event(
-                    events.Scored(
+                    events.ResultScored(
                         answer.group,
                         answer.attempt,
                         answer.number,
@@ -413,14 +415,14 @@ class Controller:
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
         taught = open_group_signal(group, self._settings)
-        if reason := reason_to_reject(group, taught, self._settings):
+        if reason := rejection_reason(group, taught, self._settings):
             self._reject(group, reason)
         else:
-            self._append_event(events.Accepted(group.dispatched.group, group.dispatched.attempt, taught))
+            self._append_event(events.GroupAccepted(group.dispatched.group, group.dispatched.attempt, taught))
             self._changed.notify_all()
 
     def _reject(self, group: OpenGroup, taught: str) -> None:
-        self._append_event(events.Rejected(group.dispatched.group, group.dispatched.attempt, taught))
+        self._append_event(events.GroupRejected(group.dispatched.group, group.dispatched.attempt, taught))
         self._leases.end((group.dispatched.group, group.dispatched.attempt))
         self._asking.discard(group.dispatched.group)
         self._changed.notify_all()
@@ -431,7 +433,7 @@ class Controller:
         ended, dead = self._leases.expire(now)
         for name in dead:
             lost = [each for each in ended if each.worker == name]
-            self._metrics.n_dead += bool(lost)
+            self._metrics.n_dead_workers += bool(lost)
             if lost:
                 log.warning("%s is dead: it said nothing for %g s; %d groups are asked again", name,
                             self._settings.worker_timeout_seconds, len(lost))  # fmt: skip
@@ -449,7 +451,7 @@ class Controller:
         lost = self._groups.lease_lost_event(*key, reason)
         if lost is None:
             return
-        self._metrics.n_lost += 1
+        self._metrics.n_lost_leases += 1
         group = self._append_event(lost)
         self._asking.discard(key[0])
         if group is not None and group.state is GroupState.SCORED:
@@ -511,26 +513,26 @@ class Controller:
 
     def _restore(self, step: int) -> None:
         """Go on with the groups that the journal had: what was sampled is lost, what has no reward is scored again."""
-        for group in self._groups.in_state(GroupState.READY):
+        for group in self._groups.groups_in_state(GroupState.READY):
             if has_no_known_reward(group):  # what computes rewards may work again, so others are asked
                 self._reject(group, "unknown")
         self._append_event(self._groups.resumption_event(step))
         self._metrics.last_ignored_version = max(
             (group.dispatched.start_version for group in self._groups.open.values()), default=-1
         )
-        for group in self._groups.in_state(GroupState.FINISHED):
+        for group in self._groups.groups_in_state(GroupState.FINISHED):
             for number, answered in sorted(group.answers.items()):
                 if number not in group.scores:
                     self._score(group, answered.answer, answered.text)
-        for group in self._groups.in_state(GroupState.SCORED):
+        for group in self._groups.groups_in_state(GroupState.SCORED):
             self._accept_or_reject(group)
 
     def _late_message(self, version: int, seconds: float) -> str:
         with self._changed:
-            ready = len(self._groups.in_state(GroupState.READY))
-            running = len(self._groups.in_state(GroupState.LEASED))
+            ready = len(self._groups.groups_in_state(GroupState.READY))
+            running = len(self._groups.groups_in_state(GroupState.LEASED))
             workers = sorted(self._leases.workers)
-            n_dead = self._metrics.n_dead
+            n_dead = self._metrics.n_dead_workers
         message = (
             f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of {self._settings.prompts} "
             f"groups are ready, {running} are being sampled, {n_dead} workers died. "

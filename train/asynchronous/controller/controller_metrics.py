@@ -28,9 +28,9 @@ class ControllerMetrics:
     Births up to `last_ignored_version` are left out: part of their answers came before this process began.
     """
 
-    n_dead: int = 0
-    n_lost: int = 0
-    n_invalid: int = 0
+    n_dead_workers: int = 0
+    n_lost_leases: int = 0
+    n_invalid_results: int = 0
     last_ignored_version: int = -1
     signal_counts: dict[str, int] = field(default_factory=dict)
     last_batch: dict[str, float] = field(default_factory=dict)
@@ -72,11 +72,11 @@ class ControllerMetrics:
             "groups/age_max": max(ages),
             "groups/cut": len(groups),
             "answers/spans": fmean(self._n_spans) if self._n_spans else nan,
-            "answers/broken": self.n_invalid - self._before[1],
-            "leases/lost": self.n_lost - self._before[0],
+            "answers/broken": self.n_invalid_results - self._before[1],
+            "leases/lost": self.n_lost_leases - self._before[0],
             "length_bias": _bias(known),
         }
-        self._before = self.n_lost, self.n_invalid
+        self._before = self.n_lost_leases, self.n_invalid_results
         self._n_spans.clear()
 
 

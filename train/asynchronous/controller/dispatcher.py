@@ -73,7 +73,7 @@ class Dispatcher:
         waiting, settings = self._record.groups.next_to_dispatch(), self._settings
         question = self._prompts.at(waiting.position)
         self._record.append(
-            events.Dispatched(
+            events.GroupDispatched(
                 waiting.group,
                 waiting.attempt,
                 waiting.position,

@@ -55,7 +55,7 @@ class EvaluationQueue:
         self.waiting.append(number)
         return number
 
-    def forget(self, numbers: Iterable[int]) -> None:
+    def discard(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self._samples.pop(number, None)
         self.waiting = deque(number for number in self.waiting if number in self._samples)
@@ -145,7 +145,7 @@ class ControllerSampler:
                     yield done.popleft()
         finally:
             with self._changed:
-                self._state.forget(numbers)
+                self._state.discard(numbers)
 
     def close(self) -> None:
         """End calls of `sample` that are in progress. The workers go on."""

@@ -25,20 +25,20 @@ _MULTIPLE = 3.0
 class WorkerInfo:
     """What is known of a worker.
 
-    last_seen         when it last said anything
-    last_heartbeat    when it last sent a sign of life
-    loaded_version    version of its weights
-    n_leases          leases that it has
-    n_invalid         answers it sent that make no sense
-    free_group_slots  groups for which it had room when it last asked, less those that it was given
-    last_request      when that was
+    last_seen          when it last said anything
+    last_heartbeat     when it last sent a sign of life
+    loaded_version     version of its weights
+    n_leases           leases that it has
+    n_invalid_results  answers it sent that make no sense
+    free_group_slots   groups for which it had room when it last asked, less those that it was given
+    last_request       when that was
     """
 
     last_seen: float
     last_heartbeat: float
     loaded_version: int = -1
     n_leases: int = 0
-    n_invalid: int = 0
+    n_invalid_results: int = 0
     free_group_slots: int = 0
     last_request: float = 0.0
     tokens_per_second: float = 0.0
@@ -98,7 +98,7 @@ class LeaseTable:
         self.workers.pop(name, None)
         return ended
 
-    def give_back(self, name: str, keys: Collection[LeaseKey]) -> list[EndedLease]:
+    def release(self, name: str, keys: Collection[LeaseKey]) -> list[EndedLease]:
         """Return those of these leases that the worker has; it gives them back, and goes on."""
         ended = [EndedLease(key, name, GIVEN_BACK) for key in keys if self.holder(key) == name]
         for each in ended:

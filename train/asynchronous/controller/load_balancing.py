@@ -19,7 +19,7 @@ class WorkerLoad:
     capacity: int
 
 
-def least_loaded_share(rooms: Mapping[str, WorkerLoad], name: str, most: int) -> int:
+def share_of_worker(rooms: Mapping[str, WorkerLoad], name: str, most: int) -> int:
     """Return how many of at most `most` groups a worker gets if each goes to the worker with the least to do.
 
     A worker that asks first must not be filled while others stay idle: a step ends with its slowest worker.

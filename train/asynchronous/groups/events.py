@@ -27,7 +27,7 @@ class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
     waiting: tuple[PendingGroup, ...] = ()
 
 
-class Resumed(Struct, frozen=True, array_like=True, tag="resumed"):
+class RunResumed(Struct, frozen=True, array_like=True, tag="resumed"):
     """The controller started again at this step. waiting: the groups that were being sampled, and now wait."""
 
     step: int
@@ -41,7 +41,7 @@ class WeightsPublished(Struct, frozen=True, array_like=True, tag="published"):
     digest: str = ""
 
 
-class Dispatched(Struct, frozen=True, array_like=True, tag="asked"):
+class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
     """A worker was given a group.
 
     start_version  the version that the worker had loaded
@@ -63,14 +63,14 @@ class Dispatched(Struct, frozen=True, array_like=True, tag="asked"):
     losses: int = 0
 
 
-class Answered(Struct, frozen=True, array_like=True, tag="answered"):
+class ResultReceived(Struct, frozen=True, array_like=True, tag="answered"):
     """A worker sent an answer; `text` is what its tokens mean."""
 
     answer: SampleResult
     text: str
 
 
-class Scored(Struct, frozen=True, array_like=True, tag="scored"):
+class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
     """An answer has its reward; value: None if the reward is unknown; parts and steps: as in Rollout."""
 
     group: int
@@ -83,7 +83,7 @@ class Scored(Struct, frozen=True, array_like=True, tag="scored"):
     steps: tuple[tuple[int, float], ...] = ()
 
 
-class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
+class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
     """All answers are scored, and the group will be trained on. lesson: see
     train.rollouts.batch_collector.group_signal."""
 
@@ -92,7 +92,7 @@ class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
     signal: str
 
 
-class Rejected(Struct, frozen=True, array_like=True, tag="rejected"):
+class GroupRejected(Struct, frozen=True, array_like=True, tag="rejected"):
     """The group will not be trained on: it teaches nothing, its prompt was refused, or it was lost too often."""
 
     group: int
@@ -121,13 +121,13 @@ class BatchTaken(Struct, frozen=True, array_like=True, tag="cut"):
 
 Event = (
     SegmentStarted
-    | Resumed
+    | RunResumed
     | WeightsPublished
-    | Dispatched
-    | Answered
-    | Scored
-    | Accepted
-    | Rejected
+    | GroupDispatched
+    | ResultReceived
+    | ResultScored
+    | GroupAccepted
+    | GroupRejected
     | LeaseLost
     | BatchTaken
 )

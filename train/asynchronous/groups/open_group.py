@@ -6,7 +6,7 @@ from enum import Enum
 
 from train.asynchronous.binary_arrays import unpack_logprobs, unpack_tokens
 from train.asynchronous.groups import events
-from train.asynchronous.groups.events import Dispatched, Scored
+from train.asynchronous.groups.events import GroupDispatched, ResultScored
 from train.asynchronous.messages import SampleResult
 from train.rollouts.batch_collector import Group, Rollout
 
@@ -22,10 +22,10 @@ class GroupState(Enum):
 class OpenGroup:
     """A group from being asked to being used, lost or rejected."""
 
-    dispatched: Dispatched
+    dispatched: GroupDispatched
     state: GroupState = GroupState.LEASED
-    answers: dict[int, events.Answered] = field(default_factory=dict)
-    scores: dict[int, Scored] = field(default_factory=dict)
+    answers: dict[int, events.ResultReceived] = field(default_factory=dict)
+    scores: dict[int, ResultScored] = field(default_factory=dict)
 
     def rewards(self) -> list[tuple[float, bool]]:
         """Return the reward of each answer, nan if it is unknown, and whether the answer was cut off."""
@@ -34,7 +34,7 @@ class OpenGroup:
             for number, answered in sorted(self.answers.items())
         ]
 
-    def rewards_of_steps(self) -> list[list[float]]:
+    def step_rewards(self) -> list[list[float]]:
         """Return the rewards of the steps of each answer."""
         return [[value for _, value in self.scores[number].steps] for number in sorted(self.answers)]
 
@@ -46,7 +46,7 @@ class OpenGroup:
             for number, answered in sorted(self.answers.items())
         )
 
-    def _rollout(self, prompt_ids: tuple[int, ...], answer: SampleResult, text: str, scored: Scored) -> Rollout:
+    def _rollout(self, prompt_ids: tuple[int, ...], answer: SampleResult, text: str, scored: ResultScored) -> Rollout:
         return Rollout(
             problem_id=self.dispatched.problem_id,
             prompt_ids=prompt_ids,

@@ -13,7 +13,7 @@ forgotten.
 from collections import Counter
 
 from train.asynchronous.groups import events, staleness
-from train.asynchronous.groups.events import Dispatched, Event, PendingGroup, Scored
+from train.asynchronous.groups.events import Event, GroupDispatched, PendingGroup, ResultScored
 from train.asynchronous.groups.open_group import GroupState, OpenGroup
 
 MAX_LOSSES = 2
@@ -77,10 +77,12 @@ class Groups:
     def n_leased(self) -> int:
         return sum(group.state is GroupState.LEASED for group in self.open.values())
 
-    def resumption_event(self, step: int) -> events.Resumed:
+    def resumption_event(self, step: int) -> events.RunResumed:
         """Return the event that the controller starts again: what is being sampled will be lost."""
-        leased = self.in_state(GroupState.LEASED)
-        return events.Resumed(step, tuple(_again(group.dispatched, losses=group.dispatched.losses) for group in leased))
+        leased = self.groups_in_state(GroupState.LEASED)
+        return events.RunResumed(
+            step, tuple(_again(group.dispatched, losses=group.dispatched.losses) for group in leased)
+        )
 
     def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
         """Return the event that a lease ends before all answers came, or None if they did."""
@@ -92,7 +94,7 @@ class Groups:
             number, attempt, reason, _again(group.dispatched, losses=losses) if losses < MAX_LOSSES else None
         )
 
-    def in_state(self, state: GroupState) -> list[OpenGroup]:
+    def groups_in_state(self, state: GroupState) -> list[OpenGroup]:
         return [group for group in self.open.values() if group.state is state]
 
     def apply(self, event: Event) -> OpenGroup | None:
@@ -103,17 +105,17 @@ class Groups:
         match event:
             case events.SegmentStarted():
                 self._begin(event)
-            case events.Resumed():
+            case events.RunResumed():
                 self._resume(event)
-            case events.Dispatched():
+            case events.GroupDispatched():
                 return self._ask(event)
-            case events.Answered(answer=answer):
+            case events.ResultReceived(answer=answer):
                 return self._answer(self._current(answer.group, answer.attempt), event)
-            case events.Scored():
+            case events.ResultScored():
                 return self._score(self._current(event.group, event.attempt), event)
-            case events.Accepted():
+            case events.GroupAccepted():
                 return self._accept(self._current(event.group, event.attempt), event.signal)
-            case events.Rejected():
+            case events.GroupRejected():
                 return self._reject(self._current(event.group, event.attempt), event.signal)
             case events.LeaseLost():
                 return self._lose(self._current(event.group, event.attempt), event)
@@ -140,7 +142,7 @@ class Groups:
         self.batches_taken, self.next_group, self.next_position = begun.cuts, begun.next_group, begun.next_position
         self.waiting = {waiting.group: waiting for waiting in begun.waiting}
 
-    def _resume(self, resumed: events.Resumed) -> None:
+    def _resume(self, resumed: events.RunResumed) -> None:
         for waiting in resumed.waiting:
             self.open.pop(waiting.group, None)
             self.waiting[waiting.group] = waiting
@@ -148,21 +150,21 @@ class Groups:
         self.signal_counts.clear()
         self.n_rejected = 0
 
-    def _ask(self, asked: Dispatched) -> OpenGroup:
+    def _ask(self, asked: GroupDispatched) -> OpenGroup:
         self.waiting.pop(asked.group, None)
         self.next_group = max(self.next_group, asked.group + 1)
         self.next_position = max(self.next_position, asked.position + 1)
         group = self.open[asked.group] = OpenGroup(asked)
         return group
 
-    def _answer(self, group: OpenGroup | None, answered: events.Answered) -> OpenGroup | None:
+    def _answer(self, group: OpenGroup | None, answered: events.ResultReceived) -> OpenGroup | None:
         if group is not None and group.state is GroupState.LEASED:
             group.answers.setdefault(answered.answer.number, answered)
             if len(group.answers) == group.dispatched.completions:
                 _advance(group)
         return group
 
-    def _score(self, group: OpenGroup | None, scored: Scored) -> OpenGroup | None:
+    def _score(self, group: OpenGroup | None, scored: ResultScored) -> OpenGroup | None:
         if group is not None and scored.number in group.answers:
             group.scores.setdefault(scored.number, scored)
             if group.state is GroupState.FINISHED:
@@ -191,7 +193,7 @@ class Groups:
         return group
 
 
-def _again(asked: Dispatched, *, losses: int) -> PendingGroup:
+def _again(asked: GroupDispatched, *, losses: int) -> PendingGroup:
     return PendingGroup(asked.group, asked.attempt + 1, asked.position, losses)
 
 

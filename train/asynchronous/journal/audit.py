@@ -14,21 +14,21 @@ from train.asynchronous.groups.events import Event
 class JournalAudit:
     """What a journal says of a run.
 
-    n_batches      batches that were trained on
-    n_asked        different groups that were asked
-    n_used         groups that were trained on
-    rejected       groups that were given up, by reason
-    n_open         groups that were neither, at the end
-    n_abandoned    groups that were open when training went on without this journal
-    n_unknown      groups that were used, and asked before the first segment that is kept
-    max_staleness  the age of the oldest token that was trained on, in versions
-    findings       what must not be, in words; a sound journal has none
+    n_batches         batches that were trained on
+    n_dispatched      different groups that were asked
+    n_used            groups that were trained on
+    rejection_counts  groups that were given up, by reason
+    n_open            groups that were neither, at the end
+    n_abandoned       groups that were open when training went on without this journal
+    n_unknown         groups that were used, and asked before the first segment that is kept
+    max_staleness     the age of the oldest token that was trained on, in versions
+    findings          what must not be, in words; a sound journal has none
     """
 
     n_batches: int = 0
-    n_asked: int = 0
+    n_dispatched: int = 0
     n_used: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)
+    rejection_counts: dict[str, int] = field(default_factory=dict)
     n_open: int = 0
     n_abandoned: int = 0
     n_unknown: int = 0
@@ -38,7 +38,7 @@ class JournalAudit:
 
 @dataclass(slots=True)
 class _Asked:
-    event: events.Dispatched
+    event: events.GroupDispatched
     spans: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
     scored: set[int] = field(default_factory=set)
     lost: bool = False
@@ -69,21 +69,21 @@ class _Auditor:
             match event:
                 case events.SegmentStarted():
                     self._begin(event)
-                case events.Dispatched():
+                case events.GroupDispatched():
                     yield from self._ask(event)
-                case events.Answered(answer=answer):
+                case events.ResultReceived(answer=answer):
                     if (asked := self._known(answer.group, answer.attempt)) and not asked.lost:
                         asked.spans.setdefault(answer.number, answer.spans)
-                case events.Scored():
+                case events.ResultScored():
                     if asked := self._known(event.group, event.attempt):
                         asked.scored.add(event.number)
-                case events.Accepted():
+                case events.GroupAccepted():
                     if asked := self._known(event.group, event.attempt):
                         asked.accepted = True
                 case events.LeaseLost():
                     if asked := self._known(event.group, event.attempt):
                         asked.lost = True
-                case events.Rejected():
+                case events.GroupRejected():
                     yield from self._reject(event)
                 case events.BatchTaken():
                     yield from self._cut(event)
@@ -106,7 +106,7 @@ class _Auditor:
             self._open.clear()
             self._batches = begun.cuts
 
-    def _ask(self, event: events.Dispatched) -> Iterator[str]:
+    def _ask(self, event: events.GroupDispatched) -> Iterator[str]:
         before = self._open.get(event.group)
         name = f"group {event.group}"
         if event.group in self._ends:
@@ -117,14 +117,14 @@ class _Auditor:
             yield f"{name} was asked with position {before.event.position}, then with {event.position}"
         if self._positions.setdefault(event.position, event.group) != event.group:
             yield f"position {event.position} was asked as group {self._positions[event.position]} and as {name}"
-        self._result.n_asked += before is None
+        self._result.n_dispatched += before is None
         self._open[event.group] = _Asked(event)
 
-    def _reject(self, event: events.Rejected) -> Iterator[str]:
+    def _reject(self, event: events.GroupRejected) -> Iterator[str]:
         if self._open.pop(event.group, None) is None and event.group >= self._first_kept:
             yield f"group {event.group} was rejected, and it was not open"
         self._ends[event.group] = "rejected"
-        self._result.rejected[event.signal] = self._result.rejected.get(event.signal, 0) + 1
+        self._result.rejection_counts[event.signal] = self._result.rejection_counts.get(event.signal, 0) + 1
 
     def _cut(self, batch: events.BatchTaken) -> Iterator[str]:
         if batch.version != self._batches:

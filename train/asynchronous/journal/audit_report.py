@@ -27,7 +27,7 @@ def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
         )
     if not found.n_batches:
         return
-    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(found.rejected.items())) or "none"
+    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(found.rejection_counts.items())) or "none"
     yield (
         f"journal    {found.n_batches:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
         f"open at the end: {found.n_open:,}"

@@ -41,7 +41,7 @@ def read_frames(path: Path) -> Iterator[tuple[Event, int]]:
             yield event, end
 
 
-def segments_of(folder: Path) -> dict[int, Path]:
+def segment_paths(folder: Path) -> dict[int, Path]:
     paths = folder.glob(f"*{_SUFFIX}")
     return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdigit()))
 

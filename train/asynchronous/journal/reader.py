@@ -6,14 +6,14 @@ from pathlib import Path
 from train.asynchronous.groups import events
 from train.asynchronous.groups.events import Event
 from train.asynchronous.groups.states import Groups
-from train.asynchronous.journal.frames import read_frames, segments_of
+from train.asynchronous.journal.frames import read_frames, segment_paths
 from train.errors import CheckpointError
 from train.rollouts.batch_collector import Group
 
 
 def read_events(folder: Path) -> Iterator[Event]:
     """Yield all events of a journal; a torn frame at its end is left out. Raises CheckpointError if it is damaged."""
-    segments = list(segments_of(folder).values())
+    segments = list(segment_paths(folder).values())
     for path in segments:
         end, size = 0, path.stat().st_size  # the file may be removed while its last event is worked on
         for event, end_of_frame in read_frames(path):

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from train.asynchronous.groups import events
-from train.asynchronous.journal.frames import read_frames, segments_of
+from train.asynchronous.journal.frames import read_frames, segment_paths
 from train.errors import CheckpointError
 from train.fsync import fsync_path
 
@@ -14,7 +14,7 @@ def repair(folder: Path) -> None:
 
     Raises CheckpointError if batches were cut after that place, so that cutting it off would lose them.
     """
-    segments = list(segments_of(folder).values())
+    segments = list(segment_paths(folder).values())
     for place, path in enumerate(segments):
         valid = max((end for _, end in read_frames(path)), default=0)
         if valid == path.stat().st_size:

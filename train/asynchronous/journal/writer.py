@@ -9,7 +9,7 @@ from pathlib import Path
 
 from train.asynchronous.groups import events
 from train.asynchronous.groups.events import Event
-from train.asynchronous.journal.frames import encode_frame, open_segment, segments_of
+from train.asynchronous.journal.frames import encode_frame, open_segment, segment_paths
 from train.asynchronous.journal.reader import read_events
 from train.asynchronous.journal.repair import repair
 from train.fsync import fsync_path
@@ -33,7 +33,7 @@ class RunJournal:
         """
         folder.mkdir(parents=True, exist_ok=True)
         repair(folder)
-        return cls(folder, max(segments_of(folder), default=0))
+        return cls(folder, max(segment_paths(folder), default=0))
 
     def history(self) -> Iterable[Event]:
         return read_events(self._folder)
@@ -62,7 +62,7 @@ class RunJournal:
         fsync_path(self._folder)
 
     def prune(self, segments_before: int) -> None:
-        for segment, path in segments_of(self._folder).items():
+        for segment, path in segment_paths(self._folder).items():
             if segment < segments_before:
                 path.unlink(missing_ok=True)
 

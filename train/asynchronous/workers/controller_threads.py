@@ -55,7 +55,7 @@ class ControllerThreads:
         for thread in self._threads:
             thread.start()
 
-    def finish(self, seconds: float) -> None:
+    def drain(self, seconds: float) -> None:
         """Hand over what is finished, and give the other leases back, within about so long.
 
         The thread that waits for new weights may wait on; it ends with the controller or with the process.

@@ -87,10 +87,10 @@ class RolloutWorker:
                     self._step()
                 else:
                     self._rest()
-            self._engine.drop(list(self._running))
+            self._engine.abort(list(self._running))
         finally:
             self._state.end()
-            self._errands.finish(_SHUTDOWN_SECONDS)
+            self._errands.drain(_SHUTDOWN_SECONDS)
         if self._state.error is not None:
             raise self._state.error
 
@@ -136,7 +136,7 @@ class RolloutWorker:
         for key in gone:
             del self._running[key]
         if gone:
-            self._engine.drop(gone)
+            self._engine.abort(gone)
 
     def _fill(self) -> None:
         """Begin what has arrived, and ask for more as long as there is room and the controller has something.

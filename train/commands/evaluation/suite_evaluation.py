@@ -124,7 +124,7 @@ def run(
             seed=seed,
             samples=stack.enter_context(SampleStore(job.samples_path)) if job.samples_path else None,
             settings=sample_dependencies(model.name, sampling, model.prompt, model.engine),
-            judged_with=verdict_dependencies(job.sandbox.found_packages()),
+            judged_with=verdict_dependencies(job.sandbox.find_packages()),
             progress=progress,
         )
     rating = rate(evaluation.outcomes, job.contests, seed=seed)

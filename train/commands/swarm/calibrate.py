@@ -48,7 +48,7 @@ def command(config: ConfigSource, out: Path, groups: int) -> None:
         ("exponents that differ, on average", found.mismatches_mean, thresholds.mismatches_mean),
         ("difference of mantissas, on average", found.mantissa_mean, thresholds.mantissa_mean),
         ("tokens that the seeds give, share", 1 - found.token_mismatches / found.n_tokens, thresholds.replayed_share),
-        ("nats that a token was below the best, at most", found.margin, thresholds.margin),
+        ("nats that a token was below the best, at most", found.max_margin, thresholds.margin),
         ("difference of log-probabilities, on average", found.logprob_error, thresholds.logprob_error),
     ):
         click.echo(f"  {name:<47}{measured:>12.4g}   bar {bar:.4g}")

@@ -33,7 +33,7 @@ def command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float) 
         place = SwarmFolder(folder)
         address = place.address()
         invite = new_invite(
-            read_key(place.key),
+            read_key(place.key_path),
             run=address.run,
             coordinator=address.coordinator,
             relays=relays or address.relays or (address.coordinator,),

@@ -26,8 +26,8 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc, SamplingMethod
 
 from curate.dataset.output_folder import write_atomic
-from curate.verification.retries import with_retries
-from rewards.process_singletons import sandbox_options
+from curate.verification.retries import map_with_retries
+from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox
 from train.evaluation.adapters.exercise_set import SuiteRequest, exercise_named, exercise_set, messages
@@ -115,7 +115,7 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
             for text in response.final_text
         ]
         right: defaultdict[int, list[bool]] = defaultdict(list)
-        with sandbox_options().open() as sandbox:
+        with options_from_environment().open() as sandbox:
             for place, verdict in _verdicts(answers, sandbox):
                 right[place].append(verdict == ACCEPTED)
         return [sum(right[place]) / len(right[place]) if right[place] else math.nan for place in range(len(docs))]
@@ -137,7 +137,7 @@ def _verdicts(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> lis
             return error
 
     verdicts = []
-    for (place, exercise, _), found in with_retries(answers, judged, sandbox):
+    for (place, exercise, _), found in map_with_retries(answers, judged, sandbox):
         if isinstance(found, NoVerdictError):
             log.warning("%s: an answer is not scored: %s", exercise.id, found)
         else:

@@ -6,7 +6,7 @@ the packages that CURATE_PACKAGES names.
 
 import threading
 
-from rewards.process_singletons import sandbox_options
+from rewards.process_singletons import options_from_environment
 from sandbox import Sandbox
 
 
@@ -21,7 +21,7 @@ class LazySandbox:
         """Return the sandbox, which is opened if there is none. Raises SandboxError if it cannot be opened."""
         with self._lock:
             if self._sandbox is None:
-                self._sandbox = sandbox_options().open()
+                self._sandbox = options_from_environment().open()
             return self._sandbox
 
     def close(self) -> None:

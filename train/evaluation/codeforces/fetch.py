@@ -30,12 +30,12 @@ class FetchSummary:
     """What a fetch has done.
 
     n_fetched  contests that were fetched now
-    n_known    contests that were in the file already
+    n_cached   contests that were in the file already
     refused    why each of the other contests cannot be had, by its number
     """
 
     n_fetched: int
-    n_known: int
+    n_cached: int
     refused: Mapping[int, str]
 
 

@@ -21,7 +21,7 @@ def path(answers: ExportData) -> Path:
     return Path(short_model_name(result.model)) / name
 
 
-def content(answers: ExportData, benchmark: LiveCodeBenchSelection) -> str:
+def format_submission(answers: ExportData, benchmark: LiveCodeBenchSelection) -> str:
     """Return the content of the file. Raises CurateError if samples have no verdict."""
     unknown = [problem.id for problem in answers.problems if None in problem.correct]
     if unknown:

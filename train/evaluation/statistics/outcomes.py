@@ -125,7 +125,7 @@ class ProblemOutcomes:
         return cls(id, facts, bits, tuple(tokens), tuple(bool(bit) for bit in truncated), tests, samples, verdicts)
 
 
-def verdict_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
+def pass_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
     """Return the numbers of samples with a verdict and of right ones, for each problem that has a verdict."""
     return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
 

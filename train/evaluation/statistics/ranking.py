@@ -6,7 +6,7 @@ from statistics import fmean
 
 from train.evaluation.statistics.comparison import ModelComparison, compare
 from train.evaluation.statistics.holm import holm
-from train.evaluation.statistics.outcomes import ProblemOutcomes, verdict_counts
+from train.evaluation.statistics.outcomes import ProblemOutcomes, pass_counts
 
 _LEVEL = 0.05
 
@@ -49,5 +49,5 @@ def compare_with_reference(
 
 def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
     """Return pass@1, or -1 if no problem has a verdict."""
-    shares = [n_correct / n for n, n_correct in verdict_counts(outcomes)]
+    shares = [n_correct / n for n, n_correct in pass_counts(outcomes)]
     return fmean(shares) if shares else -1.0

@@ -6,7 +6,7 @@ from math import ceil, nan
 from statistics import fmean
 
 from train.evaluation.statistics.confidence import solve_rate_interval, standard_error
-from train.evaluation.statistics.outcomes import ProblemOutcomes, verdict_counts
+from train.evaluation.statistics.outcomes import ProblemOutcomes, pass_counts
 from train.evaluation.statistics.pass_at_j import always_solved, pass_at_all
 
 
@@ -46,7 +46,7 @@ class Summary:
 def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
     """Return the numbers of these problems."""
     problems = tuple(outcomes)
-    known = verdict_counts(problems)
+    known = pass_counts(problems)
     shares = [n_correct / n for n, n_correct in known]
     low, high = solve_rate_interval(known)
     scored = [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from curate.reading.tables import Row, Table, known_options
+from curate.reading.tables import Row, Table, validate_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.integer_answers import parse_integer
@@ -23,7 +23,7 @@ def _recognises(year: int, row: Row) -> bool:
 
 
 def _read(year: int, table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
-    known_options(table, ())
+    validate_options(table, ())
     check_installed()
     for place, row in enumerate(valid_rows(table, _COLUMNS, _OPTIONAL)):
         id = f"aime{year}/{_number(row, place)}"

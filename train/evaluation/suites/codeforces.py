@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Table, UnreadableRow, known_options, read_rows
+from curate.reading.tables import Row, Table, UnreadableRow, read_rows, validate_options
 from train.evaluation.exercise import Exercise
 from train.evaluation.suites import codeforces_examples, codeforces_tests
 from train.evaluation.suites.codeforces_problem import CodeforcesProblem, LimitFactors, ProblemFilter
@@ -33,7 +33,7 @@ def _recognises(row: Row) -> bool:
 
 
 def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
-    known_options(table, _OPTIONS)
+    validate_options(table, _OPTIONS)
     factors = LimitFactors.of(table)
     left_out: Counter[str] = Counter()
     n_unknown = 0
@@ -62,7 +62,11 @@ def _problems(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> It
     if codeforces_tests.recognises(first):
         yield from codeforces_tests.read(table, chosen, left_out)
         return
-    read = codeforces_examples.deepcoder if codeforces_examples.is_deepcoder(first) else codeforces_examples.codeelo
+    read = (
+        codeforces_examples.read_deepcoder_problems
+        if codeforces_examples.is_deepcoder(first)
+        else codeforces_examples.codeelo
+    )
     for problem in read(table):
         if chosen.has(problem.keys, problem.day):
             yield problem

@@ -35,7 +35,7 @@ def is_codeelo(row: Row) -> bool:
     return all(row[name] for name in CODEELO)
 
 
-def deepcoder(table: Table) -> Iterator[CodeforcesProblem]:
+def read_deepcoder_problems(table: Table) -> Iterator[CodeforcesProblem]:
     """Yield the problems of DeepCoder's rows. Those that are not among its 408 problems have no key."""
     unnamed = UnmatchedProblems()
     for position, row in enumerate(valid_rows(table, DEEPCODER, ())):

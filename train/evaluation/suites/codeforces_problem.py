@@ -43,12 +43,12 @@ class LimitFactors:
 class ProblemFilter:
     """Which problems are wanted.
 
-    contests  numbers of contests; empty: all
-    bounds    first and last day, both included; None: all
+    contests    numbers of contests; empty: all
+    date_range  first and last day, both included; None: all
     """
 
     contests: frozenset[int] = frozenset()
-    bounds: tuple[str, str] | None = None
+    date_range: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, table: Table, asked: SuiteOptions) -> "ProblemFilter":
@@ -60,11 +60,11 @@ class ProblemFilter:
         """Tell whether a problem is wanted. Raises CurateError if its day decides and is not known."""
         if self.contests and not any(contest in self.contests for contest, _ in keys):
             return False
-        if self.bounds is None:
+        if self.date_range is None:
             return True
         if day is None:
             raise CurateError("These problems have no dates. Leave the window out.")
-        return self.bounds[0] <= day.isoformat() <= self.bounds[1]
+        return self.date_range[0] <= day.isoformat() <= self.date_range[1]
 
 
 def _factor(options: Mapping[str, Any], name: str, default: float) -> float:

@@ -8,7 +8,7 @@ from functools import partial
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import Row, Table, known_options
+from curate.reading.tables import Row, Table, validate_options
 from curate.reading.values import optional_text
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
@@ -42,7 +42,7 @@ def _read(inputs: bool, table: Table, asked: SuiteOptions) -> Iterator[Exercise]
 
 
 def _is_stepwise(table: Table) -> bool:
-    value = known_options(table, (_PROMPT,)).get(_PROMPT, _DIRECT)
+    value = validate_options(table, (_PROMPT,)).get(_PROMPT, _DIRECT)
     if value not in (_DIRECT, _STEPS):
         raise CurateError(f"{table.location}: {_PROMPT} must be {_DIRECT} or {_STEPS}, not {value!r}")
     return bool(value == _STEPS)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from curate.dataset.dataset_reader import DatasetReader
 from curate.errors import CurateError
-from curate.problem import TESTS, tests_of
+from curate.problem import TESTS, tests_from_row
 from curate.trust import TrustPolicy
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
@@ -23,11 +23,11 @@ def read(stored: DatasetReader, asked: SuiteOptions, trust: TrustPolicy, left_ou
     Raises CurateError if there are bounds and a problem has no date.
     """
     undated = 0
-    for row in stored.columns(*_COLUMNS, *_TRUST_COLUMNS):
+    for row in stored.read_columns(*_COLUMNS, *_TRUST_COLUMNS):
         undated += not row["date"]
         if asked.bounds is not None and not asked.bounds[0] <= row["date"] <= asked.bounds[1]:
             continue
-        suite = asked.with_time_limit(tests_of(row))
+        suite = asked.with_time_limit(tests_from_row(row))
         objection = trust.exclusion_reason(
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Table, known_options
-from curate.reading.values import ParseError, long_integers
+from curate.reading.tables import Row, Table, validate_options
+from curate.reading.values import ParseError, allow_long_integers
 from train.evaluation.extraction.registry import DEFAULT
 from train.evaluation.judges.call_judge import CallJudge, SuitePart
 from train.evaluation.judges.reference_outputs import Reference
@@ -72,7 +72,7 @@ def hub_tests(program: str) -> tuple[TaskTests, str]:
     if inputs is None or assertion is None:
         raise ParseError("the test program has no inputs, or no assertion")
     try:
-        with long_integers():
+        with allow_long_integers():
             calls = _literal(inputs[1])
             compared, *_, tolerance = ast.parse(f"f({assertion[1]})", mode="eval").body.args  # type: ignore[attr-defined]
         tolerance = ast.literal_eval(tolerance)
@@ -123,7 +123,7 @@ def prompt_is_given(table: Table) -> bool:
 
     Raises CurateError for unknown options and values.
     """
-    value = known_options(table, (IMPORTS,)).get(IMPORTS, _FROM_ANSWER)
+    value = validate_options(table, (IMPORTS,)).get(IMPORTS, _FROM_ANSWER)
     if value not in (_FROM_ANSWER, _FROM_PROMPT):
         raise CurateError(f"{table.location}: {IMPORTS} must be {_FROM_ANSWER} or {_FROM_PROMPT}, not {value!r}")
     return bool(value == _FROM_PROMPT)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from curate.prompt import Chat, PromptFormat
 from curate.reading.dialects import assertions
-from curate.reading.tables import Row, Table, known_options
+from curate.reading.tables import Row, Table, validate_options
 from curate.reading.values import ParseError
-from curate.sources.humaneval import before_function
+from curate.sources.humaneval import function_preamble
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
@@ -29,18 +29,18 @@ def _recognises(row: Row) -> bool:
 
 
 def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
-    known_options(table, ())
+    validate_options(table, ())
     for row in valid_rows(table, _COLUMNS, ()):
         id, start, name, test = (str(row[column]) for column in _COLUMNS)
         try:
-            tests = assertions.read(test, name, given=before_function(start, name))
+            tests = assertions.read(test, name, given=function_preamble(start, name))
         except ParseError as error:
             raise unreadable(table, id, error) from None
         judge = SuiteJudge(tests.suite(_LIMITS), asked.languages, asked.extraction)
-        yield asked.exercise(id, Statement(start, "", name), completion_chat(asked.prompt, start, name), judge)
+        yield asked.exercise(id, Statement(start, "", name), completion_prompt(asked.prompt, start, name), judge)
 
 
-def completion_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
+def completion_prompt(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
     """Return the chat that asks for a function of which the beginning is given."""
     return prompt.chat(_TASK, start, Suite([], entry_point=entry_point))
 

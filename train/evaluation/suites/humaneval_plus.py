@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from curate.reading.tables import Row, Table
 from curate.reading.values import ParseError
-from curate.sources.humaneval import before_function
+from curate.sources.humaneval import function_preamble
 from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.evalplus import hub_tests, is_hub_form, is_own_form, judge, own_tests, prompt_is_given
-from train.evaluation.suites.humaneval import completion_chat
+from train.evaluation.suites.humaneval import completion_prompt
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 _COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution")
@@ -30,11 +30,11 @@ def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
         id, start, name, solution = (str(row[column]) for column in _COLUMNS)
         try:
             tests = own_tests(row) if is_own_form(row, _PREFIX) else hub_tests(str(row["test"]))[0]
-            given = before_function(start, name) if with_prompt else ""
+            given = function_preamble(start, name) if with_prompt else ""
         except ParseError as error:
             raise unreadable(table, id, error) from None
         by_calls = judge(start + solution, name, tests, given, extraction=asked.extraction)
-        yield asked.exercise(id, Statement(start, "", name), completion_chat(asked.prompt, start, name), by_calls)
+        yield asked.exercise(id, Statement(start, "", name), completion_prompt(asked.prompt, start, name), by_calls)
 
 
 SUITE = RowSuite("humaneval+", "HumanEval+", "evalplus/humanevalplus", (*_COLUMNS, *_TESTS), _recognises, _read)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from curate.reading.tables import Row, Table, known_options
+from curate.reading.tables import Row, Table, validate_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.math_judge import MathJudge
@@ -20,7 +20,7 @@ def _recognises(row: Row) -> bool:
 
 
 def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
-    known_options(table, ())
+    validate_options(table, ())
     check_installed()
     for place, row in enumerate(valid_rows(table, _COLUMNS, _OPTIONAL)):
         id = f"math500/{optional_text(row['unique_id']).removesuffix('.json') or place}"

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.assertions.dependencies import classes_defined_by, defined_by
+from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions
-from curate.reading.tables import Row, Table, known_options
+from curate.reading.tables import Row, Table, validate_options
 from curate.reading.values import ParseError, optional_text, texts
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
@@ -30,7 +30,7 @@ def _recognises(row: Row) -> bool:
 
 
 def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
-    known_options(table, ())
+    validate_options(table, ())
     outside = inside = 0
     for row in valid_rows(table, _COLUMNS, _OPTIONAL):
         number = optional_text(row["task_id"])
@@ -54,7 +54,7 @@ def _exercise(id: str, row: Row, asked: SuiteOptions) -> Exercise:
     listed = texts(row["test_list"], "test_list")
     setup = [optional_text(row["test_setup_code"]), *texts(row["test_imports"], "test_imports")]
     tests = assertions.read(
-        listed, setup="\n".join(setup), defined=defined_by(code), classes=classes_defined_by(code)
+        listed, setup="\n".join(setup), defined=defined_names(code), classes=defined_classes(code)
     ).suite(_LIMITS)
     statement = (optional_text(row["text"]) or optional_text(row["prompt"])).strip()
     stated = Statement(docstring("\n".join([statement, *listed[:1]])))

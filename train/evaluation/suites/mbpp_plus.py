@@ -7,7 +7,7 @@ assertion, which tells the name of the function.
 from collections.abc import Iterator
 from functools import partial
 
-from curate.reading.tables import Row, Table, known_options
+from curate.reading.tables import Row, Table, validate_options
 from curate.reading.values import ParseError, texts
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
@@ -26,7 +26,7 @@ def _recognises(row: Row) -> bool:
 
 
 def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
-    known_options(table, ())
+    validate_options(table, ())
     for row in valid_rows(table, ("task_id", "prompt"), (*_OWN, *_HUB)):
         number = str(row["task_id"]).removeprefix(_PREFIX)
         try:

@@ -50,10 +50,10 @@ class TopValues:
 def commit(hidden_TH: Bits, *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
     chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
-    return commit_to([TopValues(places, bits[places]) for bits in chunks for places in [top_k(bits, k)]], k=k)
+    return commit_top_values([TopValues(places, bits[places]) for bits in chunks for places in [top_k(bits, k)]], k=k)
 
 
-def commit_to(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
+def commit_top_values(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to the k largest values of each chunk."""
     moduli = [injective_modulus(chunk.indices) for chunk in chunks]
     made: list[Commitment] = []

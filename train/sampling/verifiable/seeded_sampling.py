@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from train.sampling.verifiable.commitment import CHUNK_TOKENS, K, TopValues, commit_to
+from train.sampling.verifiable.commitment import CHUNK_TOKENS, K, TopValues, commit_top_values
 from train.sampling.verifiable.noise import gumbel_tensor
 from train.sampling.verifiable.top_k import Bits, top_k
 
@@ -52,7 +52,7 @@ class CommitmentRecorder:
         self._logprobs: dict[int, Tensor] = {}  # likewise
         self._noted: list[float] = []  # log-probabilities in finished chunks
 
-    def note(self, position: int, hidden_H: Tensor, logprob: Tensor) -> None:
+    def record(self, position: int, hidden_H: Tensor, logprob: Tensor) -> None:
         """Note the hidden state from which a token was drawn, and the token's log-probability."""
         if position < len(self._noted):
             return
@@ -66,7 +66,7 @@ class CommitmentRecorder:
             del self._rows_H[position], self._logprobs[position]  # drawn, but not part of the answer any more
         if self._rows_H:
             self._fold()
-        sent = b"".join(commitment.to_bytes() for commitment in commit_to(self._kept))
+        sent = b"".join(commitment.to_bytes() for commitment in commit_top_values(self._kept))
         return sent, tuple(self._noted)
 
     def _fold(self) -> None:

@@ -84,7 +84,7 @@ class Broadcaster:
         is_gone = False
         while not stop.is_set():
             try:
-                self.update(_POLL_SECONDS)
+                self.publish_newest(_POLL_SECONDS)
                 is_gone = False
             except ControllerUnreachable as error:
                 (log.debug if is_gone else log.warning)("%s; what was published stays", error)
@@ -95,7 +95,7 @@ class Broadcaster:
                 log.warning("%s; trying again", error)
                 stop.wait(_RETRY_SECONDS)
 
-    def update(self, wait_seconds: float) -> WeightManifest | None:
+    def publish_newest(self, wait_seconds: float) -> WeightManifest | None:
         """Publish the newest version if it is not published, waiting so long for one. Return what was published.
 
         Raises ControllerUnreachable, TransferError and RunError.

@@ -63,14 +63,14 @@ class Mirror:
         is_told = False
         while not stop.is_set():
             try:
-                self.update()
+                self.sync_newest()
                 is_told = False
             except TransferError as error:
                 (log.debug if is_told else log.warning)("%s; trying again", error)
                 is_told = True
             stop.wait(every_seconds)
 
-    def update(self) -> None:
+    def sync_newest(self) -> None:
         """Fetch the newest version and those that it needs. Raises TransferError if that fails, or the disk is full."""
         latest, sealed = self._download.latest_signed()
         try:
@@ -124,7 +124,7 @@ class Mirror:
         missing = [shard for shard, path in enumerate(paths) if not (self.folder / path).exists()]
         if missing:
             start_time = time.monotonic()
-            self._download.shards(
+            self._download.fetch_shards(
                 manifest, missing, lambda shard, content: self._write(paths[shard], content), seconds=_ATTEMPT_SECONDS
             )
             n_bytes = sum(manifest.size_of(shard) for shard in missing)

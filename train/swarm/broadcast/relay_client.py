@@ -204,7 +204,7 @@ class RelayClient:
         alone = self._relays.seconds_until_available()
         return format_reasons(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
 
-    def shards(self, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, *, seconds: float) -> None:
+    def fetch_shards(self, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, *, seconds: float) -> None:
         """Fetch shards.
 
         keep   is called with the number and the content of each, once, in one of several threads

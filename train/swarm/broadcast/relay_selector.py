@@ -58,10 +58,10 @@ class Transfer:
 
     url: str
     n_bytes: int
-    began: float
+    started_at: float
     expected_seconds: float
     deadline_seconds: float
-    load: float  # of the relay when it began
+    load_at_start: float  # of the relay when it began
     arrived_bytes: int = 0
     cancel_token: RequestCancelToken = field(default_factory=RequestCancelToken)
 
@@ -113,7 +113,7 @@ class RelaySelector:
         with self._lock:
             return self._seconds_for(url, n_bytes)
 
-    def begin(self, url: str, n_bytes: int) -> Transfer:
+    def start_transfer(self, url: str, n_bytes: int) -> Transfer:
         """Note that a relay is asked for a piece. One of `record_success`, `record_failure` and `record_cancelled` has
         to follow."""
         with self._lock:
@@ -136,14 +136,14 @@ class RelaySelector:
         with self._lock:
             relay = self._end(transfer)
             relay.success *= 1 - _WEIGHT
-            if self._clock() - transfer.began >= transfer.deadline_seconds:
+            if self._clock() - transfer.started_at >= transfer.deadline_seconds:
                 relay.late += 1
 
     def record_cancelled(self, transfer: Transfer) -> None:
         """Note that a transfer ended for a reason that says nothing about the relay, or only that it is slow."""
         with self._lock:
             relay = self._end(transfer)
-            if transfer.cancel_token.is_cut and self._clock() - transfer.began > 2 * transfer.expected_seconds:
+            if transfer.cancel_token.is_cut and self._clock() - transfer.started_at > 2 * transfer.expected_seconds:
                 relay.success *= 1 - _WEIGHT
 
     def record_small_failure(self, url: str) -> None:
@@ -197,9 +197,11 @@ class RelaySelector:
         """Count a transfer as ended, and what it tells about the bandwidth."""
         relay = self._relays[transfer.url]
         self._count(relay, transfer.n_bytes, -1)
-        seconds = max(self._clock() - transfer.began, 1e-6)
+        seconds = max(self._clock() - transfer.started_at, 1e-6)
         if transfer.arrived_bytes >= _TELLING_BYTES:
-            beside = max((relay.load - transfer.load) / seconds, 1.0)  # transfers that shared the relay's bandwidth
+            beside = max(
+                (relay.load - transfer.load_at_start) / seconds, 1.0
+            )  # transfers that shared the relay's bandwidth
             found = transfer.arrived_bytes * beside / seconds
             relay.bandwidth = (
                 found if relay.bandwidth is None else relay.bandwidth + _WEIGHT * (found - relay.bandwidth)

@@ -32,7 +32,7 @@ def open_listener(address: str) -> socket.socket:
         raise ConfigError(f"cannot listen on {address}: {error}. Choose another --listen.") from error
 
 
-def url_of(listener: socket.socket) -> str:
+def listener_url(listener: socket.socket) -> str:
     """Return the URL of a socket that listens."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -84,17 +84,17 @@ class RelaySource:
 class RelaySourceFactory:
     """Makes the source of a worker that trusts its controller, and takes the weights from relays.
 
-    relays  URLs
-    public  the key that must have signed the weights
+    relays      URLs
+    public_key  the key that must have signed the weights
     """
 
     relays: tuple[str, ...]
-    public: bytes
+    public_key: bytes
 
     def __call__(self, spec: EngineSpec) -> RelaySource:
         """Return the source for a run."""
         run = sanitize_run_name(spec.run)
-        return RelaySource(self.relays, run, self.public, default_folder(run, self.public))
+        return RelaySource(self.relays, run, self.public_key, default_folder(run, self.public_key))
 
 
 def default_folder(run: str, public: bytes) -> Path:

@@ -118,7 +118,7 @@ class ShardDownload:
                 if chosen is not None:
                     shard, url = chosen
                     self._waiting.pop(shard, None)
-                    transfer = self._relays.begin(url, self._manifest.size_of(shard))
+                    transfer = self._relays.start_transfer(url, self._manifest.size_of(shard))
                     self._running[shard].append(transfer)
                     return shard, transfer
                 self._changed.wait(_POLL_SECONDS)
@@ -138,7 +138,7 @@ class ShardDownload:
         for shard, running in self._running.items():
             if len(running) != 1 or shard not in self._missing:
                 continue
-            passed = now - running[0].began
+            passed = now - running[0].started_at
             remaining = running[0].expected_seconds - passed
             remaining = remaining if remaining > 0 else passed  # it is late: as long again is a guess
             others = [url for url in self._asked_for(shard, able) if url != running[0].url]

@@ -50,7 +50,7 @@ class SharedVersionFolder:
                     time.sleep(_RETRY_SECONDS)
             yield
 
-    def use(self, version: int) -> None:
+    def mark_in_use(self, version: int) -> None:
         """Let other processes know that this one reads a version, and no longer those long before. Needs the lock."""
         for used in [used for used in self._used if used[0] == version]:
             self._used.remove(used)

@@ -45,7 +45,7 @@ class VersionStore:
         try:
             with self._folder.exclusive_lock(until):
                 manifest = self._fetched(version, until)
-                self._folder.use(version)
+                self._folder.mark_in_use(version)
                 self._folder.remove_unused()
         except BadDelta as error:
             raise TransferError(f"version {version} cannot be put together: {error}") from error
@@ -130,7 +130,7 @@ class _Body:
                 with path.open("wb") as file:
                     file.truncate(size)
         missing = [shard for shard in range(n_shards) if not have[shard]]
-        download.shards(self._manifest, missing, self._keep, seconds=until - time.monotonic())
+        download.fetch_shards(self._manifest, missing, self._keep, seconds=until - time.monotonic())
 
     def _keep(self, shard: int, content: bytes) -> None:
         """Write a shard where it belongs, in one or several files, then note that it is there."""

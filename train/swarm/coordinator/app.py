@@ -34,7 +34,7 @@ from train.swarm.coordinator.request_body import UploadBudget, read_body
 from train.swarm.coordinator.status_page import SECURITY, render_status_page
 from train.swarm.messages import LEASE_ID_BYTES, Ban, JoinRequest, NodeHeartbeat, NodeLeaseRequest, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
-from train.swarm.protocol.nonces import NonceLimitExceeded, Nonces, StaleIncarnation, StaleRequest
+from train.swarm.protocol.nonces import NonceCache, NonceLimitExceeded, StaleIncarnation, StaleRequest
 from train.swarm.protocol.replies import reply_headers
 from train.swarm.protocol.requests import RequestHead, check_signature, read_head
 from train.swarm.signatures import BadSignature
@@ -79,7 +79,7 @@ class CoordinatorApp:
     ) -> None:  # fmt: skip
         self._coordinator, self._key, self._files, self._page_token = coordinator, key, files, page_token.encode()
         self._run = coordinator.settings.run
-        self._nonces = Nonces(start)
+        self._nonces = NonceCache(start)
         self._rates = RelayRateLimiter(calls_per_second, 1e12, burst_seconds=_BURST_SECONDS)
         self._joins = RelayRateLimiter(_JOINS_PER_SECOND, 1e12, burst_seconds=_BURST_SECONDS)
         self._room = UploadBudget()
@@ -194,7 +194,7 @@ class CoordinatorApp:
     def _take(self, head: RequestHead, now: float) -> None:
         """Note a request, so that it counts once. Raises Unauthorized if it came before, and RetryLater."""
         try:
-            self._nonces.take(head, now)
+            self._nonces.record(head, now)
         except StaleRequest as error:
             raise Unauthorized(str(error)) from None
         except NonceLimitExceeded as error:
@@ -229,7 +229,7 @@ class CoordinatorApp:
                 return _packed(
                     await self._call(lambda: coordinator.late_upload_status(node, call.lease_id, call.head.digest))
                 )
-            with self._room.for_body(max_bytes):
+            with self._room.reserve(max_bytes):
                 content = await _digested(call, max_bytes)
                 return _packed(
                     await self._call(lambda: coordinator.submit(node, call.lease_id, content, call.head.digest))
@@ -251,11 +251,11 @@ class CoordinatorApp:
 
     async def _job(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)
-        return _packed(await self._call(lambda: self._coordinator.job(call.head.node)))
+        return _packed(await self._call(lambda: self._coordinator.assign_job(call.head.node)))
 
     async def _file(self, call: _Call) -> bytes:
         await _digested(call, _SMALL_BYTES)
-        content: bytes = await self._call(lambda: self._coordinator.file(call.head.node, call.lease_id))
+        content: bytes = await self._call(lambda: self._coordinator.read_file(call.head.node, call.lease_id))
         return content
 
     async def _verdict(self, call: _Call) -> None:
@@ -264,9 +264,9 @@ class CoordinatorApp:
         if max_bytes is None:  # somebody else has the lease by now
             await read_body(call.request, _LATE_BYTES, keep=False)
             return
-        with self._room.for_body(max_bytes):
+        with self._room.reserve(max_bytes):
             verified = _decoded(await _digested(call, max_bytes), VerificationResult)
-            await self._call(lambda: coordinator.verdict(node, call.lease_id, verified))
+            await self._call(lambda: coordinator.submit_verdict(node, call.lease_id, verified))
 
     async def _ban(self, call: _Call) -> None:
         message = await self._message(call, Ban)

@@ -17,8 +17,8 @@ from train.swarm.coordinator.controller_link import ControllerLink
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
 from train.swarm.coordinator.request_body import MAX_UPLOAD_SECONDS
-from train.swarm.coordinator.status import status_of
-from train.swarm.coordinator.uploads import Uploads
+from train.swarm.coordinator.status import build_status
+from train.swarm.coordinator.uploads import UploadStore
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.messages import (
     Ban,
@@ -59,8 +59,8 @@ class Coordinator:
 
     def __init__(
         self, settings: SwarmSettings, controller: ControllerAPI, key: Ed25519PrivateKey, ledger: Ledger,
-        uploads: Uploads, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] = dict,
-        fail: Callable[[BaseException], None],
+        uploads: UploadStore, *, latest: Callable[[], LatestVersion | None], relays: Callable[[], dict[str, int]] =
+        dict, fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
         self._sealed_settings = signed_settings(settings, key)
@@ -99,14 +99,14 @@ class Coordinator:
         return self._state.has_ended
 
     @property
-    def head(self) -> bytes:
+    def ledger_head(self) -> bytes:
         """The digest of the newest entry of the ledger."""
         return self._ledger.head
 
     def all_notified(self) -> bool:
         """Return whether every node that lives, and every verifier, knows that the run is over."""
         with self._lock:
-            nodes = [member.notified_of_end for member in self._state.members.values() if member.life.is_alive]
+            nodes = [member.notified_of_end for member in self._state.members.values() if member.lifecycle.is_alive]
             return all(nodes) and self._state.all_verifiers_notified(time.monotonic())
 
     # --- who calls ---
@@ -204,16 +204,16 @@ class Coordinator:
         latest = self._latest()
         if latest is None:
             raise RetryLater("no version of the weights is published yet", 2)
-        return CurrentVersion(latest.version, latest.manifest, self.head)
+        return CurrentVersion(latest.version, latest.manifest, self.ledger_head)
 
     # --- calls of verifiers ---
 
-    def job(self, key: bytes) -> VerificationJobResponse:
+    def assign_job(self, key: bytes) -> VerificationJobResponse:
         """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
             return state.assign_job(key, now)
 
-    def file(self, key: bytes, lease_id: bytes) -> bytes:
+    def read_file(self, key: bytes, lease_id: bytes) -> bytes:
         """Return the file of a lease. Raises NotJoined, Forbidden, and NotAvailable."""
         with self._turn() as (state, now):
             digest = state.digest_for(key, lease_id, now)
@@ -225,12 +225,12 @@ class Coordinator:
     def max_verdict_bytes(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long a verdict may be; None if this verifier does not have the lease any more."""
         with self._turn() as (state, now):
-            return None if state.digest_for(key, lease_id, now) is None else state.max_bytes_of(lease_id)
+            return None if state.digest_for(key, lease_id, now) is None else state.max_body_bytes(lease_id)
 
-    def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult) -> None:
+    def submit_verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult) -> None:
         """Raises NotJoined and Forbidden."""
         with self._turn() as (state, now):
-            state.verdict(key, lease_id, verified, now)
+            state.record_verdict(key, lease_id, verified, now)
         verdict = verified.verdict
         log.info("lease %s: %s %s %s", lease_id.hex()[:8], verdict.outcome, verdict.reason, verified.figures)
 
@@ -245,7 +245,7 @@ class Coordinator:
         """Return what the operator sees."""
         relays = self._relays()
         with self._turn() as (state, now):
-            return status_of(state, self._ledger, self.settings.run, relays, now)
+            return build_status(state, self._ledger, self.settings.run, relays, now)
 
     # --- inside ---
 
@@ -270,7 +270,7 @@ class Coordinator:
 
     def _running(self) -> tuple[tuple[int, int], ...]:
         with self._lock:
-            return self._state.running()
+            return self._state.running_lease_keys()
 
     def _unwanted(self, keys: object) -> None:
         with self._turn() as (state, now):

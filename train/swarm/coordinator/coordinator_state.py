@@ -18,7 +18,7 @@ from train.swarm import node_lifecycle
 from train.swarm.coordinator import lease_lifecycle
 from train.swarm.coordinator.recovery import recover
 from train.swarm.coordinator.refusals import Forbidden, NotFound, NotJoined, RetryLater
-from train.swarm.coordinator.result_conversion import answers_of
+from train.swarm.coordinator.result_conversion import to_sample_results
 from train.swarm.coordinator.spot_checks import SpotCheck, SpotCheckPool, matches_spot_check
 from train.swarm.files.sizes import max_file_bytes
 from train.swarm.ledger.entries import (
@@ -64,25 +64,25 @@ _WORDS = {"banned": "banned", "suspended": "suspended", "left": "left", "dead": 
 class NodeMember:
     """A node that has joined.
 
-    life             see node_lifecycle.py
-    is_here          whether it has joined since this coordinator was started
+    lifecycle        see node_lifecycle.py
+    is_connected     whether it has joined since this coordinator was started
     leases           ids of those that have no verdict
     unsent_verdicts  verdicts that it was not told yet
     wants_stake      it has left, and gets its stake back after the last verdict
     notified_of_end  it was told that the run is over
     """
 
-    life: node_lifecycle.Node
-    is_here: bool = False
+    lifecycle: node_lifecycle.Node
+    is_connected: bool = False
     engine: str = ""
     hardware: str = ""
-    loaded: int = -1
+    loaded_version: int = -1
     tokens_per_second: float = 0.0
     leases: set[bytes] = field(default_factory=set)
     unsent_verdicts: deque[tuple[bytes, LeaseVerdict]] = field(default_factory=lambda: deque(maxlen=_NOTES))
     wants_stake: bool = False
     notified_of_end: bool = False
-    n_suspended: int = 0
+    n_suspensions: int = 0
     suspended_until: float = 0.0
 
 
@@ -91,8 +91,8 @@ class VerifierMember:
     """A verifier that has joined."""
 
     engine: str
-    seen: float
-    knows_end: bool = False
+    last_seen: float
+    notified_of_end: bool = False
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ class CoordinatorState:
         """Note a sign of life. Raises NotJoined and Forbidden."""
         member = self._alive(key)
         self._node_event(key, node_lifecycle.NodeEvent.BEAT, now)
-        member.loaded = beat.loaded
+        member.loaded_version = beat.loaded
         speed = beat.tokens_per_second
         member.tokens_per_second = min(max(speed, 0.0), 1e7) if isfinite(speed) else 0.0
         running = set(beat.running)
@@ -195,7 +195,7 @@ class CoordinatorState:
                 record.heard, record.is_held = now, True
             elif now - record.heard >= _UNNAMED_LEASE_SECONDS:
                 self._lease_event(
-                    lease_id, lease_lifecycle.Abandoned() if record.is_held else lease_lifecycle.LeaseFreed(), now
+                    lease_id, lease_lifecycle.LeaseAbandoned() if record.is_held else lease_lifecycle.LeaseFreed(), now
                 )
         notes = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
@@ -225,12 +225,12 @@ class CoordinatorState:
         """
         member = self._alive(key)
         n_open = sum(self._records[each].state.state is lease_lifecycle.LeaseState.OPEN for each in member.leases)
-        if member.life.state is node_lifecycle.NodeState.PROBATION:
+        if member.lifecycle.state is node_lifecycle.NodeState.PROBATION:
             return 1 - len(member.leases)
-        if not member.life.may_lease:
+        if not member.lifecycle.may_lease:
             return 0
         account = self._ledger.account(key)
-        most = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdicts.get("accepted", 0))
+        most = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdict_counts.get("accepted", 0))
         return min(max(1, most) - n_open, 3 * _MAX_LEASES - len(member.leases))
 
     def is_too_old(self, version: int) -> bool:
@@ -240,7 +240,11 @@ class CoordinatorState:
     def grant_spot_check(self, key: bytes, version: int, now: float) -> SwarmLease | None:
         """Lease a new node a group whose answers are known, if there is one of its version."""
         member = self._alive(key)
-        if member.life.state is not node_lifecycle.NodeState.PROBATION or member.leases or not self._settings.replays:
+        if (
+            member.lifecycle.state is not node_lifecycle.NodeState.PROBATION
+            or member.leases
+            or not self._settings.replays
+        ):
             return None
         known = self._known.draw(key, version)
         return None if known is None else self._grant(key, known.lease, known, now)
@@ -248,10 +252,10 @@ class CoordinatorState:
     def grant(self, key: bytes, lease: Lease, now: float) -> SwarmLease | None:
         """Lease a group of the trainer to a node. None, and the group is given back, if that cannot be."""
         member = self.members.get(key)
-        if member is None or not member.is_here or self.has_ended or not _can_be_verified(lease):
+        if member is None or not member.is_connected or self.has_ended or not _can_be_verified(lease):
             self.given_back.append((lease.group, lease.attempt))
             return None
-        if member.life.state not in (node_lifecycle.NodeState.PROBATION, node_lifecycle.NodeState.HEALTHY):
+        if member.lifecycle.state not in (node_lifecycle.NodeState.PROBATION, node_lifecycle.NodeState.HEALTHY):
             self.given_back.append((lease.group, lease.attempt))
             return None
         return self._grant(key, lease, None, now)
@@ -276,7 +280,7 @@ class CoordinatorState:
         if record is None or record.node != key:
             return "again" if self._finished.get(lease_id) == (key, digest) else "late"
         was = record.state.state
-        event = lease_lifecycle.Submitted(digest, n_bytes)
+        event = lease_lifecycle.FileSubmitted(digest, n_bytes)
         if (
             was is lease_lifecycle.LeaseState.OPEN
             and lease_lifecycle.next_state(record.state, event, now).state is lease_lifecycle.LeaseState.SUBMITTED
@@ -299,7 +303,7 @@ class CoordinatorState:
             if record.known is None and record.key in gone:
                 self._lease_event(lease_id, lease_lifecycle.LeaseCancelled(), now)
 
-    def running(self) -> tuple[LeaseKey, ...]:
+    def running_lease_keys(self) -> tuple[LeaseKey, ...]:
         """Return the trainer's names of the groups that have no verdict yet."""
         return tuple(record.key for record in self._records.values() if record.known is None)
 
@@ -312,12 +316,12 @@ class CoordinatorState:
         """
         verifier = self._verifier(key)
         self._requeue(key, now)
-        verifier.seen, verifier.knows_end = now, self.has_ended
+        verifier.last_seen, verifier.notified_of_end = now, self.has_ended
         while self._waiting:
             lease_id = self._waiting.popleft()
             record = self._records.get(lease_id)
             if record is not None and record.state.state is lease_lifecycle.LeaseState.SUBMITTED:
-                self._lease_event(lease_id, lease_lifecycle.Claimed(key), now)
+                self._lease_event(lease_id, lease_lifecycle.FileClaimed(key), now)
                 state = record.state
                 engine = self.members[record.node].engine
                 return VerificationJobResponse(
@@ -327,26 +331,26 @@ class CoordinatorState:
 
     def digest_for(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
         """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Forbidden."""
-        self._verifier(key).seen = now
+        self._verifier(key).last_seen = now
         record = self._records.get(lease_id)
         if record is None or record.state.verifier != key:
             return None
         return record.state.blake3
 
-    def max_bytes_of(self, lease_id: bytes) -> int:
+    def max_body_bytes(self, lease_id: bytes) -> int:
         """Return how long a file or a verdict may be."""
         return max_file_bytes(self._records[lease_id].asked)
 
     def n_verifiers(self, now: float) -> int:
         """Return how many verifiers have said something lately."""
-        return sum(now - verifier.seen < lease_lifecycle.VERIFY_SECONDS for verifier in self.verifiers.values())
+        return sum(now - verifier.last_seen < lease_lifecycle.VERIFY_SECONDS for verifier in self.verifiers.values())
 
     def all_verifiers_notified(self, now: float) -> bool:
         """Return whether all verifiers that have said something lately were told that the run is over."""
-        lately = [verifier for verifier in self.verifiers.values() if now - verifier.seen < _ACTIVE_WINDOW_SECONDS]
-        return all(verifier.knows_end for verifier in lately)
+        lately = [verifier for verifier in self.verifiers.values() if now - verifier.last_seen < _ACTIVE_WINDOW_SECONDS]
+        return all(verifier.notified_of_end for verifier in lately)
 
-    def verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult, now: float) -> None:
+    def record_verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult, now: float) -> None:
         """Note what a verifier says. Of a lease that it does not have any more, nothing is noted.
 
         Raises NotJoined and Forbidden.
@@ -358,7 +362,7 @@ class CoordinatorState:
         answers: tuple[SampleResult, ...] = ()
         if verdict.outcome == "accepted":
             try:
-                answers = answers_of(record.asked, verified.answers)
+                answers = to_sample_results(record.asked, verified.answers)
             except ValueError:
                 verdict = LeaseVerdict("unknown", "crashed")
         if any(answer.finish == "refused" for answer in answers) and not self._is_too_long(record.asked):
@@ -383,11 +387,11 @@ class CoordinatorState:
     def discount_pause(self, seconds: float) -> None:
         """Exclude a pause of this process from all deadlines."""
         for member in self.members.values():
-            member.life = replace(member.life, last_heartbeat=member.life.last_heartbeat + seconds)
+            member.lifecycle = replace(member.lifecycle, last_heartbeat=member.lifecycle.last_heartbeat + seconds)
         for record in self._records.values():
             record.heard += seconds
             record.state = replace(
-                record.state, ends_at=record.state.ends_at + seconds, taken_at=record.state.taken_at + seconds
+                record.state, expires_at=record.state.expires_at + seconds, claimed_at=record.state.claimed_at + seconds
             )
 
     def record_version(self, version: int, manifest: bytes) -> None:
@@ -408,8 +412,8 @@ class CoordinatorState:
         self._owners, self._roles = before.owners, dict(before.roles)
         self.members = {key: NodeMember(life) for key, life in before.nodes.items()}
         for member in self.members.values():
-            if member.life.state is node_lifecycle.NodeState.SUSPENDED:
-                member.n_suspended, member.suspended_until = 1, now + _SUSPENDED_SECONDS
+            if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED:
+                member.n_suspensions, member.suspended_until = 1, now + _SUSPENDED_SECONDS
         for lease_id, node in before.open.items():
             self._ledger.append(VerdictEntry(node, lease_id, "unknown", "restarted"))
         for key, member in self.members.items():
@@ -424,28 +428,28 @@ class CoordinatorState:
 
     def _join_node(self, key: bytes, digest: bytes, engine: str, hardware: str, now: float) -> None:
         member = self.members.get(key) or NodeMember(node_lifecycle.Node())
-        if member.life.state is node_lifecycle.NodeState.BANNED:
+        if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
             raise Forbidden("this node is banned")
-        if member.life.state is node_lifecycle.NodeState.SUSPENDED and now < member.suspended_until:
+        if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED and now < member.suspended_until:
             seconds = ceil(member.suspended_until - now)
             raise RetryLater(f"this node is suspended, and may join again in {seconds} s", seconds)
-        life, effects = node_lifecycle.next_state(member.life, node_lifecycle.NodeEvent.JOIN, now)
+        life, effects = node_lifecycle.next_state(member.lifecycle, node_lifecycle.NodeEvent.JOIN, now)
         if effects or digest not in self._owners:
             self._ledger.append(JoinEntry(key, digest))
         if (missing := self._settings.stake - self._ledger.account(key).stake) > 0:
             self._ledger.append(StakeEntry(key, missing))
         self._owners[digest], self._roles[key], self.members[key] = key, "node", member
         if effects:
-            member.life, member.wants_stake = life, False
+            member.lifecycle, member.wants_stake = life, False
         else:
-            member.life = replace(member.life, last_heartbeat=max(now, member.life.last_heartbeat))
-        member.is_here, member.engine, member.hardware = True, engine, _printable(hardware)
+            member.lifecycle = replace(member.lifecycle, last_heartbeat=max(now, member.lifecycle.last_heartbeat))
+        member.is_connected, member.engine, member.hardware = True, engine, _printable(hardware)
 
     def _alive(self, key: bytes) -> NodeMember:
         member = self.members.get(key)
-        if member is not None and member.life.state is node_lifecycle.NodeState.BANNED:
+        if member is not None and member.lifecycle.state is node_lifecycle.NodeState.BANNED:
             raise Forbidden("this node is banned")
-        if member is None or not member.is_here or not member.life.is_alive:
+        if member is None or not member.is_connected or not member.lifecycle.is_alive:
             raise NotJoined("the coordinator does not count this node among those that live; join again")
         return member
 
@@ -472,7 +476,7 @@ class CoordinatorState:
         """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
         for lease_id, record in list(self._records.items()):
             if record.state.verifier == verifier:
-                self._lease_event(lease_id, lease_lifecycle.Returned(verifier), now)
+                self._lease_event(lease_id, lease_lifecycle.FileReturned(verifier), now)
 
     def _lease_event(
         self, lease_id: bytes, event: lease_lifecycle.Event, now: float, *, answers: tuple[SampleResult, ...] = ()
@@ -526,14 +530,14 @@ class CoordinatorState:
 
     def _node_event(self, key: bytes, event: node_lifecycle.NodeEvent, now: float, *, reason: Reason = "") -> None:
         member = self.members[key]
-        before = member.life.state
-        member.life, effects = node_lifecycle.next_state(member.life, event, now)
-        after = member.life.state
+        before = member.lifecycle.state
+        member.lifecycle, effects = node_lifecycle.next_state(member.lifecycle, event, now)
+        after = member.lifecycle.state
         if after is not before and after.value in _WORDS:
             self._ledger.append(LeaveEntry(key, after.value))  # type: ignore[arg-type]
         if after is node_lifecycle.NodeState.SUSPENDED and before is not after:
-            member.suspended_until = now + _SUSPENDED_SECONDS * 2**member.n_suspended
-            member.n_suspended += 1
+            member.suspended_until = now + _SUSPENDED_SECONDS * 2**member.n_suspensions
+            member.n_suspensions += 1
         if node_lifecycle.NodeEffect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
             self._ledger.append(SlashEntry(key, stake, reason or "operator"))
         if node_lifecycle.NodeEffect.FREE_LEASES in effects:
@@ -552,7 +556,7 @@ class CoordinatorState:
         A node that says nothing any more is to blame, once: an outage must not count as many times as it had leases.
         """
         if state is node_lifecycle.NodeState.BANNED:
-            return [(lease_id, lease_lifecycle.Revoked()) for lease_id in member.leases]
+            return [(lease_id, lease_lifecycle.LeaseRevoked()) for lease_id in member.leases]
         has_gone = state in (node_lifecycle.NodeState.UNHEALTHY, node_lifecycle.NodeState.DEAD)
         blamed = [
             lease_id
@@ -562,13 +566,13 @@ class CoordinatorState:
             and self._records[lease_id].state.state is lease_lifecycle.LeaseState.OPEN
         ][:1]
         return [
-            (lease_id, lease_lifecycle.Abandoned() if lease_id in blamed else lease_lifecycle.LeaseFreed())
+            (lease_id, lease_lifecycle.LeaseAbandoned() if lease_id in blamed else lease_lifecycle.LeaseFreed())
             for lease_id in member.leases
         ]
 
     def _release_stake(self, key: bytes, member: NodeMember) -> None:
         member.wants_stake = False
-        if member.life.state is node_lifecycle.NodeState.LEFT and (stake := self._ledger.account(key).stake) > 0:
+        if member.lifecycle.state is node_lifecycle.NodeState.LEFT and (stake := self._ledger.account(key).stake) > 0:
             self._ledger.append(UnbondEntry(key, stake))
 
     def _knows_bars_for(self, engine: str) -> bool:

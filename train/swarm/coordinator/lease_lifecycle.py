@@ -35,7 +35,7 @@ class LeaseState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted:
+class FileSubmitted:
     """The node hands over a file."""
 
     blake3: bytes
@@ -43,14 +43,14 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class FileClaimed:
     """A verifier takes the file."""
 
     verifier: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class FileReturned:
     """The verifier was started again, or asks for another file: it knows nothing of this one."""
 
     verifier: bytes
@@ -70,7 +70,7 @@ class ClockTick:
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
+class LeaseAbandoned:
     """The node has died, or does not name the lease any more. What it handed over before counts."""
 
 
@@ -80,7 +80,7 @@ class LeaseFreed:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class LeaseRevoked:
     """The node was banned: nothing of it is used any more."""
 
 
@@ -89,27 +89,37 @@ class LeaseCancelled:
     """The trainer does not wait for it any more."""
 
 
-Event = Submitted | Claimed | Returned | VerdictReceived | ClockTick | Abandoned | LeaseFreed | Revoked | LeaseCancelled
+Event = (
+    FileSubmitted
+    | FileClaimed
+    | FileReturned
+    | VerdictReceived
+    | ClockTick
+    | LeaseAbandoned
+    | LeaseFreed
+    | LeaseRevoked
+    | LeaseCancelled
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedLease:
     """A lease as the coordinator sees it.
 
-    ends_at   it runs out at this time, in seconds
-    blake3    digest of the file, once there is one; n_bytes: its length
-    verifier  who has the file, since taken_at
-    n_taken   verifiers that took it
-    verdict   once it is over
+    expires_at  it runs out at this time, in seconds
+    blake3      digest of the file, once there is one; n_bytes: its length
+    verifier    who has the file, since taken_at
+    n_claims    verifiers that took it
+    verdict     once it is over
     """
 
-    ends_at: float
+    expires_at: float
     state: LeaseState = LeaseState.OPEN
     blake3: bytes = b""
     n_bytes: int = 0
     verifier: bytes = b""
-    taken_at: float = 0.0
-    n_taken: int = 0
+    claimed_at: float = 0.0
+    n_claims: int = 0
     verdict: LeaseVerdict | None = None
 
     @property
@@ -123,48 +133,48 @@ def next_state(lease: TrackedLease, event: Event, now: float) -> TrackedLease:
     if lease.has_ended:
         return lease
     match event:
-        case Submitted():
+        case FileSubmitted():
             return _submitted(lease, event, now)
-        case Claimed() if lease.state is LeaseState.SUBMITTED:
+        case FileClaimed() if lease.state is LeaseState.SUBMITTED:
             return replace(
-                lease, state=LeaseState.VERIFYING, verifier=event.verifier, taken_at=now, n_taken=lease.n_taken + 1
+                lease, state=LeaseState.VERIFYING, verifier=event.verifier, claimed_at=now, n_claims=lease.n_claims + 1
             )
         case VerdictReceived() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
             return _over(lease, event.verdict)
-        case Returned() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
+        case FileReturned() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
             return _given_up(lease)
         case ClockTick():
             return _waited(lease, now)
-        case Abandoned() if lease.state is LeaseState.OPEN:
+        case LeaseAbandoned() if lease.state is LeaseState.OPEN:
             return _over(lease, _EXPIRED)
         case LeaseFreed() if lease.state is LeaseState.OPEN:
             return _over(lease, _FREED)
-        case Revoked():
+        case LeaseRevoked():
             return _over(lease, LeaseVerdict("hard", "banned"))
         case LeaseCancelled():
             return _over(lease, LeaseVerdict("unknown", "late"))
     return lease
 
 
-def _submitted(lease: TrackedLease, event: Submitted, now: float) -> TrackedLease:
+def _submitted(lease: TrackedLease, event: FileSubmitted, now: float) -> TrackedLease:
     if lease.state is not LeaseState.OPEN:
         return lease if event.blake3 == lease.blake3 else _over(lease, _DIFFERENT)
-    if now >= lease.ends_at:
+    if now >= lease.expires_at:
         return _over(lease, _EXPIRED)
     return replace(lease, state=LeaseState.SUBMITTED, blake3=event.blake3, n_bytes=event.n_bytes)
 
 
 def _waited(lease: TrackedLease, now: float) -> TrackedLease:
-    if lease.state is LeaseState.OPEN and now >= lease.ends_at:
+    if lease.state is LeaseState.OPEN and now >= lease.expires_at:
         return _over(lease, _EXPIRED)
-    if lease.state is LeaseState.VERIFYING and now - lease.taken_at >= VERIFY_SECONDS:
+    if lease.state is LeaseState.VERIFYING and now - lease.claimed_at >= VERIFY_SECONDS:
         return _given_up(lease)
     return lease
 
 
 def _given_up(lease: TrackedLease) -> TrackedLease:
     """Give up on a file after it has crashed _MAX_TRIES verifiers."""
-    if lease.n_taken >= _MAX_TRIES:
+    if lease.n_claims >= _MAX_TRIES:
         return _over(lease, _CRASHED)
     return replace(lease, state=LeaseState.SUBMITTED, verifier=b"")
 

@@ -22,7 +22,7 @@ class UploadBudget:
         self._free = n_bytes
 
     @contextmanager
-    def for_body(self, max_bytes: int) -> Iterator[None]:
+    def reserve(self, max_bytes: int) -> Iterator[None]:
         """Set memory aside. Raises RetryLater if there is none."""
         if max_bytes > self._free:
             raise RetryLater("too many uploads at once", 5)

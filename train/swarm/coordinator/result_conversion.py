@@ -6,7 +6,7 @@ from train.asynchronous.messages import Lease, SampleResult
 from train.swarm.messages import VerifiedCompletion
 
 
-def answers_of(lease: Lease, verified: Sequence[VerifiedCompletion]) -> tuple[SampleResult, ...]:
+def to_sample_results(lease: Lease, verified: Sequence[VerifiedCompletion]) -> tuple[SampleResult, ...]:
     """Return the answers to a lease, all drawn with its version. Raises ValueError if they do not belong to it."""
     if len(verified) != len(lease.seeds):
         raise ValueError(f"{len(verified)} answers, and {len(lease.seeds)} were asked")

@@ -25,11 +25,11 @@ from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_l
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.rate_limiter import RelayRateLimiter
 from train.swarm.broadcast.relay import RelayApp
-from train.swarm.broadcast.relay_server import open_listener, url_of
+from train.swarm.broadcast.relay_server import listener_url, open_listener
 from train.swarm.broadcast.request import NotAvailable, RelayError, get
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
-from train.swarm.coordinator.uploads import Uploads
+from train.swarm.coordinator.uploads import UploadStore
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.protocol.requests import START_BYTES
@@ -103,7 +103,7 @@ class _Opened:
         self.place = place = SwarmFolder(options.folder)
         self._controller = HttpController(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
         run = sanitize_run_name(wait_for_engine_spec(self._controller, note).run)
-        key = read_key(place.key) if place.key.exists() else new_key(place.key)
+        key = read_key(place.key_path) if place.key_path.exists() else new_key(place.key_path)
         settings = _settings(place, key, run, lambda: settings_for(self._controller))
         self._failures: list[BaseException] = []
         ledger = Ledger(place.ledger, key)
@@ -117,12 +117,12 @@ class _Opened:
         )
         self._relays = _Relays(options.relays, run, public_key_bytes(key))
         self._coordinator = Coordinator(
-            settings, self._controller, key, ledger, Uploads(place.uploads), latest=lambda: self._broadcaster.latest,
-            relays=self._relays.versions, fail=self._failures.append,
+            settings, self._controller, key, ledger, UploadStore(place.uploads), latest=lambda:
+            self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
         )  # fmt: skip
         self._listener = open_listener(options.listen)
-        here = url_of(self._listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        outside = url_of(self._listener).replace("//0.0.0.0:", f"//{_NAME}:").replace("//[::]:", f"//{_NAME}:")
+        here = listener_url(self._listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        outside = listener_url(self._listener).replace("//0.0.0.0:", f"//{_NAME}:").replace("//[::]:", f"//{_NAME}:")
         self.address = SwarmAddress(run, options.url or outside, here, options.relays)
         place.write_address(self.address)
         files = RelayApp(place.store, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))

@@ -5,7 +5,7 @@ from train.swarm.ledger.ledger import Ledger
 from train.swarm.messages import NodeStatus, SwarmStatus
 
 
-def status_of(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> SwarmStatus:
+def build_status(state: CoordinatorState, ledger: Ledger, run: str, relays: dict[str, int], now: float) -> SwarmStatus:
     """Return the state of a swarm at a time of the desk's clock. Relays are given by URL."""
     return SwarmStatus(
         run=run,
@@ -24,17 +24,17 @@ def _node(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> No
     member, account = state.members[key], ledger.account(key)
     return NodeStatus(
         node=key,
-        state=member.life.state.value,
+        state=member.lifecycle.state.value,
         engine=member.engine,
         hardware=member.hardware,
-        loaded=member.loaded,
-        seen_seconds_ago=now - member.life.last_heartbeat,
+        loaded=member.loaded_version,
+        seen_seconds_ago=now - member.lifecycle.last_heartbeat,
         tokens_per_second=member.tokens_per_second,
         leases=len(member.leases),
         given=account.n_leases,
-        accepted=account.verdicts.get("accepted", 0),
+        accepted=account.verdict_counts.get("accepted", 0),
         reputation=account.reputation,
         earned=account.earned,
         stake=account.stake,
-        reasons=dict(account.reasons),  # type: ignore[arg-type]
+        reasons=dict(account.reason_counts),  # type: ignore[arg-type]
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 from train.errors import RunError
 
 
-class Uploads:
+class UploadStore:
     """The files in a folder. Those of an earlier coordinator are removed: their leases are unknown now."""
 
     def __init__(self, folder: Path) -> None:

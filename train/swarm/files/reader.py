@@ -10,7 +10,7 @@ from train.swarm.settings import SwarmSettings
 from train.swarm.verdict import LeaseVerdict
 
 
-def read(content: bytes, lease: SwarmLease, settings: SwarmSettings) -> RolloutFile | LeaseVerdict:
+def read_rollout_file(content: bytes, lease: SwarmLease, settings: SwarmSettings) -> RolloutFile | LeaseVerdict:
     """Return the answers if the file can be read and answers the lease; else the verdict on it.
 
     Raises SandboxError if nothing is known about the file.

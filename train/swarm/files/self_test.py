@@ -7,9 +7,9 @@ from sandbox.errors import BackendUnavailable
 from train.asynchronous.messages import Lease
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
-from train.swarm.files.reader import read
+from train.swarm.files.reader import read_rollout_file
 from train.swarm.files.rows import RolloutFile, RolloutRow
-from train.swarm.files.writer import write
+from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import LEASE_ID_BYTES, SwarmLease
 from train.swarm.settings import SwarmSettings
 
@@ -24,7 +24,7 @@ def self_test() -> None:
     """Write a small file and read it. Raises SandboxError if that does not work."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers"
-        write(path, [_ROW], node=b"", lease=_LEASE, engine="")
-        found = read(path.read_bytes(), _LEASE, _SETTINGS)
+        write_rollout_file(path, [_ROW], node=b"", lease=_LEASE, engine="")
+        found = read_rollout_file(path.read_bytes(), _LEASE, _SETTINGS)
     if not isinstance(found, RolloutFile):
         raise BackendUnavailable(f"a rollout file of our own cannot be read on this machine: {found.reason}")

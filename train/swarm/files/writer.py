@@ -8,7 +8,7 @@ from train.swarm.files.rows import FINISHES, RolloutRow
 from train.swarm.messages import SwarmLease
 
 
-def write(path: Path, rows: Sequence[RolloutRow], *, node: bytes, lease: SwarmLease, engine: str) -> None:
+def write_rollout_file(path: Path, rows: Sequence[RolloutRow], *, node: bytes, lease: SwarmLease, engine: str) -> None:
     """Write all answers to a lease, in the order of their numbers. The file is complete if it is there.
 
     The same answers give the same bytes, so a node that has been killed may write and send them again.

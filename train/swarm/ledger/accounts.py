@@ -22,20 +22,20 @@ from train.swarm.ledger.entries import (
 class Account:
     """What is known of a node.
 
-    state     "probation" until its first lease is accepted, then "healthy"; or how it left
-    earned    units that it was paid
-    stake     units that it would lose by cheating
-    n_leases  leases that it got
-    verdicts  how many of its leases ended in which way
-    reasons   how often it was given which reason, other than for accepted leases
+    state           "probation" until its first lease is accepted, then "healthy"; or how it left
+    earned          units that it was paid
+    stake           units that it would lose by cheating
+    n_leases        leases that it got
+    verdict_counts  how many of its leases ended in which way
+    reason_counts   how often it was given which reason, other than for accepted leases
     """
 
     state: str = "probation"
     earned: int = 0
     stake: int = 0
     n_leases: int = 0
-    verdicts: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    verdict_counts: Mapping[str, int] = field(default_factory=dict)
+    reason_counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def reputation(self) -> float:
@@ -43,8 +43,8 @@ class Account:
 
         What was never known says nothing about a node.
         """
-        n = sum(number for verdict, number in self.verdicts.items() if verdict != "unknown")
-        return self.verdicts.get("accepted", 0) / n if n else 1.0
+        n = sum(number for verdict, number in self.verdict_counts.items() if verdict != "unknown")
+        return self.verdict_counts.get("accepted", 0) / n if n else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,13 @@ def _changed(
             return replace(account, n_leases=account.n_leases + 1)
         case VerdictEntry():
             state = "healthy" if entry.verdict == "accepted" and account.state == "probation" else account.state
-            reasons = _one_more(account.reasons, entry.reason) if entry.reason else account.reasons
-            return replace(account, state=state, verdicts=_one_more(account.verdicts, entry.verdict), reasons=reasons)
+            reasons = _one_more(account.reason_counts, entry.reason) if entry.reason else account.reason_counts
+            return replace(
+                account,
+                state=state,
+                verdict_counts=_one_more(account.verdict_counts, entry.verdict),
+                reason_counts=reasons,
+            )
         case PayEntry():
             return replace(account, earned=account.earned + entry.units)
         case SlashEntry() | UnbondEntry():

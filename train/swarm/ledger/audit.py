@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from train.swarm.ledger.accounts import Accounts, AccountsBuilder
-from train.swarm.ledger.ledger import DOMAIN, FIRST, LedgerRow, digest_of
+from train.swarm.ledger.ledger import DOMAIN, FIRST, LedgerRow, row_digest
 from train.swarm.signatures import BadSignature, verify
 
 
@@ -55,7 +55,7 @@ def _fault(row: LedgerRow, number: int, head: bytes, public: bytes) -> str:
         return f"number {row.number} stands in its place"
     if row.previous != head:
         return "it does not follow the row before it"
-    if row.digest != digest_of(row.number, row.time_ms, row.entry, row.previous):
+    if row.digest != row_digest(row.number, row.time_ms, row.entry, row.previous):
         return "its content was changed"
     try:
         verify(DOMAIN, row.digest + row.signature, public)

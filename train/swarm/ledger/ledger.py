@@ -48,7 +48,7 @@ class LedgerRow:
         return _decoder.decode(self.entry)
 
 
-def digest_of(number: int, time_ms: int, entry: bytes, previous: bytes) -> bytes:
+def row_digest(number: int, time_ms: int, entry: bytes, previous: bytes) -> bytes:
     """Return the digest of a row."""
     return blake3(msgspec.msgpack.encode([number, time_ms, entry, previous])).digest()
 
@@ -83,7 +83,7 @@ class Ledger:
     def append(self, entry: Entry) -> None:
         """Add an entry. When this returns, it is on the disk. Raises RunError if the disk does not take it."""
         number, time_ms, content = self._n + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
-        digest = digest_of(number, time_ms, content, self.head)
+        digest = row_digest(number, time_ms, content, self.head)
         signature = sign(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
         with self._writing():
             self._rows.execute(
@@ -138,7 +138,7 @@ class Ledger:
         self._rows.close()
 
 
-def rows(path: Path) -> Iterator[LedgerRow]:
+def read_rows(path: Path) -> Iterator[LedgerRow]:
     """Yield the rows of a ledger, also while another process writes it. Raises RunError if it is not a ledger."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:

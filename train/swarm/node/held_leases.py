@@ -18,14 +18,14 @@ from train.swarm.messages import SwarmLease
 
 @dataclass(slots=True)
 class HeldLease:
-    """A lease, and its answers by their numbers. `until` is when it runs out."""
+    """A lease, and its answers by their numbers. `expires_at` is when it runs out."""
 
     lease: SwarmLease
-    until: float
+    expires_at: float
     answers: dict[int, SampleResult] = field(default_factory=dict)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all answers are there; the first one speaks for all if the engine cannot take the prompt."""
         return len(self.answers) == len(self.lease.lease.seeds) or self._is_refused
 
@@ -52,7 +52,7 @@ class HeldLeases:
 
     def take(self, leases: Iterable[SwarmLease]) -> tuple[Lease, ...]:
         """Take what the coordinator gave, and return it as the worker gets it. What has run out is forgotten."""
-        self._held = {number: held for number, held in self._held.items() if held.until > self._now()}
+        self._held = {number: held for number, held in self._held.items() if held.expires_at > self._now()}
         taken = []
         for given in leases:
             self._held[self._n_taken] = HeldLease(given, self._now() + given.lease.seconds)
@@ -70,13 +70,13 @@ class HeldLeases:
 
     def complete_leases(self) -> list[tuple[int, HeldLease]]:
         """Return the leases that have all their answers, with the worker's numbers for them."""
-        return [(number, held) for number, held in self._held.items() if held.is_whole]
+        return [(number, held) for number, held in self._held.items() if held.is_complete]
 
-    def forget(self, number: int) -> None:
+    def discard(self, number: int) -> None:
         """Forget a lease that was uploaded, or is not ours any more."""
         self._held.pop(number, None)
 
-    def ids(self, keys: Iterable[LeaseKey]) -> tuple[bytes, ...]:
+    def lease_ids(self, keys: Iterable[LeaseKey]) -> tuple[bytes, ...]:
         """Return the ids of the leases that the worker names."""
         return tuple(self._held[number].lease.id for number, _ in keys if number in self._held)
 

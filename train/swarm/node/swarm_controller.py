@@ -24,7 +24,7 @@ from train.asynchronous.messages import (
 )
 from train.errors import ControllerUnreachable, TransferError
 from train.swarm import messages
-from train.swarm.files.writer import write
+from train.swarm.files.writer import write_rollout_file
 from train.swarm.node.held_leases import HeldLease, HeldLeases
 from train.swarm.protocol.client import JoinRequired, SignedClient
 from train.swarm.verdict import LeaseVerdict
@@ -90,7 +90,7 @@ class SwarmController:
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         """Say that the node lives, and hear of verdicts."""
         with self._lock:
-            running = self._held.ids(beat.running)
+            running = self._held.lease_ids(beat.running)
         message = messages.NodeHeartbeat(beat.loaded, running, beat.tokens_per_second)
         orders: messages.NodeHeartbeatResponse = self._call("/beat", message, messages.NodeHeartbeatResponse)
         for lease, verdict in orders.verdicts:
@@ -122,12 +122,12 @@ class SwarmController:
         lease = held.lease
         path = self._folder / f"{lease.id.hex()}.parquet"
         if not path.exists():  # a second file would have to be the same to the last byte
-            write(path, held.rows(), node=self._client.node, lease=lease, engine=self._engine)
+            write_rollout_file(path, held.rows(), node=self._client.node, lease=lease, engine=self._engine)
         receipt: messages.UploadStatus = self._send(
             f"/upload/{lease.id.hex()}", path.read_bytes(), messages.UploadStatus
         )
         with self._lock:
-            self._held.forget(number)
+            self._held.discard(number)
         path.unlink()
         return receipt != "late"
 

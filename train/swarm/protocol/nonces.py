@@ -25,7 +25,7 @@ class NonceLimitExceeded(Exception):
     """The node has sent too many requests in the last minutes."""
 
 
-class Nonces:
+class NonceCache:
     """The nonces of all nodes. One thread uses it, and only for requests whose signature is right.
 
     start   drawn at the start of the coordinator: requests for others are refused, since their nonces are forgotten
@@ -49,7 +49,7 @@ class Nonces:
                 "coordinator's, or the request was on its way for so long. Set the clock."
             )
 
-    def take(self, head: RequestHead, now: float) -> None:
+    def record(self, head: RequestHead, now: float) -> None:
         """Note a request of a node that has joined. Raises StaleRequest if it came before, and NonceLimitExceeded."""
         self._sweep(now)
         seen = self._seen.setdefault(head.node, OrderedDict())

@@ -22,9 +22,9 @@ class Distances:
     mismatches_mean      their mean over the chunks
     mantissa_mean        mean difference of mantissas over the chunks
     token_mismatches     tokens that the seed does not give
-    margin               by how much the noisy logit of a token is below the largest, in nats, at most
+    max_margin           by how much the noisy logit of a token is below the largest, in nats, at most
     margin_sum           the sum of that over all tokens
-    margin_squares       the sum of its squares
+    margin_square_sum    the sum of its squares
     logprob_error        mean |difference of log-probabilities| between the node and the verifier
     end_probability      of the last token, at least
     unlikely_share       share of tokens with a probability below 0.01
@@ -35,15 +35,17 @@ class Distances:
     mismatches_mean: float
     mantissa_mean: float
     token_mismatches: int
-    margin: float
+    max_margin: float
     margin_sum: float
-    margin_squares: float
+    margin_square_sum: float
     logprob_error: float
     end_probability: float
     unlikely_share: float
 
 
-def measure(commitments: tuple[Commitment, ...], logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
+def measure_distances(
+    commitments: tuple[Commitment, ...], logprobs: Sequence[float], recomputation: Recomputation
+) -> Distances:
     """Compare what a node sent of an answer with a verifier's view of it."""
     chunks = commitment_distances(commitments, recomputation.hidden_TH)
     own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
@@ -54,9 +56,9 @@ def measure(commitments: tuple[Commitment, ...], logprobs: Sequence[float], reco
         mismatches_mean=_mean([chunk.mismatches for chunk in chunks], n_tokens),
         mantissa_mean=_mean([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in chunks], n_tokens),
         token_mismatches=len(own) - recomputation.n_replayed,
-        margin=float(recomputation.margins.max()),
+        max_margin=float(recomputation.margins.max()),
         margin_sum=float(margins.sum()),
-        margin_squares=float((margins**2).sum()),
+        margin_square_sum=float((margins**2).sum()),
         logprob_error=float(np.abs(own - np.asarray(logprobs, dtype=np.float64)).mean()),
         end_probability=float(np.exp(own[-1])),
         unlikely_share=float((own < np.log(UNLIKELY)).mean()),
@@ -72,9 +74,9 @@ def pool(answers: Sequence[Distances]) -> Distances:
         mismatches_mean=_mean([one.mismatches_mean for one in answers], n_tokens),
         mantissa_mean=_mean([one.mantissa_mean for one in answers], n_tokens),
         token_mismatches=sum(one.token_mismatches for one in answers),
-        margin=max(one.margin for one in answers),
+        max_margin=max(one.max_margin for one in answers),
         margin_sum=sum(one.margin_sum for one in answers),
-        margin_squares=sum(one.margin_squares for one in answers),
+        margin_square_sum=sum(one.margin_square_sum for one in answers),
         logprob_error=_mean([one.logprob_error for one in answers], n_tokens),
         end_probability=min(one.end_probability for one in answers),
         unlikely_share=_mean([one.unlikely_share for one in answers], n_tokens),

@@ -27,7 +27,7 @@ def completion_violations(answer: Distances, thresholds: Thresholds, *, replays:
         yield LeaseVerdict("soft", "commitments")
     if replays:
         yield from _misses(answer, thresholds)
-        yield from _beyond("replay", answer.margin, thresholds.margin, thresholds.hard_factor)
+        yield from _beyond("replay", answer.max_margin, thresholds.margin, thresholds.hard_factor)
         yield from _turns(answer, thresholds)
 
 

@@ -18,7 +18,7 @@ from train.errors import ConfigError
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.sampling.verifiable.commitment import decode_commitments
 from train.swarm.settings import Thresholds
-from train.swarm.verification.distances import Distances, measure, pool
+from train.swarm.verification.distances import Distances, measure_distances, pool
 from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel
 
 # Multiples of the largest honest distance: of one chunk or token, of a mean over a file, of log-probabilities.
@@ -75,7 +75,9 @@ def measure_completions(
         ]
     )
     return [
-        measure(decode_commitments(completion.commitments, completion.n_tokens), completion.logprobs, recomputation)
+        measure_distances(
+            decode_commitments(completion.commitments, completion.n_tokens), completion.logprobs, recomputation
+        )
         for completion, recomputation in zip(completions, recomputations, strict=True)
     ]
 
@@ -99,9 +101,9 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
         mismatches_mean=max(_MEAN * max(file.mismatches_mean for file in files), floor.mismatches_mean),
         mantissa_mean=max(_MEAN * mantissa_mean, floor.mantissa_mean),
         replayed_share=min(replayed_share, floor.replayed_share),
-        margin=max(_ONE * max(answer.margin for answer in answers), floor.margin),
+        margin=max(_ONE * max(answer.max_margin for answer in answers), floor.margin),
         margin_mean=max(_MEAN * sum(file.margin_sum for file in files) / n_tokens, floor.margin_mean),
-        margin_square=max(_MEAN * sum(file.margin_squares for file in files) / n_tokens, floor.margin_square),
+        margin_square=max(_MEAN * sum(file.margin_square_sum for file in files) / n_tokens, floor.margin_square),
         logprob_error=max(_LOGPROB * max(file.logprob_error for file in files), floor.logprob_error),
         unlikely_share=min(max(_MEAN * max(file.unlikely_share for file in files), floor.unlikely_share), 1.0),
     )

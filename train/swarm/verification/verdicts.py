@@ -28,7 +28,7 @@ from train.swarm.files.rows import RolloutFile, RolloutRow
 from train.swarm.messages import SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
-from train.swarm.verification.distances import Distances, measure, pool
+from train.swarm.verification.distances import Distances, measure_distances, pool
 from train.swarm.verification.recomputation import Recomputation
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
 
@@ -83,7 +83,7 @@ def _compared(
         if not recomputation.is_finite:
             return VerificationResult(LeaseVerdict("unknown", "crashed"), figures=_figures(measured))
         has_end = row.token_ids[-1] in ends
-        found = measure(committed, row.logprobs, recomputation)
+        found = measure_distances(committed, row.logprobs, recomputation)
         measured.append(found if has_end else replace(found, end_probability=1.0))
         answers.append(_believed(row, recomputation, has_end=has_end))
         faults += completion_violations(found, thresholds, replays=settings.replays)

@@ -9,7 +9,7 @@ from blake3 import blake3
 from msgspec.structs import replace
 
 from train.errors import SamplerError, TransferError
-from train.swarm.files.reader import read
+from train.swarm.files.reader import read_rollout_file
 from train.swarm.files.rows import RolloutFile
 from train.swarm.files.self_test import self_test
 from train.swarm.messages import VerificationJob, VerificationResult
@@ -65,7 +65,7 @@ class FileVerifier:
             return VerificationResult(
                 LeaseVerdict("unknown", "digest")
             )  # the coordinator has checked it, so it was damaged since
-        file = read(content, job.lease, self._settings)
+        file = read_rollout_file(content, job.lease, self._settings)
         if isinstance(file, LeaseVerdict):
             return VerificationResult(file)
         thresholds = thresholds_for(self._settings, job.engine)

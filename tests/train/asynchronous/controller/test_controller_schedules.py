@@ -24,8 +24,8 @@ def run_and_audit(seed, *, steps=6, max_faults=120, **settings):
     assert result.findings == []
     assert max(Counter(run.used()).values(), default=1) == 1
     assert result.n_used == len(run.used())
-    assert result.n_asked == result.n_used + sum(result.rejected.values()) + result.n_open
-    assert result.n_asked == run.controller.position
+    assert result.n_dispatched == result.n_used + sum(result.rejection_counts.values()) + result.n_open
+    assert result.n_dispatched == run.controller.position
     return run, result
 
 

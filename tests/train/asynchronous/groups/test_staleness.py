@@ -164,7 +164,7 @@ class Machine(RuleBasedStateMachine):
         return self.groups.apply(event)
 
     def some(self, number, state):
-        groups = self.groups.in_state(state)
+        groups = self.groups.groups_in_state(state)
         return groups[number % len(groups)] if groups else None
 
     @rule(worker=st.integers(0, 2))
@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
         if self.groups.capacity(loaded, prompts=self.prompts, max_staleness=self.eta, steps=STEPS):
             to_ask = self.groups.next_to_dispatch()
             self.happened(
-                events.Dispatched(
+                events.GroupDispatched(
                     to_ask.group,
                     to_ask.attempt,
                     to_ask.position,
@@ -192,29 +192,29 @@ class Machine(RuleBasedStateMachine):
         """Perhaps for the second time, perhaps for an attempt that is over."""
         if group := self.some(number, GroupState.LEASED):
             answer = SampleResult(group.dispatched.group, of_answer, attempt, b"", b"", (), "stop")
-            self.happened(events.Answered(answer, ""))
+            self.happened(events.ResultReceived(answer, ""))
 
     @rule(number=st.integers(0, 99))
     def answer_all(self, number):
         if group := self.some(number, GroupState.LEASED):
             for of_answer in range(2):
                 answer = SampleResult(group.dispatched.group, of_answer, group.dispatched.attempt, b"", b"", (), "stop")
-                self.happened(events.Answered(answer, ""))
+                self.happened(events.ResultReceived(answer, ""))
 
     @rule(number=st.integers(0, 99), keep=st.integers(0, 3))
     def score(self, number, keep):
         if group := self.some(number, GroupState.FINISHED):
             asked = group.dispatched
             for of_answer in group.answers:
-                self.happened(events.Scored(asked.group, asked.attempt, of_answer, 1.0, "accepted", 0.0))
+                self.happened(events.ResultScored(asked.group, asked.attempt, of_answer, 1.0, "accepted", 0.0))
             self.judge(group, keep)
 
     def judge(self, group, keep):
         asked = group.dispatched
         if keep and group.answers:
-            self.happened(events.Accepted(asked.group, asked.attempt, "some"))
+            self.happened(events.GroupAccepted(asked.group, asked.attempt, "some"))
         else:
-            self.happened(events.Rejected(asked.group, asked.attempt, "none"))
+            self.happened(events.GroupRejected(asked.group, asked.attempt, "none"))
 
     @rule(number=st.integers(0, 99))
     def lose(self, number):
@@ -257,7 +257,7 @@ class Machine(RuleBasedStateMachine):
         from_header.apply(before.segment_header())
         assert from_header.segment_header() == before.segment_header()
         self.happened(self.groups.resumption_event(self.groups.batches_taken))
-        assert not self.groups.in_state(GroupState.LEASED)
+        assert not self.groups.groups_in_state(GroupState.LEASED)
 
     @invariant()
     def no_group_is_used_twice(self):

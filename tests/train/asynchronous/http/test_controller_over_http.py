@@ -17,7 +17,7 @@ import urllib3
 from fleet import Worker, publish
 
 from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.groups.events import Dispatched, Rejected
+from train.asynchronous.groups.events import GroupDispatched, GroupRejected
 from train.asynchronous.http import routes
 from train.asynchronous.http.client import HttpController
 from train.asynchronous.http.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
@@ -189,7 +189,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 import fleet
 from test_controller_over_http import SETTINGS, TERMS
 from train.asynchronous.http.server import ControllerServer
-with ControllerServer(fleet.controller(SETTINGS), "127.0.0.1:0", token=None, run="r", terms=TERMS) as server:
+with ControllerServer(fleet.controller(SETTINGS), "127.0.0.1:0", token=None, run="r", spec=TERMS) as server:
     print(server.url, flush=True)
     sys.stdin.read()
     files = [open("/dev/null") for _ in range(50)]
@@ -324,8 +324,8 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
                 publish(controller, version)
         controller.close()
     assert len(set(trained)) == len(trained) == 2 * SETTINGS.steps
-    positions = {event.group: event.position for event in noted.events if isinstance(event, Dispatched)}
-    given_up = {f"q{positions[event.group]}" for event in noted.events if isinstance(event, Rejected)}
+    positions = {event.group: event.position for event in noted.events if isinstance(event, GroupDispatched)}
+    given_up = {f"q{positions[event.group]}" for event in noted.events if isinstance(event, GroupRejected)}
     assert {*trained, *given_up} == {f"q{position}" for position in positions.values()}
     assert not given_up & set(trained)
 

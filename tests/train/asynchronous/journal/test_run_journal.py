@@ -18,7 +18,7 @@ from fleet import Worker, answer_to, publish
 from train.asynchronous import journal
 from train.asynchronous.binary_arrays import unpack_logprobs
 from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.groups.events import BatchTaken, Dispatched, Scored, SegmentStarted, WeightsPublished
+from train.asynchronous.groups.events import BatchTaken, GroupDispatched, ResultScored, SegmentStarted, WeightsPublished
 from train.asynchronous.groups.states import Groups
 from train.asynchronous.journal import RunJournal
 from train.asynchronous.journal.audit import audit_journal
@@ -277,7 +277,7 @@ def test_segments_that_no_checkpoint_needs_are_removed_and_the_others_suffice(fi
 def test_a_disk_that_is_full_ends_the_run_with_words(tmp_path):
     class Full(RunJournal):
         def append(self, event):
-            if isinstance(event, Dispatched) and event.group == 2:
+            if isinstance(event, GroupDispatched) and event.group == 2:
                 raise OSError(28, "No space left on device")
             super().append(event)
 
@@ -302,12 +302,12 @@ AUDITED = {
         "group 99 was used, and it was never asked",
     ),
     "a group that is missing": (
-        lambda e: [event for event in e if not (isinstance(event, Dispatched) and event.group == 1)],
+        lambda e: [event for event in e if not (isinstance(event, GroupDispatched) and event.group == 1)],
         "group 1 was used, and it was never asked",
     ),
     "a missing score": (
-        lambda e: [event for event in e if not (isinstance(event, Scored) and event.group == 1 and event.number == 0)],
-        "group 1 was used before all its answers were scored",
+        lambda e: [event for event in e if not (isinstance(event, ResultScored) and event.group == 1 and event.number ==
+        0)], "group 1 was used before all its answers were scored",
     ),
     "a missing batch": (
         lambda e: [x for x in e if not (isinstance(x, BatchTaken) and x.version == 1) and x != SegmentStarted(2, 6, 6)],
@@ -359,7 +359,7 @@ def test_a_writer_that_is_killed_again_and_again_ends_with_what_one_that_lives_w
 
 
 def test_events_are_read_as_they_were_written(tmp_path):
-    written = [SegmentStarted(0, 0, 0), WeightsPublished(0, "abc"), Scored(1, 2, 3, 0.1, "accepted", 1.5)]
+    written = [SegmentStarted(0, 0, 0), WeightsPublished(0, "abc"), ResultScored(1, 2, 3, 0.1, "accepted", 1.5)]
     made = opened(tmp_path)
     for event in written:
         made.append(event)

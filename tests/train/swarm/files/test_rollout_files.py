@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rollout_files import CONTEXT, ENGINE, MAX_TOKENS, NODE, SETTINGS, VOCABULARY, content, lease, rows
 
-from train.swarm.files.reader import read
+from train.swarm.files.reader import read_rollout_file
 from train.swarm.files.rows import RolloutFile
 from train.swarm.files.sizes import max_file_bytes
 from train.swarm.files.validation import validate
@@ -20,7 +20,7 @@ from train.swarm.verdict import LeaseVerdict
 def test_a_verifier_reads_what_a_node_has_written(tmp_path: Path) -> None:
     given = lease()
     written = rows(given)
-    assert read(content(tmp_path, given, written), given, SETTINGS) == RolloutFile(
+    assert read_rollout_file(content(tmp_path, given, written), given, SETTINGS) == RolloutFile(
         tuple(written), NODE, given.id, ENGINE
     )
 
@@ -39,7 +39,7 @@ def test_the_largest_honest_file_is_within_the_limit(tmp_path: Path) -> None:
     short = SwarmLease(given.id, msgspec.structs.replace(given.lease, draw=draw))
     data = content(tmp_path, short, one_token)
     assert len(data) <= max_file_bytes(short.lease)
-    assert isinstance(read(data, short, SETTINGS), RolloutFile)
+    assert isinstance(read_rollout_file(data, short, SETTINGS), RolloutFile)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_equal_long_answers_are_believed_if_the_seeds_give_them() -> None:
 def test_a_file_of_another_lease_is_rejected(tmp_path: Path) -> None:
     given = lease()
     other = SwarmLease(bytes(16), given.lease)
-    assert read(content(tmp_path, given), other, SETTINGS) == LeaseVerdict("hard", "file")
+    assert read_rollout_file(content(tmp_path, given), other, SETTINGS) == LeaseVerdict("hard", "file")
 
 
 def test_a_file_that_is_too_long_is_not_opened() -> None:
     given = lease()
-    assert read(bytes(max_file_bytes(given.lease) + 1), given, SETTINGS) == LeaseVerdict("hard", "size")
+    assert read_rollout_file(bytes(max_file_bytes(given.lease) + 1), given, SETTINGS) == LeaseVerdict("hard", "size")
