@@ -206,7 +206,7 @@ NO_NOUNS = set(
 # Adjectives that name a thing of the field: distributed training, hard-coded mutants, a weighted reward.
 NOUNS = {"distributed", "hard_coded", "weighted"}
 CONFIGURATION_KEYS = {"least_wall_seconds", "most_running", "most_truncated", "most_wall_seconds"}
-ADJECTIVES = {"least_similar", "most_changed", "most_common", "most_informative"}
+ADJECTIVES = {"least_similar", "most_changed", "most_common"}
 
 
 @cache

@@ -106,7 +106,8 @@ def serve(folder: Path) -> None:
     settings = SwarmSettings(RUN, terms, 100_000)
     coordinator = Coordinator(
         settings, EndlessController(), RUN_KEY, Ledger(folder / "ledger.sqlite", RUN_KEY),
-        UploadStore(folder / "uploads"), latest=lambda: LatestVersion(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
+        UploadStore(folder / "uploads"),
+        latest=lambda: LatestVersion(RUN, 0, b"m" * 32, time.time()), fail=lambda error: sys.exit(str(error)),
     )  # fmt: skip
     for number in range(NODES + 1):
         role: Role = "verifier" if number == NODES else "node"

@@ -13,7 +13,7 @@ from curate.stage import ProblemStage, compute_fingerprint
 from curate.stages.cross_check import CrossCheckStage
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import VerificationStage
-from curate.verification.evidence import EvidenceRecord, gather_evidence, most_informative_failures
+from curate.verification.evidence import EvidenceRecord, gather_evidence, choose_informative_failures
 from curate.verification.failure import CaseFailure
 from curate.verification.references import final_suite
 
@@ -73,7 +73,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         finding, opinion = self._verify.records[id], self._cross_check.records.get(id)
         if opinion and opinion.failures:
             return opinion.failures
-        return most_informative_failures(finding.failures)
+        return choose_informative_failures(finding.failures)
 
     def _failed_again(self, id: str, build: BuildState) -> bool:
         """Say whether the problem has a reference that failed in the second run."""

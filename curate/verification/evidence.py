@@ -53,7 +53,7 @@ class EvidenceRecord:
     spent_seconds: float
 
 
-def most_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
+def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
     """Return the failures on one test: the one with most wrong answers, or with most failures if none is wrong."""
     wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
     counts = Counter(failure.test for failure in wrong or failures)

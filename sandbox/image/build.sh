@@ -57,7 +57,7 @@ if ! exists $system && ! timeout 120 docker pull --quiet $system >/dev/null 2>&1
 fi
 
 # Through a pipe: modes and owners must not be those of somebody's checkout.
-ask '"\n".join(image.sources())' |
+ask '"\n".join(image.source_files())' |
     tar --create --mode=u=rwX,go=rX --owner=0 --group=0 --files-from=- --directory "$staging" installed |
     docker build --quiet --force-rm --tag "$tag" --label "$label=$fingerprint" --label "$packages_label=$described" \
         --build-arg "SYSTEM=$system" --network "$network" \
