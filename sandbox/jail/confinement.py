@@ -37,7 +37,7 @@ class ConfinementManager:
         capabilities = _capabilities()
         self._has_own_uids = capabilities.issuperset(_FOR_OWN_UIDS)
         self._has_own_roots = capabilities.issuperset(_FOR_OWN_ROOTS)
-        copy = configuration.copy
+        copy = configuration.image_copy
         if not copy:
             copy = f"{self._folder}/image"
             os.mkdir(copy, 0o700)

@@ -185,8 +185,8 @@ class _WardenServer:
         try:
             if configuration.level != NAMESPACES:
                 self._places = ConfinementManager(configuration)
-            elif configuration.image:
-                image.enter(configuration.image)
+            elif configuration.image_fds:
+                image.enter(configuration.image_fds)
             else:
                 image.make(configuration.packages)
         except OSError as error:

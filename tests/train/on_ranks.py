@@ -16,7 +16,7 @@ import random_models
 import torch
 from learner_states import state_of
 
-from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig, RanksConfig
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig, ParallelismConfig
 from train.errors import UpdateError
 from train.learning import learner as learner_module
 from train.learning.distributed import heartbeats
@@ -31,7 +31,7 @@ _BUCKET_BYTES = {False: 4096, True: 2**22}
 
 
 def learner(
-    path: str, ranks: RanksConfig | None = None, optimizer: OptimizerConfig = OPTIMIZER, **model: Any
+    path: str, ranks: ParallelismConfig | None = None, optimizer: OptimizerConfig = OPTIMIZER, **model: Any
 ) -> Learner:
     return Learner(
         ModelConfig(path, **model), OBJECTIVE, optimizer, temperature=0.9, total_updates=10, seed=0, ranks=ranks,
@@ -96,7 +96,7 @@ def train(path: str) -> dict[str, object]:
     return made
 
 
-def divide(path: str, result: Path, ranks: RanksConfig) -> None:
+def divide(path: str, result: Path, ranks: ParallelismConfig) -> None:
     """Train on ranks that are divided in some way, with moments on the CPU, and keep what is to be compared."""
     one = learner(path, ranks, replace(OPTIMIZER, offload=True), activation_checkpointing=True)
     if one.rank:
@@ -161,8 +161,8 @@ def main() -> None:
         learner(path, dtype="bfloat16", lora_rank=2).serve_calls()
         learner(str(Path(path).parent / "moe")).serve_calls()
     elif job == "divide":
-        divide(path, Path(path).parent / "copies", RanksConfig(shard=2))
-        divide(path, Path(path).parent / "context", RanksConfig(context=2))
+        divide(path, Path(path).parent / "copies", ParallelismConfig(shard=2))
+        divide(path, Path(path).parent / "context", ParallelismConfig(context=2))
     elif job == "memory":
         measure(path, Path(path).parent / f"memory-{rank}")
     else:

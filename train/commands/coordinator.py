@@ -13,7 +13,7 @@ from sandbox.commands.console import require_extra, user_errors
 from train.commands.urls import validate_urls
 
 if TYPE_CHECKING:
-    from train.asynchronous.http.client import HttpController
+    from train.asynchronous.http.client import ControllerClient
     from train.swarm.settings import SwarmSettings
 
 
@@ -83,7 +83,7 @@ def command(
         token = os.environ.get(TOKEN_VARIABLE) or None
         measured = {} if bars is None else read_thresholds(bars)  # before the run is waited for
 
-        def settings(controller: "HttpController") -> "SwarmSettings":
+        def settings(controller: "ControllerClient") -> "SwarmSettings":
             terms = controller.fetch_engine_spec()
             return SwarmSettings(
                 run=sanitize_run_name(terms.run),

@@ -164,7 +164,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
 
 def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> Parts:
     """Return the parts of the first relay of a run."""
-    from train.asynchronous.http.client import HttpController
+    from train.asynchronous.http.client import ControllerClient
     from train.asynchronous.workers.local_first_source import LocalFirstSource
     from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
@@ -174,7 +174,7 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
 
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
-    client = HttpController(controller, os.environ.get(TOKEN_VARIABLE) or None)
+    client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
     terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
     private = read_key(key) if key.exists() else new_key(key)
     name = sanitize_run_name(run or terms.run)

@@ -219,7 +219,7 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class RanksConfig:
+class ParallelismConfig:
     """How the ranks of torchrun divide the learner's work."""
 
     # Ranks that have one copy of the weights together; 0: all. With as many as a machine has GPUs, each machine has a
@@ -295,7 +295,7 @@ class Config:
     most: ProgramLimitsConfig = field(default_factory=ProgramLimitsConfig)
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    ranks: RanksConfig = field(default_factory=RanksConfig)
+    ranks: ParallelismConfig = field(default_factory=ParallelismConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     run: RunConfig = field(default_factory=RunConfig)
     stages: tuple[StageConfig, ...] = (StageConfig(),)

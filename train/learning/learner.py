@@ -54,14 +54,14 @@ class Learner:
 
     def __init__(
         self, model: config.ModelConfig, objective: config.ObjectiveConfig, optimizer: config.OptimizerConfig, *,
-        temperature: float, total_updates: int, seed: int, ranks: config.RanksConfig | None = None, timeout_seconds:
+        temperature: float, total_updates: int, seed: int, ranks: config.ParallelismConfig | None = None, timeout_seconds:
         float = CALL_SECONDS,
     ) -> None:  # fmt: skip
         _check(objective)
         self._model, self._path, self._objective, self._settings = model, model.path, objective, optimizer
         self._total_updates = total_updates
         self._dtype = _DTYPES[model.dtype]
-        self._ranks = RankGroup(ranks or config.RanksConfig(), timeout_seconds)
+        self._ranks = RankGroup(ranks or config.ParallelismConfig(), timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
         with self._ranks.translate_errors():

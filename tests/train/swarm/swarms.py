@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.asynchronous.controller.controller import Controller
 from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.http.client import HttpController
+from train.asynchronous.http.client import ControllerClient
 from train.asynchronous.http.server import ControllerServer
 from train.asynchronous.messages import Lease
 from train.sampling.engine_spec import EngineSpec
@@ -162,5 +162,5 @@ class World:
         self.server.close(over=False)
 
 
-def controller_client(world: World) -> HttpController:
-    return HttpController(world.server.url)
+def controller_client(world: World) -> ControllerClient:
+    return ControllerClient(world.server.url)

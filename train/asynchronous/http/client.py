@@ -30,7 +30,7 @@ _RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the
 Message = TypeVar("Message")
 
 
-class HttpController:
+class ControllerClient:
     """Calls a controller, each call once. Its methods can be called by several threads.
 
     url    http://HOST:PORT

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from train.asynchronous.http.client import HttpController
+from train.asynchronous.http.client import ControllerClient
 from train.asynchronous.workers.local_first_source import LocalFirstSource
 from train.asynchronous.workers.retry import RetryPolicy
 from train.asynchronous.workers.rollout_worker import RolloutWorker
@@ -52,7 +52,7 @@ class RolloutProcess:
 
     def __init__(self, options: RolloutOptions, note: Note = log.info) -> None:
         self._options = options
-        self._controller = HttpController(options.url, options.token)
+        self._controller = ControllerClient(options.url, options.token)
         self._name = options.name or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:4]}"
         self._note = note
         self._worker: RolloutWorker | None = None

@@ -34,7 +34,7 @@ BEAT_SECONDS = 4.0  # the controller takes a worker for dead after 15 s
 class RolloutWorker:
     """Samples for a controller until the run is over, or `leave` is called.
 
-    controller        in this process, or HttpController (http/client.py)
+    controller        in this process, or ControllerClient (http/client.py)
     source            fetches the weights that the controller announces
     name              unique in the run
     patience_seconds  how long a controller that is gone is called again before the worker gives up

@@ -35,7 +35,7 @@ class RankGroup:
     Raises LearnerError if the other ranks do not start, or cannot be divided as the settings say.
     """
 
-    def __init__(self, settings: config.RanksConfig, timeout_seconds: float = CALL_SECONDS) -> None:
+    def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         self.device = "cuda" if torch.cuda.is_available() else "cpu"

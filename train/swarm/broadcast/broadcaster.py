@@ -12,7 +12,7 @@ from typing import Protocol
 from blake3 import blake3
 from msgspec.structs import replace
 
-from train.asynchronous.http.client import HttpController
+from train.asynchronous.http.client import ControllerClient
 from train.errors import ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.swarm.broadcast.manifest import LatestVersion
@@ -27,7 +27,7 @@ _RENEW_SECONDS = 10.0  # a relay whose `latest` is 60 s behind that of the other
 _RETRY_SECONDS = 2.0
 
 
-def wait_for_engine_spec(controller: HttpController, note: Callable[[str], None]) -> EngineSpec:
+def wait_for_engine_spec(controller: ControllerClient, note: Callable[[str], None]) -> EngineSpec:
     """Return the terms of a run, and wait for it if it has not begun. Raises RunError if it refuses us."""
     is_told = False
     while True:

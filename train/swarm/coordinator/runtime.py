@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import raise_descriptor_limit
-from train.asynchronous.http.client import HttpController
+from train.asynchronous.http.client import ControllerClient
 from train.asynchronous.workers.local_first_source import LocalFirstSource
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
@@ -67,7 +67,7 @@ class CoordinatorOptions:
 
 
 def run_coordinator(
-    options: CoordinatorOptions, settings_for: Callable[[HttpController], SwarmSettings], *, ready: Callable[[str, str],
+    options: CoordinatorOptions, settings_for: Callable[[ControllerClient], SwarmSettings], *, ready: Callable[[str, str],
     None], stop: threading.Event | None = None, note: Callable[[str], None] = log.info,
 ) -> None:  # fmt: skip
     """Serve until the run is over, until `stop` is set, or until the process is told to end.
@@ -93,7 +93,7 @@ class _Opened:
     def __init__(
         self,
         options: CoordinatorOptions,
-        settings_for: Callable[[HttpController], SwarmSettings],
+        settings_for: Callable[[ControllerClient], SwarmSettings],
         note: Callable[[str], None],
     ) -> None:
         try:
@@ -101,7 +101,7 @@ class _Opened:
         except OSError as error:
             raise ConfigError(f"cannot make {options.folder}: {error.strerror}. Choose another FOLDER.") from error
         self.place = place = SwarmFolder(options.folder)
-        self._controller = HttpController(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
+        self._controller = ControllerClient(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
         run = sanitize_run_name(wait_for_engine_spec(self._controller, note).run)
         key = read_key(place.key_path) if place.key_path.exists() else new_key(place.key_path)
         settings = _settings(place, key, run, lambda: settings_for(self._controller))

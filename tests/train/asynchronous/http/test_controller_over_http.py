@@ -19,7 +19,7 @@ from fleet import Worker, publish
 from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.groups.events import GroupDispatched, GroupRejected
 from train.asynchronous.http import routes
-from train.asynchronous.http.client import HttpController
+from train.asynchronous.http.client import ControllerClient
 from train.asynchronous.http.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
 from train.asynchronous.http.server import ControllerServer
 from train.asynchronous.journal import NullJournal
@@ -49,7 +49,7 @@ def server(controller):
 
 @pytest.fixture
 def client(server):
-    made = HttpController(server.url, TOKEN)
+    made = ControllerClient(server.url, TOKEN)
     assert made.fetch_engine_spec() == TERMS
     yield made
     made.close()
@@ -121,7 +121,7 @@ def test_a_download_may_take_longer_than_a_step_but_not_longer_than_two(controll
 @pytest.mark.parametrize("token", [None, "wrong"])
 def test_a_worker_without_the_token_is_told_what_to_set(server, token):
     with pytest.raises(RunError, match="refuses this worker: the token is missing or wrong: set CURATE_TOKEN"):
-        HttpController(server.url, token).request_leases(LeaseRequest("w", 0, 1))
+        ControllerClient(server.url, token).request_leases(LeaseRequest("w", 0, 1))
 
 
 def test_everyone_may_ask_whether_it_is_there(server):
@@ -173,7 +173,7 @@ def test_workers_that_wait_for_weights_are_looked_after_together(controller, ser
     looks = []
     look = controller.wait_for_weights
     monkeypatch.setattr(controller, "wait_for_weights", lambda *arguments: looks.append(arguments) or look(*arguments))
-    clients = [HttpController(server.url, TOKEN) for _ in range(30)]
+    clients = [ControllerClient(server.url, TOKEN) for _ in range(30)]
     with ThreadPoolExecutor(len(clients)) as threads:
         waiting = [threads.submit(client.wait_for_weights, 0, 30.0) for client in clients]
         time.sleep(1)
@@ -230,7 +230,7 @@ def test_without_a_token_only_this_machine_is_served(controller):
     with pytest.raises(ConfigError, match="so it needs a token: set the environment variable CURATE_TOKEN"):
         ControllerServer(controller, "0.0.0.0:0", token=None, run="r", spec=TERMS)
     with ControllerServer(controller, "127.0.0.1:0", token=None, run="r", spec=TERMS) as server:
-        assert HttpController(server.url).fetch_engine_spec() == TERMS
+        assert ControllerClient(server.url).fetch_engine_spec() == TERMS
         rebound = urllib3.request("GET", f"{server.url}/run", headers={"host": "evil.example"}, retries=False)
         assert rebound.status == 421
 
@@ -244,12 +244,12 @@ def test_an_address_that_cannot_be_listened_on_is_explained(controller, listen):
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://host", "http://", "::"])
 def test_an_url_that_is_none_is_explained(url):
     with pytest.raises(ConfigError, match="--controller"):
-        HttpController(url)
+        ControllerClient(url)
 
 
 def test_a_controller_that_is_not_there_is_gone():
     with pytest.raises(ControllerUnreachable, match=r"the controller at http://127.0.0.1:1 cannot be reached"):
-        HttpController("http://127.0.0.1:1").request_leases(LeaseRequest("w", 0, 1))
+        ControllerClient("http://127.0.0.1:1").request_leases(LeaseRequest("w", 0, 1))
 
 
 def test_workers_hear_that_the_run_is_over_before_the_server_ends(controller, server, client):
@@ -305,7 +305,7 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
     with ExitStack() as stack:
         server = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", spec=TERMS)
         stack.callback(server.close, over=False)  # these workers do not ask whether the run is over
-        workers = [Worker(BadNetwork(HttpController(server.url, TOKEN), 10 * seed + n), f"w{n}") for n in range(3)]
+        workers = [Worker(BadNetwork(ControllerClient(server.url, TOKEN), 10 * seed + n), f"w{n}") for n in range(3)]
         while version < SETTINGS.steps:
             for worker in workers:
                 with suppress(ControllerUnreachable):

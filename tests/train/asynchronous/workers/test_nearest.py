@@ -9,7 +9,7 @@ from msgspec.structs import replace
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.asynchronous.controller.settings import ControllerSettings  # noqa: E402
-from train.asynchronous.http.client import HttpController  # noqa: E402
+from train.asynchronous.http.client import ControllerClient  # noqa: E402
 from train.asynchronous.http.server import ControllerServer  # noqa: E402
 from train.asynchronous.workers.local_first_source import LocalFirstSource  # noqa: E402
 from train.errors import TransferError  # noqa: E402
@@ -33,7 +33,7 @@ def run(publisher, tmp_path):
     server = ControllerServer(
         controller, "127.0.0.1:0", token="secret", run="r", spec=EngineSpec("r", "m", "transformers", 128)
     )
-    client = HttpController(server.url, "secret")
+    client = ControllerClient(server.url, "secret")
     client.fetch_engine_spec()
     source = LocalFirstSource(server.url, client.headers, tmp_path / "fetched")
 
