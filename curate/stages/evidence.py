@@ -13,7 +13,7 @@ from curate.stage import ProblemStage, compute_fingerprint
 from curate.stages.cross_check import CrossCheckStage
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import VerificationStage
-from curate.verification.evidence import EvidenceRecord, gather_evidence, choose_informative_failures
+from curate.verification.evidence import EvidenceRecord, choose_informative_failures, gather_evidence
 from curate.verification.failure import CaseFailure
 from curate.verification.references import final_suite
 

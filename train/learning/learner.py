@@ -54,8 +54,8 @@ class Learner:
 
     def __init__(
         self, model: config.ModelConfig, objective: config.ObjectiveConfig, optimizer: config.OptimizerConfig, *,
-        temperature: float, total_updates: int, seed: int, ranks: config.ParallelismConfig | None = None, timeout_seconds:
-        float = CALL_SECONDS,
+        temperature: float, total_updates: int, seed: int, ranks: config.ParallelismConfig | None = None,
+        timeout_seconds: float = CALL_SECONDS,
     ) -> None:  # fmt: skip
         _check(objective)
         self._model, self._path, self._objective, self._settings = model, model.path, objective, optimizer

@@ -67,8 +67,8 @@ class CoordinatorOptions:
 
 
 def run_coordinator(
-    options: CoordinatorOptions, settings_for: Callable[[ControllerClient], SwarmSettings], *, ready: Callable[[str, str],
-    None], stop: threading.Event | None = None, note: Callable[[str], None] = log.info,
+    options: CoordinatorOptions, settings_for: Callable[[ControllerClient], SwarmSettings], *,
+    ready: Callable[[str, str], None], stop: threading.Event | None = None, note: Callable[[str], None] = log.info,
 ) -> None:  # fmt: skip
     """Serve until the run is over, until `stop` is set, or until the process is told to end.
 
@@ -117,8 +117,8 @@ class _Opened:
         )
         self._relays = _Relays(options.relays, run, public_key_bytes(key))
         self._coordinator = Coordinator(
-            settings, self._controller, key, ledger, UploadStore(place.uploads), latest=lambda:
-            self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
+            settings, self._controller, key, ledger, UploadStore(place.uploads),
+            latest=lambda: self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
         )  # fmt: skip
         self._listener = open_listener(options.listen)
         here = listener_url(self._listener).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
