@@ -190,7 +190,7 @@ def main(data: Path) -> None:
         for subject in measured:
             problem, suite = subject.problem, paced(subject.problem.tests, pace_of[subject.problem.id])
             seen = {m.source for m in mutants(subject.accepted[0].source, suite, shown=problem.n_public_tests, seed=0)}
-            more = mutants(subject.accepted[0].source, suite, shown=problem.n_public_tests, seed=1, most=60)
+            more = mutants(subject.accepted[0].source, suite, shown=problem.n_public_tests, seed=1, max_count=60)
             unseen = islice((m for m in more if m.source not in seen), 12)
             groups["unseen"] += [(subject, Program(m.source), suite) for m in unseen]
             for other in subject.accepted[1:2]:

@@ -19,23 +19,23 @@ from sandbox.suite import Suite
 class Sandbox(Closeable):
     """A judge of untrusted programs. Thread-safe; use it as a context manager or call close().
 
-    workers    number of programs that run at once; by default one for each processor that this process may
-               keep busy
-    backend    where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
-    isolation  "full": a wall between programs, by namespaces or, where the machine refuses them, by Landlock; otherwise
-               BackendUnavailable. "best-effort": judges without a wall where there can be none, and logs a warning:
-               submissions can then read expected outputs. `level` says which it is
-    seed       an integer makes runs repeatable: hash order and `random` are seeded with it. None: they differ from run
-               to run, as with a fresh `python`, except that the programs of one worker share the hash seed
-    most       upper bounds for the limits that are asked for: higher ones are lowered to these, with one logged
-               warning for each kind. Every field counts, even one left at its default; cpu_seconds=None means the same
-               as wall_seconds, and budget_seconds=None means no bound. Without `most`, the machine sets the bounds: no
-               run gets more memory than there is, or more than 4,096 processes
-    packages   names of packages that programs can import besides the standard library and numpy, with versions if they
-               matter, such as "pandas" or "scipy>=1.11". Programs also get all that these packages need. They must be
-               installed where programs run, and are copied, read-only, into the memory of that machine
+    workers        number of programs that run at once; by default one for each processor that this process may keep
+                   busy
+    backend        where programs run: the name of a file of sandbox/backends; further keywords are the backend's own
+    isolation      "full": a wall between programs, by namespaces or, where the machine refuses them, by Landlock;
+                   otherwise BackendUnavailable. "best-effort": judges without a wall where there can be none, and logs
+                   a warning: submissions can then read expected outputs. `level` says which it is
+    seed           an integer makes runs repeatable: hash order and `random` are seeded with it. None: they differ from
+                   run to run, as with a fresh `python`, except that the programs of one worker share the hash seed
+    max_limits     upper bounds for the limits that are asked for: higher ones are lowered to these, with one logged
+                   warning for each kind. Every field counts, even one left at its default; cpu_seconds=None means the
+                   same as wall_seconds, and budget_seconds=None means no bound. Without `max_limits`, the machine sets
+                   the bounds: no run gets more memory than there is, or more than 4,096 processes
+    packages       names of packages that programs can import besides the standard library and numpy, with versions if
+                   they matter, such as "pandas" or "scipy>=1.11". Programs also get all that these packages need. They
+                   must be installed where programs run, and are copied, read-only, into the memory of that machine
     packages_from  folder that the packages are installed in (`pip install --target`); by default the environment of
-               this process
+                   this process
 
     A run waits until its memory limit and those of the runs in progress together fit into the memory of the machine, or
     of the cgroup that this process is in.
@@ -50,7 +50,7 @@ class Sandbox(Closeable):
         backend: str = "local",
         isolation: str = "full",
         seed: int | None = None,
-        most: Limits | None = None,
+        max_limits: Limits | None = None,
         packages: Iterable[str] = (),
         packages_from: str | Path = "",
         **options: Any,
@@ -59,7 +59,7 @@ class Sandbox(Closeable):
             raise ValueError(f"workers must be at least 1, not {workers}")
         if isolation not in ("full", "best-effort"):
             raise ValueError(f'isolation must be "full" or "best-effort", not {isolation!r}')
-        self._maxima = LimitClamp(most) if most is not None else None
+        self._maxima = LimitClamp(max_limits) if max_limits is not None else None
         if words := tuple(packages):
             options = {**options, "packages": words, "packages_from": str(packages_from)}
         elif packages_from:

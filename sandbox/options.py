@@ -47,14 +47,14 @@ class SandboxOptions:
         if self.packages:
             parse_requirements(self.packages)
 
-    def open(self, *, seed: int | None = None, most: Limits | None = None) -> Sandbox:
+    def open(self, *, seed: int | None = None, max_limits: Limits | None = None) -> Sandbox:
         """Open a sandbox with these options; the parameters are those of Sandbox, and it raises what Sandbox raises."""
         return Sandbox(
             self.workers,
             backend=self.backend,
             isolation=self.isolation,
             seed=seed,
-            most=most,
+            max_limits=max_limits,
             packages=self.packages,
             packages_from=self.packages_from,
             **self._own(),

@@ -40,6 +40,6 @@ def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[S
         run_again,
         deduplicate,
         DecontaminationStage(read_evaluations(against), deduplicate),
-        StrengthStage(verify, most=options.mutants, min_share=options.min_test_strength, seed=options.seed),
+        StrengthStage(verify, max_count=options.mutants, min_share=options.min_test_strength, seed=options.seed),
         EvidenceStage(verify, cross_check, run_again),
     ]

@@ -17,7 +17,7 @@ from curate.strength.strength_record import StrengthRecord, summary
 class StrengthStage(ProblemStage[StrengthRecord]):
     """Makes wrong programs from each reference and counts those that the tests reject.
 
-    most         maximum number of wrong programs made from each reference; 0: nothing is measured
+    max_count         maximum number of wrong programs made from each reference; 0: nothing is measured
     min_share  minimum share of them that the tests must reject; None: no minimum. Unmeasured problems stay
     """
 
@@ -26,9 +26,9 @@ class StrengthStage(ProblemStage[StrengthRecord]):
     record_type = StrengthRecord
     journal_name = "strengths.jsonl"
 
-    def __init__(self, verify: VerificationStage, *, most: int, min_share: float | None, seed: int) -> None:
+    def __init__(self, verify: VerificationStage, *, max_count: int, min_share: float | None, seed: int) -> None:
         self._verify = verify
-        self._most, self._min_share, self._seed = most, min_share, seed
+        self._most, self._min_share, self._seed = max_count, min_share, seed
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -42,12 +42,14 @@ class StrengthStage(ProblemStage[StrengthRecord]):
         problem = build.load(id)
         if not measurement.is_measurable(problem):
             return None
-        return measurement.fingerprint(problem, most=self._most, seed=self._seed)
+        return measurement.fingerprint(problem, max_count=self._most, seed=self._seed)
 
     def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, StrengthRecord]]:
         with build.sandbox(seed=self._seed) as sandbox:
             problems = map(build.load, ids)
-            for problem, strength in measurement.measure_strength(problems, sandbox, most=self._most, seed=self._seed):
+            for problem, strength in measurement.measure_strength(
+                problems, sandbox, max_count=self._most, seed=self._seed
+            ):
                 yield problem.id, strength
 
     def apply_record(self, problem: Problem, record: StrengthRecord) -> Problem:

@@ -28,7 +28,7 @@ Range = tuple[int, int]
 Place = TypeVar("Place", int, str)
 
 
-def extra_inputs(suite: Suite, *, seed: int, most: int = MOST) -> list[str]:
+def extra_inputs(suite: Suite, *, seed: int, max_count: int = MOST) -> list[str]:
     """Return at most `most` inputs that no test has. The same tests and seed give the same inputs."""
     inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST]
     if suite.assertions is not None:
@@ -41,8 +41,8 @@ def extra_inputs(suite: Suite, *, seed: int, most: int = MOST) -> list[str]:
     else:
         changed = _arguments(inputs, rng) if suite.entry_point else _lines(inputs, rng)
     known = {case.input for case in suite.cases}
-    distinct = dict.fromkeys(text for text in islice(changed, 4 * most) if text not in known)
-    return list(distinct)[:most]
+    distinct = dict.fromkeys(text for text in islice(changed, 4 * max_count) if text not in known)
+    return list(distinct)[:max_count]
 
 
 def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:

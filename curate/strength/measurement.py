@@ -33,10 +33,10 @@ _REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
 _HOLES, _HOLE_LENGTH = 3, 500  # maximum number of holes to remember, and of characters of each, for people to look at
 
 
-def fingerprint(problem: Problem, *, most: int = MOST, seed: int) -> str:
+def fingerprint(problem: Problem, *, max_count: int = MOST, seed: int) -> str:
     """Return a hash of everything that a problem's StrengthRecord depends on."""
     reference = problem.reference and asdict(problem.reference)
-    content = [problem.tests.to_json(), reference, problem.n_public_tests, most, seed]
+    content = [problem.tests.to_json(), reference, problem.n_public_tests, max_count, seed]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -47,19 +47,21 @@ def is_measurable(problem: Problem) -> bool:
 
 
 def measure_strength(
-    problems: Iterable[Problem], sandbox: Sandbox, *, most: int = MOST, seed: int
+    problems: Iterable[Problem], sandbox: Sandbox, *, max_count: int = MOST, seed: int
 ) -> Iterator[tuple[Problem, StrengthRecord]]:
     """Yield the strength of each problem's tests as it becomes known. It is empty if nothing can be measured.
 
-    most  maximum number of mutants of each reference
+    max_count  maximum number of mutants of each reference
     seed  seed for choosing mutants and further inputs
 
     Raises CurateError if the sandbox fails again and again. Nothing is then known about the remaining problems.
     """
-    return map_with_retries(problems, lambda problem: _measure(problem, MeteredSandbox(sandbox), most, seed), sandbox)
+    return map_with_retries(
+        problems, lambda problem: _measure(problem, MeteredSandbox(sandbox), max_count, seed), sandbox
+    )
 
 
-def _measure(problem: Problem, sandbox: MeteredSandbox, most: int, seed: int) -> StrengthRecord:
+def _measure(problem: Problem, sandbox: MeteredSandbox, max_count: int, seed: int) -> StrengthRecord:
     if not is_measurable(problem):
         return StrengthRecord()
     assert problem.reference is not None
@@ -68,7 +70,9 @@ def _measure(problem: Problem, sandbox: MeteredSandbox, most: int, seed: int) ->
         log.warning("%s: its reference is now judged %s; its tests are not measured", problem.id, pace.verdict.value)
         return StrengthRecord(spent_seconds=sandbox.spent_seconds)
     suite = _hurried(problem.tests, pace)
-    wrong_programs = mutants(problem.reference.source, suite, shown=problem.n_public_tests, seed=seed, most=most)
+    wrong_programs = mutants(
+        problem.reference.source, suite, shown=problem.n_public_tests, seed=seed, max_count=max_count
+    )
     kills, alive = run_mutants(wrong_programs, suite, sandbox)
     survivors, holes = classify_survivors(alive, problem.reference, suite, sandbox, seed=seed) if alive else ([], [])
     return StrengthRecord(

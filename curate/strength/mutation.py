@@ -39,7 +39,7 @@ class Mutant:
     source: str
 
 
-def mutants(reference: str, suite: Suite, *, shown: int, seed: int, most: int = MOST) -> list[Mutant]:
+def mutants(reference: str, suite: Suite, *, shown: int, seed: int, max_count: int = MOST) -> list[Mutant]:
     """Return at most `most` distinct mutants of a Python program; none if it cannot be parsed.
 
     shown  number of leading cases of the suite that the statement reveals; 0: not known
@@ -47,16 +47,16 @@ def mutants(reference: str, suite: Suite, *, shown: int, seed: int, most: int = 
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(reference)
-        return _mutants(tree, suite, shown, seed, most)
+        return _mutants(tree, suite, shown, seed, max_count)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 
 
-def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, most: int) -> list[Mutant]:
+def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, max_count: int) -> list[Mutant]:
     original = ast.unparse(tree)
     kinds = {source: _name(hard_coded) for source in hard_coded.programs(suite, shown)}
     for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
-        if len(kinds) >= most:
+        if len(kinds) >= max_count:
             break
         with place.replace_with(node):
             source = ast.unparse(tree)

@@ -28,7 +28,7 @@ _DEFAULT, _DEFAULT_STYLE = PromptFormat(), PromptStyle()
 def read_exercises(
     location: str,
     window: str = "",
-    most: int = 0,
+    max_problems: int = 0,
     *,
     suite: str = "",
     trust: TrustPolicy = ONLY_TRUSTED,
@@ -41,7 +41,7 @@ def read_exercises(
     location   the folder or the Hub id of a dataset that curate built, or a file, folder or Hub id of rows that a suite
                reads
     window     FROM..TO, the first and the last day of contests, both included; empty: all
-    most       the maximum number of problems, which are chosen the same way each time; 0: all
+    max_problems       the maximum number of problems, which are chosen the same way each time; 0: all
     suite      the name of the suite, see suites/registry.py; empty: a dataset, or the only suite that can read the rows
     trust      the rows of a dataset to use; the others are left out, and a warning says how many
     prompt     the form in which the model is asked
@@ -59,10 +59,10 @@ def read_exercises(
         raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
     if left_out:
         log.warning("%s", exclusion_message(location, left_out))
-    if not most:
+    if not max_problems:
         return tuple(problems)
     by_digest = sorted(problems, key=lambda exercise: hashlib.sha256(exercise.id.encode()).digest())
-    chosen = {exercise.id for exercise in by_digest[:most]}
+    chosen = {exercise.id for exercise in by_digest[:max_problems]}
     return tuple(exercise for exercise in problems if exercise.id in chosen)
 
 

@@ -138,7 +138,7 @@ def open_sandbox(settings: config.SandboxConfig, most: config.ProgramLimitsConfi
 
     Raises SandboxError, and ConfigError for bounds that make no sense or if the packages are not those of the run.
     """
-    box = settings.options().open(most=_bounds(most))
+    box = settings.options().open(max_limits=_bounds(most))
     if settings.packages_sha256 not in ("", fingerprint(box.packages)):
         box.close()
         there = ", ".join(map(str, box.packages)) or "none"

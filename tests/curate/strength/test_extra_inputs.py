@@ -17,12 +17,12 @@ def suite(inputs, entry_point=None):
 
 @pytest.fixture(scope="module")
 def of_lists():
-    return extra_inputs(suite(LISTS), seed=0, most=200)
+    return extra_inputs(suite(LISTS), seed=0, max_count=200)
 
 
 @pytest.fixture(scope="module")
 def of_calls():
-    return [json.loads(text) for text in extra_inputs(suite(CALLS, "f"), seed=0, most=200)]
+    return [json.loads(text) for text in extra_inputs(suite(CALLS, "f"), seed=0, max_count=200)]
 
 
 def test_there_are_as_many_lines_and_words_as_before(of_lists):
@@ -78,7 +78,7 @@ def test_the_same_tests_and_seed_give_the_same_inputs():
 
 
 def test_there_are_no_more_inputs_than_requested():
-    assert len(extra_inputs(suite(LISTS), seed=0, most=7)) == 7
+    assert len(extra_inputs(suite(LISTS), seed=0, max_count=7)) == 7
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_every_mutant_is_another_program_that_parses():
 
 
 def test_mutants_are_bounded_and_of_all_kinds():
-    chosen = mutants(REFERENCE, SUITE, shown=0, seed=0, most=12)
+    chosen = mutants(REFERENCE, SUITE, shown=0, seed=0, max_count=12)
     assert len(chosen) == 12
     possible = "hard_coded off_by_one comparison dropped_branch swapped_operator constant early_return"
     assert {mutant.kind for mutant in chosen} == set(possible.split())
@@ -116,7 +116,7 @@ def test_the_seed_determines_the_choice():
 
 
 def test_code_without_effect_is_not_changed():
-    sources = [m.source for m in mutants(REFERENCE, SUITE, shown=0, seed=0, most=1000) if m.kind != "hard_coded"]
+    sources = [m.source for m in mutants(REFERENCE, SUITE, shown=0, seed=0, max_count=1000) if m.kind != "hard_coded"]
     unchanged = [
         "from math import gcd",
         "sys.setrecursionlimit(10 ** 6)",

@@ -129,7 +129,7 @@ def test_neither_the_order_of_work_nor_the_number_of_workers_matters(box):
     problems = [problem(GOOD[n:], id=f"taco/{n}") for n in range(3)]
 
     def measured(box, problems):
-        return {p.id: replace(s, spent_seconds=0) for p, s in measure_strength(problems, box, most=6, seed=0)}
+        return {p.id: replace(s, spent_seconds=0) for p, s in measure_strength(problems, box, max_count=6, seed=0)}
 
     found = measured(box, iter(problems))
     assert len(found) == 3
@@ -155,7 +155,7 @@ def test_a_lost_run_is_repeated_and_changes_nothing(box):
             return box.judge_many_with_errors(*arguments, **options)
 
     problems = [problem(GOOD, id=f"taco/{n}") for n in range(3)]
-    found = {p.id: s.share for p, s in measure_strength(problems, Losing(), most=6, seed=0)}
+    found = {p.id: s.share for p, s in measure_strength(problems, Losing(), max_count=6, seed=0)}
     assert found == {"taco/0": 1.0, "taco/1": 1.0, "taco/2": 1.0}
 
 

@@ -89,7 +89,7 @@ def test_cancelling_at_any_moment_harms_nobody_else(moments: Iterable[int]) -> N
 def test_limits_above_the_maximum_are_lowered_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     most = Limits(wall_seconds=0.5, memory_mb=200, processes=50, output_kb=100, disk_mb=10)
     wants = Limits(wall_seconds=60, memory_mb=4000, processes=10**6, output_kb=10**5)
-    with Sandbox(workers=1, most=most) as box, caplog.at_level(logging.WARNING, "sandbox.limit_bounds"):
+    with Sandbox(workers=1, max_limits=most) as box, caplog.at_level(logging.WARNING, "sandbox.limit_bounds"):
         hungry = Program("x = bytearray(b'x' * (400 << 20))\nprint(input())")
         assert box.judge(hungry, Suite([Case("1\n", "1\n")], limits=wants)).verdict is Verdict.MEMORY_LIMIT
         assert [each.verdict for _, each in box.judge_many([(BUSY, Suite([Case("", "")], limits=wants))] * 2)] == [

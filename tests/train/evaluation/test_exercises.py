@@ -156,8 +156,8 @@ def test_a_damaged_dataset_is_named(tmp_path):
 
 def test_a_part_of_a_set_is_always_the_same_and_keeps_its_order(livecodebench):
     every = [one.id for one in read_exercises(str(livecodebench))]
-    two = [one.id for one in read_exercises(str(livecodebench), most=2)]
-    three = [one.id for one in read_exercises(str(livecodebench), most=3)]
+    two = [one.id for one in read_exercises(str(livecodebench), max_problems=2)]
+    three = [one.id for one in read_exercises(str(livecodebench), max_problems=3)]
     assert len(two) == 2
     assert set(two) < set(three) < set(every)
     assert three == [id for id in every if id in three]
