@@ -73,7 +73,7 @@ def build(
     stages     the steps between reading and writing, in order; None: default_stages(options, against)
     sandbox    where and how programs are executed; by default on this machine. The result is the same everywhere
     overwrite  replace an existing dataset in the folder
-    progress     called with the progress of the build
+    progress   called with the progress of the build
 
     A folder that is already finished is recognised by its inputs and options, and is left as it is. Raises CurateError
     if an input, the folder or the sandbox prevents the build from going on, and ValueError for stages that cannot be

@@ -60,7 +60,7 @@ def write_filtered(
     dataset    a folder of a dataset that curate built
     where      conditions; curate/expressions explains them
     overwrite  replace an existing dataset in the folder
-    progress     called with the progress
+    progress   called with the progress
     recipe     the recipe of the result, if the caller knows more of it than the dataset does
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the

@@ -40,11 +40,10 @@ class _ScoringRequest:
 class AsyncRewards:
     """Threads that score completions.
 
-    reward            the reward, which all threads call
-    max_concurrent           the most completions scored at once; for a cluster or a service, about three times its
-                             workers
-    timeout_seconds   the most seconds from submit() to the reward. After that the reward is unknown, with the verdict
-                      `late`, and a result that arrives later is dropped
+    reward           the reward, which all threads call
+    max_concurrent   the most completions scored at once; for a cluster or a service, about three times its workers
+    timeout_seconds  the most seconds from submit() to the reward. After that the reward is unknown, with the verdict
+                     `late`, and a result that arrives later is dropped
 
     Every future ends: with the reward, with the exception that the reward raised, as late, or with CancelledError when
     this is closed.

@@ -38,15 +38,15 @@ class _SelectedTests:
 class CodeReward:
     """Scores programs in a sandbox, which the caller opens and closes.
 
-    box                  the sandbox
-    select               which of a problem's tests are run; see case_selection.py
-    tests                the most tests that are run, unless `select` is "all"
-    min_test_seconds   lower bound of a test's limit in wall and CPU seconds
-    max_test_seconds    upper bound of that limit. Within the bounds, the limit is the problem's calibrated
-                         time_limit_seconds or, without one, the limit of the suite
-    languages            the languages that a program may be written in, "python" and "cpp"; the label of its fence says
-                         which it is. Tests that call functions take only Python. A block in another language is not a
-                         program
+    box               the sandbox
+    select            which of a problem's tests are run; see case_selection.py
+    tests             the most tests that are run, unless `select` is "all"
+    min_test_seconds  lower bound of a test's limit in wall and CPU seconds
+    max_test_seconds  upper bound of that limit. Within the bounds, the limit is the problem's calibrated
+                      time_limit_seconds or, without one, the limit of the suite
+    languages         the languages that a program may be written in, "python" and "cpp"; the label of its fence says
+                      which it is. Tests that call functions take only Python. A block in another language is not a
+                      program
 
     Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
     the tests cannot be used. No completion raises an exception.

@@ -29,10 +29,10 @@ _suite = lru_cache(8)(Suite.from_json)  # the completions of a group come with t
 class RewardFunction:
     """Adapts a reward to TRL's reward-function signature.
 
-    reward       the reward, such as CodeReward or Weighted
-    name         its name in TRL's metrics
-    max_tokens   the trainer's max_completion_length, for rewards that need it
-    max_concurrent      the most completions scored at once
+    reward          the reward, such as CodeReward or Weighted
+    name            its name in TRL's metrics
+    max_tokens      the trainer's max_completion_length, for rewards that need it
+    max_concurrent  the most completions scored at once
 
     It reads these columns of the dataset, as far as they exist: `tests` (JSON text of a Suite), `strongest_tests`,
     `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a column that is

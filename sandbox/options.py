@@ -15,12 +15,12 @@ _KEYWORD_OF_ADDRESS = {"ray": "address", "http": "url"}
 class SandboxOptions:
     """How a Sandbox is to be opened. Raises ValueError for options that contradict each other.
 
-    backend    where programs run: local, docker, ray or http
-    address    for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
-    image      name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
-    workers    number of programs that run at once, on Ray on each node; None: one for each processor
-    isolation  "full", or "best-effort" to judge without a wall where there can be none
-    packages   packages besides the standard library and numpy that programs can import; see Sandbox
+    backend        where programs run: local, docker, ray or http
+    address        for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
+    image          name of the image of the docker backend's containers; empty: the one that `make sandbox-image` builds
+    workers        number of programs that run at once, on Ray on each node; None: one for each processor
+    isolation      "full", or "best-effort" to judge without a wall where there can be none
+    packages       packages besides the standard library and numpy that programs can import; see Sandbox
     packages_from  folder that they are installed in, for the backends local and ray; see Sandbox
     """
 

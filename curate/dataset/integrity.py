@@ -83,9 +83,9 @@ def check_integrity(
 ) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
-    read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids
-               and for tests that cannot be read
-    progress     called with the progress of reading
+    read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids and
+               for tests that cannot be read
+    progress   called with the progress of reading
     """
     manifest = dataset.manifest
     of_manifest = hash_of(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))

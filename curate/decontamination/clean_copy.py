@@ -43,7 +43,7 @@ def write_clean_copy(
     against    the evaluation sets, in the form that `read_evaluations` takes
     text       the name of the column with the problems, if it is an unusual one
     overwrite  replace an existing dataset in the folder
-    progress     called with the progress of the comparison
+    progress   called with the progress of the comparison
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
     dataset or a set cannot be read, or the folder cannot be written.

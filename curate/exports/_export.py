@@ -52,7 +52,7 @@ def export(
 
     dataset    the folder of a finished dataset
     overwrite  replace an earlier export in the folder
-    progress     called with the progress
+    progress   called with the progress
 
     Rows that are not trusted (curate/trust.py) are left out unless the options include them, and so are rows that the
     target cannot express.

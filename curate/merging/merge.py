@@ -43,7 +43,7 @@ def merge(
     datasets   folders or Hub ids of datasets that curate built; of equally good duplicates, the first one stays
     dedup      minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
     overwrite  replace an existing dataset in the folder
-    progress     called with the progress
+    progress   called with the progress
 
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if a dataset
     cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be

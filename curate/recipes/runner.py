@@ -79,7 +79,7 @@ def run(
     sandbox    where programs are executed
     measure    samples models, if the recipe asks for solve rates
     overwrite  replace results of steps that were made otherwise; the others stay
-    progress     called with the progress
+    progress   called with the progress
 
     Raises CurateError if a step cannot go on; what was made before stays.
     """

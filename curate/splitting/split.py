@@ -71,7 +71,7 @@ def split(
     out        the folder for the folders of the parts
     options    the sizes of the parts, and how they are chosen
     overwrite  replace an existing split in the folder
-    progress     called with the progress
+    progress   called with the progress
     recipe     the recipe of the result, if the caller knows more of it than the dataset does
 
     Parts that are already finished are recognised by their inputs, and are left as they are. Raises CurateError if the

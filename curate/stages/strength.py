@@ -17,7 +17,7 @@ from curate.strength.strength_record import StrengthRecord, summary
 class StrengthStage(ProblemStage[StrengthRecord]):
     """Makes wrong programs from each reference and counts those that the tests reject.
 
-    max_count         maximum number of wrong programs made from each reference; 0: nothing is measured
+    max_count  maximum number of wrong programs made from each reference; 0: nothing is measured
     min_share  minimum share of them that the tests must reject; None: no minimum. Unmeasured problems stay
     """
 

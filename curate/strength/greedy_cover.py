@@ -7,7 +7,7 @@ def greedy_cover(killers: Collection[frozenset[int]], indices: Sequence[int]) ->
     """Return a few places such that each mutant is killed at one of them, beginning with the one that kills most.
 
     killers  for each mutant, the places that kill it
-    indices   all places; among equally good places, the first in this order is chosen
+    indices  all places; among equally good places, the first in this order is chosen
     """
     left = list(killers)
     chosen: list[int] = []

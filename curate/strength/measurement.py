@@ -52,7 +52,7 @@ def measure_strength(
     """Yield the strength of each problem's tests as it becomes known. It is empty if nothing can be measured.
 
     max_count  maximum number of mutants of each reference
-    seed  seed for choosing mutants and further inputs
+    seed       seed for choosing mutants and further inputs
 
     Raises CurateError if the sandbox fails again and again. Nothing is then known about the remaining problems.
     """

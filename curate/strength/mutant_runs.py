@@ -20,9 +20,9 @@ Item = TypeVar("Item")
 class KilledMutant:
     """A mutant that was killed.
 
-    killing_test  place of the first case that killed it
+    killing_test    place of the first case that killed it
     survived_tests  places of the earlier cases, which did not kill it
-    verdict    the verdict at the case that killed it
+    verdict         the verdict at the case that killed it
     """
 
     mutant: Mutant

@@ -99,11 +99,11 @@ class NodeSupervisor:
     ) -> tuple[int, dict[str, str]]:
         """Start the workers; return their number, and the layers that isolate their runs.
 
-        code         the fingerprint of the caller's sandbox
-        workers      number of workers; by default one for each processor that the node offers
+        code                     the fingerprint of the caller's sandbox
+        workers                  number of workers; by default one for each processor that the node offers
         packages, packages_from  see Sandbox
         callers_packages         what the caller has found for them, which this node must have as well
-        processors   number of processors that the node offers
+        processors               number of processors that the node offers
 
         Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox or the packages
         differ from the caller's.

@@ -141,10 +141,10 @@ class _Image:
 class _ProcessWorker(Channel):
     """A worker process.
 
-    seed            see Sandbox
-    packages        the packages of programs
-    shared          directory in which the workers share results of long compilations
-    image           the image of programs
+    seed                           see Sandbox
+    packages                       the packages of programs
+    shared                         directory in which the workers share results of long compilations
+    image                          the image of programs
     abi, no_scope, level, refused  see Configuration
 
     Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.

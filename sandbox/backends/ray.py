@@ -57,11 +57,13 @@ def packages(words: Sequence[str], folder: str, address: str = "auto") -> tuple[
 class Backend:
     """Runs programs on the nodes of a Ray cluster.
 
-    workers   number of workers on each node; by default one for each processor that the node offers to Ray
-    packages  see Sandbox. The same ones must be installed here and on every node; a node that has others is left out
+    workers        number of workers on each node; by default one for each processor that the node offers to Ray
+    packages       see Sandbox. The same ones must be installed here and on every node; a node that has others is left
+                   out
     packages_from  folder that they are installed in, here and on every node
-    address   address of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this machine is
-              in. A process that is connected to Ray already, such as a trainer, keeps its connection and uses that
+    address        address of the head node, "host:port"; "auto": what RAY_ADDRESS says, or the cluster that this
+                   machine is in. A process that is connected to Ray already, such as a trainer, keeps its connection
+                   and uses that
 
     Raises BackendUnavailable if there is no cluster, or if none of its nodes can isolate as asked.
     """

@@ -202,11 +202,11 @@ def exec_program(
     """Turn this freshly forked process, whose streams and directory are those of its run, into the program of `job`.
 
     enter_domain  see ZygoteSetup
-    prepared  what `steps` returned
-    owner     uid and gid of the files that the program finds; None keeps our own
-    ready     a page shared with the zygote, which reads from it when the program began, or what prevented that. It is
-              unmapped before the program begins: a program that could write to it would turn its verdict into a
-              failure of the sandbox
+    prepared      what `steps` returned
+    owner         uid and gid of the files that the program finds; None keeps our own
+    ready         a page shared with the zygote, which reads from it when the program began, or what prevented that. It
+                  is unmapped before the program begins: a program that could write to it would turn its verdict into a
+                  failure of the sandbox
     """
     status = 1
     try:

@@ -46,8 +46,8 @@ _RUNNERS = 2  # one for submissions and what judges them, and one for referees t
 class JudgeWorker:
     """Carries out the requests of one caller.
 
-    groups   a cgroup for each runner, or why there is none
-    shutdown_events     events that end everything: descriptor -> poll mask
+    groups           a cgroup for each runner, or why there is none
+    shutdown_events  events that end everything: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
     """
@@ -199,8 +199,8 @@ def main_in_container() -> int:
 def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int = -1) -> tuple[int, Callable[[], None]]:
     """Serve one caller until it goes away; return an exit status, and a function that removes the shared directory.
 
-    shutdown_events    events that tell that the caller is gone: descriptor -> poll mask
-    heartbeat_fd   descriptor that gets a BEAT each second while the caller waits for an answer; -1: none
+    shutdown_events  events that tell that the caller is gone: descriptor -> poll mask
+    heartbeat_fd     descriptor that gets a BEAT each second while the caller waits for an answer; -1: none
 
     We become the warden (warden.py), and the judge is our child; in a container it is the other way round.
     """

@@ -52,9 +52,9 @@ _WITHOUT_CGROUP = (
 class ZygotePool:
     """The zygotes of one runner.
 
-    cgroup   that of the zygotes and their runs, or why there is none
-    place    the number by which the warden knows the runner
-    shutdown_events     events that end a run in progress: descriptor -> poll mask
+    cgroup           that of the zygotes and their runs, or why there is none
+    place            the number by which the warden knows the runner
+    shutdown_events  events that end a run in progress: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine cannot isolate as configured.
     """

@@ -70,7 +70,7 @@ def client_key(host: str) -> str:
 class FairQueue:
     """Gives out turns. For one event loop only: it has no locks.
 
-    turns         turns that may be in progress at once
+    turns        turns that may be in progress at once
     max_waiting  requests that may wait
     """
 

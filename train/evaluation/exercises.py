@@ -38,15 +38,16 @@ def read_exercises(
 ) -> tuple[Exercise, ...]:
     """Read a set of problems. All of their tests are held in memory.
 
-    location   the folder or the Hub id of a dataset that curate built, or a file, folder or Hub id of rows that a suite
-               reads
-    window     FROM..TO, the first and the last day of contests, both included; empty: all
-    max_problems       the maximum number of problems, which are chosen the same way each time; 0: all
-    suite      the name of the suite, see suites/registry.py; empty: a dataset, or the only suite that can read the rows
-    trust      the rows of a dataset to use; the others are left out, and a warning says how many
-    prompt     the form in which the model is asked
-    languages  the languages that answers may be written in
-    style      the official form of the prompt, if there is one, and how answers are read; see protocols/
+    location      the folder or the Hub id of a dataset that curate built, or a file, folder or Hub id of rows that a
+                  suite reads
+    window        FROM..TO, the first and the last day of contests, both included; empty: all
+    max_problems  the maximum number of problems, which are chosen the same way each time; 0: all
+    suite         the name of the suite, see suites/registry.py; empty: a dataset, or the only suite that can read the
+                  rows
+    trust         the rows of a dataset to use; the others are left out, and a warning says how many
+    prompt        the form in which the model is asked
+    languages     the languages that answers may be written in
+    style         the official form of the prompt, if there is one, and how answers are read; see protocols/
 
     Raises CurateError if there is no such set, if several suites can read it and none is named, if the dataset was
     altered, or if no problem is left.

@@ -34,7 +34,7 @@ def publish(
     version      the number of these weights
     prompts      token ids, whose log-probabilities are compared
     temperature  the temperature at which it samples
-    max_error   upper bound of the mean of exp |log-probability by the learner - by the sampler| over the tokens;
+    max_error    upper bound of the mean of exp |log-probability by the learner - by the sampler| over the tokens;
                  NeMo-RL calls this token_mult_prob_error and bounds it by 1.05
     seconds      time limit for the sampler to load the weights and answer
     sampled      whether the sampler answers the prompts, too, and the answers are compared

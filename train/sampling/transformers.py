@@ -54,7 +54,7 @@ class _Batch:
 class TransformersSampler:
     """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
 
-    context_tokens     maximum number of tokens of prompt and answer together; None: as many as the model takes
+    context_tokens      maximum number of tokens of prompt and answer together; None: as many as the model takes
     template_arguments  further arguments of the model's chat template
     """
 

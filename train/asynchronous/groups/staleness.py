@@ -33,7 +33,7 @@ def dispatch_capacity(loaded: int, batches: int, outstanding: int, *, prompts: i
     """Return how many further groups a worker with these weights may be given.
 
     loaded       version of the worker's weights
-    batches         batches taken so far, the one in training included
+    batches      batches taken so far, the one in training included
     outstanding  groups that were asked and neither used nor given up
     prompts      groups in a batch
     steps        batches that the run takes in all: nothing is asked that could not be used

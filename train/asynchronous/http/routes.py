@@ -79,7 +79,7 @@ class ControllerApp:
     run    name of the run, the same when it is continued
     host   the name or address that the service is bound to
     token  what workers must send as `Authorization: Bearer TOKEN`; None serves everyone
-    spec  what GET /run answers
+    spec   what GET /run answers
     """
 
     def __init__(self, controller: ControllerAPI, spec: EngineSpec, *, run: str, host: str, token: str | None) -> None:

@@ -35,7 +35,7 @@ class ControllerServer:
     listen_to   HOST:PORT; port 0 takes a free one
     token       what workers must send; None only if no other machine can reach the address
     run         name of the run, the same when it is continued
-    spec       what a worker needs in order to start its engine
+    spec        what a worker needs in order to start its engine
     fail        called with the error if the server fails, since no worker can call any more
 
     Raises ConfigError if the address cannot be used, or is open to others without a token.

@@ -67,11 +67,11 @@ def run_calls(
 ) -> CallResults:
     """Call a function once for each input.
 
-    programs       texts that are executed one after the other, and then define the function
-    entry_point    the function
-    inputs         lists of arguments, each as the JSON of its encoding
-    limits         CPU seconds of each call; 0: no limit
-    max_seconds   the most CPU seconds of all calls together
+    programs     texts that are executed one after the other, and then define the function
+    entry_point  the function
+    inputs       lists of arguments, each as the JSON of its encoding
+    limits       CPU seconds of each call; 0: no limit
+    max_seconds  the most CPU seconds of all calls together
 
     Raises SandboxError.
     """

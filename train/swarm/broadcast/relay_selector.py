@@ -73,8 +73,8 @@ class Transfer:
 class RelaySelector:
     """The relays of a client. Many threads use it at once.
 
-    at_once        pieces that one relay sends at once, at most. They share its bandwidth, so that each takes longer: a
-                   relay, which passes on whole shards, asks for few
+    at_once      pieces that one relay sends at once, at most. They share its bandwidth, so that each takes longer: a
+                 relay, which passes on whole shards, asks for few
     min_seconds  the shortest deadline of a transfer
     """
 

@@ -136,10 +136,10 @@ def get(
 ) -> bytes:  # fmt: skip
     """Return the content at a URL. Redirects are not followed.
 
-    pool      from `new_pool`
-    seconds   time for all of it
-    token       ends the request earlier
-    arrived   called with the number of bytes that are here, from time to time
+    pool     from `new_pool`
+    seconds  time for all of it
+    token    ends the request earlier
+    arrived  called with the number of bytes that are here, from time to time
 
     Raises NotAvailable, RelayBusy, RelayError and ResponseTooLarge.
     """

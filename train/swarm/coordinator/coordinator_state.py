@@ -99,9 +99,9 @@ class VerifierMember:
 class _OpenLease:
     """A lease without a verdict.
 
-    asked   as the trainer gave it
-    heard   when its node last named it
-    known   what the answers have to be, if that is known already
+    asked    as the trainer gave it
+    heard    when its node last named it
+    known    what the answers have to be, if that is known already
     is_held  its node has named it, so that the reply with the lease was not lost
     """
 

@@ -27,7 +27,7 @@ _ENVIRONMENT = {  # all of it; libraries must not start threads, and Arrow's own
 def parse(content: bytes, n_rows: int, max_bytes: int) -> bytes | None:
     """Return what the confined process says about a file, or None if the file has ended it.
 
-    n_rows      the rows that there must be
+    n_rows     the rows that there must be
     max_bytes  limit of the content in plain form
 
     Raises ExecutionLost or BackendUnavailable if nothing is known about the file, because the process could not be

@@ -45,7 +45,7 @@ def verdict_on_file(
     """Return the verdict on a file that answers its lease.
 
     recomputations  one for each answer, in their order; they are only asked for once the cheap checks have passed
-    ends   ids of the tokens that end an answer
+    ends            ids of the tokens that end an answer
 
     Nothing in the file makes this raise anything.
     """

@@ -30,8 +30,8 @@ _PROMPT, _ANSWER = (1, 2, 3), (4, 5)  # any tokens: what is computed of them has
 class FileVerifier:
     """Judges one file at a time.
 
-    verifier_model   the model of the run
-    files_of  returns the files of a version; raises TransferError
+    verifier_model  the model of the run
+    files_of        returns the files of a version; raises TransferError
     """
 
     def __init__(
