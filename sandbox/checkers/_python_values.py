@@ -122,17 +122,17 @@ def _form(value: Any, level: int) -> str:
 class _Words(reprlib.Repr):
     """Shows our own kinds as what they stand for."""
 
-    def repr_SetOf(self, value: ReturnedSet, level: int) -> str:
+    def repr_ReturnedSet(self, value: ReturnedSet, level: int) -> str:
         inside = self._repr_iterable(value.members, level, "{", "}", self.maxset)  # type: ignore[attr-defined]
         return str(inside) if value.members else "set()"
 
-    def repr_DictOf(self, value: ReturnedDict, level: int) -> str:
+    def repr_ReturnedDict(self, value: ReturnedDict, level: int) -> str:
         if level <= 0:
             return "{...}"
         parts = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in value.items[: self.maxdict]]
         return f"{{{', '.join(parts + ['...'] * (len(value.items) > self.maxdict))}}}"
 
-    def repr_Opaque(self, value: OpaqueValue, level: int) -> str:
+    def repr_OpaqueValue(self, value: OpaqueValue, level: int) -> str:
         return f"<a value of type {value.kind[:80]}>"
 
 

@@ -39,7 +39,7 @@ def test_references_that_import_a_package_are_verified_and_the_manifest_names_it
     assert manifest.n_verified == 1
     [package] = manifest.build.packages
     assert (package.name, package.version, package.requested) == ("answers", "1.0", True)
-    assert (package,) == sandbox.found_packages()
+    assert (package,) == sandbox.find_packages()
     assert from_json(to_json(manifest)) == manifest
 
 

@@ -50,9 +50,9 @@ def areal(sequences, proximal, policy, *, most, low, high):
 def in_float64(batch):
     tensors = (
         "advantage_T",
-        "sampler_T",
+        "sampler_logp_T",
         "has_sampler_logprob_T",
-        "old_T",
+        "old_logp_T",
         "weight_T",
         "denominator_mask_T",
         "loss_mask_T",

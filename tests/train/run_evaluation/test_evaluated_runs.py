@@ -69,7 +69,7 @@ def evaluators(parent):
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             parent_id = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent_id == parent and b"own_process" in (folder / "cmdline").read_bytes():
+            if parent_id == parent and b"evaluation_process" in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
 

@@ -27,7 +27,7 @@ def pending(config, tmp_path):
 
 def test_a_longer_run_keeps_what_was_found(pending, config):
     pending.request(replace(config, run=replace(config.run, steps=99)))
-    assert pending.samples("lcb").exists()
+    assert pending.samples_path("lcb").exists()
     assert pending.suite_metrics() == {"humaneval": {"eval/pass@1": 0.5}}
 
 

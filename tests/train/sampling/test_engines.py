@@ -110,7 +110,7 @@ def test_what_is_dropped_never_finishes_and_the_others_do_not_notice(engine, mod
     for number, prompt in enumerate(prompts):
         engine.add(str(number), prompt, number, SAMPLING)
     answers = dict(engine.step())
-    engine.drop(["0"])
+    engine.abort(["0"])
     while len(answers) < 3:
         answers |= engine.step()
     assert {key: answer.token_ids for key, answer in answers.items()} == {

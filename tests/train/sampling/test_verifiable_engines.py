@@ -85,7 +85,7 @@ def test_an_answer_that_was_dropped_leaves_nothing_behind(engine, prompts):
     plain = drawn(engine, prompts[:1])
     engine.add("0", prompts[1], 7, SAMPLING)
     engine.step()
-    engine.drop(["0"])
+    engine.abort(["0"])
     assert drawn(engine, prompts[:1]) == plain
 
 

@@ -393,11 +393,11 @@ def measured(n_tokens: int, **distances: float) -> Distances:
         "mismatches_mean": 0.5,
         "mantissa_mean": 0.01,
         "token_mismatches": 0,
-        "margin": 0.0,
+        "max_margin": 0.0,
     }
     others = {
         "margin_sum": 0.0,
-        "margin_squares": 0.0,
+        "margin_square_sum": 0.0,
         "logprob_error": 1e-6,
         "end_probability": 0.5,
         "unlikely_share": 0.2,
@@ -407,7 +407,10 @@ def measured(n_tokens: int, **distances: float) -> Distances:
 
 def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor():
     bars = fit_thresholds(
-        [[measured(1000, exponent_mismatches=9, token_mismatches=4, margin=0.3)], [measured(998, mismatches_mean=8)]]
+        [
+            [measured(1000, exponent_mismatches=9, token_mismatches=4, max_margin=0.3)],
+            [measured(998, mismatches_mean=8)],
+        ]
     )
     assert (bars.mismatches, bars.mismatches_mean, bars.mantissa_mean, bars.margin) == (18, 12, 0.5, 0.6)
     assert bars.replayed_share == pytest.approx(1 - 5 / 2000)

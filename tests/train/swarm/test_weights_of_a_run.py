@@ -26,7 +26,7 @@ class Run:
         self.manifest: WeightManifest | None = None
         self.values = torch.arange(50_000, dtype=torch.float32).bfloat16().reshape(5, 100, 100)
 
-    def weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         is_new = self.manifest is not None and self.manifest.version != after
         return self.manifest if is_new else None
 

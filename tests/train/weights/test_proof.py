@@ -103,12 +103,12 @@ FAULTS = [
     ),
     pytest.param(
         lambda engine, new, old, version: None,
-        "weight update 2 did not arrive: the engine says that it holds 1",
+        "weight update 2 was not applied: the engine reports version 1",
         id="nothing happens",
     ),
     pytest.param(
         lambda engine, new, old, version: engine.load(new.items(), version - 1),
-        "weight update 2 did not arrive: the engine says that it holds 1",
+        "weight update 2 was not applied: the engine reports version 1",
         id="another number",
     ),
 ]

@@ -32,7 +32,7 @@ def run_and_audit(seed, *, steps=6, max_faults=120, **settings):
 def test_nothing_is_too_old_lost_or_doubled_in_a_hundred_schedules():
     runs = [run_and_audit(seed) for seed in range(100)]
     assert sum(run.restarts for run, _ in runs) > 30
-    assert sum(result.rejected.get("lost", 0) for _, result in runs) > 3
+    assert sum(result.rejection_counts.get("lost", 0) for _, result in runs) > 3
     assert max(result.max_staleness for _, result in runs) == 4
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_schedules():
 @pytest.mark.parametrize("staleness", [2])
 def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_steps(staleness):
     run, result = run_and_audit(
-        0, steps=2_000, max_faults=10**7, prompts=2, completions=2, staleness=staleness, online_filter=True,
+        0, steps=2_000, max_faults=10**7, prompts=2, completions=2, max_staleness=staleness, online_filter=True,
         max_rounds=100, max_running_groups=0,
     )  # fmt: skip
     assert result.n_batches == len(run.trained) == 2_000
