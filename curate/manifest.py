@@ -33,7 +33,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationPlan:
+class EvaluationSource:
     """What an evaluation set was read from: its name, its window of dates and its files."""
 
     name: str
@@ -88,7 +88,7 @@ class Plan:
     curate: str = ""
     inputs: Mapping[str, tuple[InputFile, ...]] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
-    against: tuple[EvaluationPlan, ...] = ()
+    against: tuple[EvaluationSource, ...] = ()
     content: str | None = omit_if_default(None)
     solve_rate: tuple[BandPlan, ...] = omit_if_default(())
     steps: tuple[StepPlan, ...] = omit_if_default(())
@@ -127,7 +127,7 @@ class SourceCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class SetCounts(EvaluationPlan):
+class SetCounts(EvaluationSource):
     """The result of a comparison with an evaluation set.
 
     items: number of items of the set

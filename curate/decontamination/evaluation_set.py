@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from curate.manifest import EvaluationPlan, InputFile
+from curate.manifest import EvaluationSource, InputFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,6 @@ class EvaluationSet:
     files: tuple[InputFile, ...] = ()
 
     @property
-    def plan(self) -> EvaluationPlan:
+    def plan(self) -> EvaluationSource:
         """A description for the manifest of what the set was read from."""
-        return EvaluationPlan(self.name, str(self.window) if self.window else None, self.files)
+        return EvaluationSource(self.name, str(self.window) if self.window else None, self.files)

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from curate.derivation import table_rows
-from curate.manifest import EvaluationPlan, SetCounts
+from curate.manifest import EvaluationSource, SetCounts
 from curate.merging.inputs import MergeInput
 
 Key = tuple[str, str | None, tuple[str, ...]]
 
 
-def _key(plan: EvaluationPlan) -> Key:
+def _key(plan: EvaluationSource) -> Key:
     return plan.name, plan.window, tuple(file.sha256 for file in plan.files)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from curate.manifest import (
     BuildInfo,
-    EvaluationPlan,
+    EvaluationSource,
     InputFile,
     Machine,
     Manifest,
@@ -38,7 +38,7 @@ def plan_of(inputs: Sequence[MergeInput], *, threshold: float) -> Plan:
         curate=metadata.version("curate-code"),
         inputs=files,
         configuration={"sources": list(sources), "source_options": options, "dedup": threshold},
-        against=tuple(EvaluationPlan(first.name, first.window, first.files) for first in compared),
+        against=tuple(EvaluationSource(first.name, first.window, first.files) for first in compared),
         datasets=tuple(MergedDataset(dataset.manifest.content_hash, dataset.manifest.plan) for dataset in inputs),
     )
 

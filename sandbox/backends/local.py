@@ -145,7 +145,7 @@ class _ProcessWorker(Channel):
     packages                       the packages of programs
     shared                         directory in which the workers share results of long compilations
     image                          the image of programs
-    abi, no_scope, level, refused  see Configuration
+    abi, scope_failure, level, refused  see Configuration
 
     Raises WorkerLost if it ends while it starts, and BackendUnavailable if it says that it cannot isolate.
     """
@@ -157,16 +157,16 @@ class _ProcessWorker(Channel):
         shared: str,
         image: _Image,
         abi: int,
-        no_scope: str,
+        scope_failure: str,
         level: str,
         refused: str,
     ) -> None:
         scope: list[str] = []
-        if not no_scope:
+        if not scope_failure:
             try:
                 scope = delegation.scope_command()
             except OSError as error:  # the user has logged out, for example
-                no_scope = str(error)
+                scope_failure = str(error)
         namespaces = image.namespaces() if level == NAMESPACES else ()
         copy = image.copy() if level != NAMESPACES else ""
         self._words = os.memfd_create("worker")  # holds what the worker says on stderr if it fails
@@ -189,7 +189,7 @@ class _ProcessWorker(Channel):
                 image_copy=copy,
                 abi=abi,
                 refused=refused,
-                no_scope=no_scope,
+                scope_failure=scope_failure,
                 shared=shared,
             )
             self.send_request(configuration)

@@ -33,7 +33,7 @@ _OPTIONS = (
     click.option(
         "--isolation",
         type=click.Choice(["full", "best-effort"]),
-        help="Without namespaces and Landlock, full fails; best-effort warns and judges without a wall.  [default: full]",
+        help="Without namespaces and Landlock, full fails; best-effort warns and judges anyway.  [default: full]",
     ),
     click.option(
         "--package",

@@ -66,10 +66,10 @@ class CgroupSubtree:
                     remove(base / name)
 
 
-def find_subtree(no_scope: str = "") -> CgroupSubtree:
+def find_subtree(scope_failure: str = "") -> CgroupSubtree:
     """Find the cgroups below which this process may make its own, and give their controllers to new ones.
 
-    no_scope  why systemd has made no scope for this process; "" if it has, or was not asked
+    scope_failure  why systemd has made no scope for this process; "" if it has, or was not asked
 
     Raises OSError, with the reason and what to type.
     """
@@ -78,7 +78,7 @@ def find_subtree(no_scope: str = "") -> CgroupSubtree:
         return _version_1(own)
     ours = _ours(own)
     if ours is None:
-        raise PermissionError(no_scope or f"systemd has not delegated {own['v2'][1]}")
+        raise PermissionError(scope_failure or f"systemd has not delegated {own['v2'][1]}")
     try:
         _divide(ours)
     except OSError as error:

@@ -96,7 +96,7 @@ _key: SyscallKey | None = None
 _keyed_fork: "PreparedSyscall | None" = None
 
 
-def set_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
+def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
     """From now on, pass this key in all calls that the filter reserves for us. forks: whether forking is one of them.
     Raises OSError."""
     global _key, _through, _keyed_fork

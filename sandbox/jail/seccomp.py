@@ -349,7 +349,7 @@ def install(setting: FilterSettings) -> int:
             listener = _install(key, replace(setting, notify=False))
     else:
         listener = _install(key, replace(setting, notify=False))
-    linux.set_syscall_key(key, forks=listener >= 0)
+    linux.embed_syscall_key(key, forks=listener >= 0)
     return listener
 
 

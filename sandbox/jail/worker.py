@@ -209,7 +209,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
         checkers.load(name)
     for name in languages.names():
         languages.load(name)
-    subtree, groups = _cgroups(configuration.no_scope)
+    subtree, groups = _cgroups(configuration.scope_failure)
     remove_shared = _make_cleanup(configuration.shared)
     wardens, judges = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     uid = spawn.judge_uid()
@@ -257,11 +257,11 @@ def _end_with(part: Callable[[], object]) -> NoReturn:
         os._exit(status)
 
 
-def _cgroups(no_scope: str) -> tuple[delegation.CgroupSubtree | None, list[cgroups.Cgroup | str]]:
+def _cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None, list[cgroups.Cgroup | str]]:
     """Return where cgroups may be made, and a cgroup for each runner, or why there is none."""
     groups: list[cgroups.Cgroup | str] = []
     try:
-        subtree = delegation.find_subtree(no_scope)
+        subtree = delegation.find_subtree(scope_failure)
         for number in range(_RUNNERS):
             groups.append(cgroups.create(subtree, str(number + 1)))
     except OSError as error:

@@ -24,7 +24,7 @@ from train.evaluation.loaded_result import LoadedResult
 from train.evaluation.model_metadata import model_metadata, weight_files
 from train.evaluation.results.cost import Prices, cost
 from train.evaluation.results.reader import SCHEMA, suite_name
-from train.evaluation.results.summary_json import known_strata, summary_as_json
+from train.evaluation.results.summary_json import summarize_by_stratum, summary_as_json
 from train.evaluation.results.tests_source import tests_source
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.summary import summarize
@@ -112,7 +112,7 @@ def sample_results_json(
         **({"ratings": list(ratings)} if ratings else {}),
         "strata": {
             name: {value: summary_as_json(summary) for value, summary in groups.items()}
-            for name, groups in known_strata(evaluation.outcomes).items()
+            for name, groups in summarize_by_stratum(evaluation.outcomes).items()
         },
         "problems": [problem.to_json() for problem in evaluation.outcomes],
     }

@@ -34,7 +34,7 @@ class PackedPrompt:
         return self.prompt_tokens + sum(tokens for _, tokens in self.completions)
 
     @property
-    def attention_keys(self) -> int:
+    def n_attention_keys(self) -> int:
         """Return how many keys attention holds."""
         return sum(self.prompt_tokens + tokens for _, tokens in self.completions)
 
@@ -64,7 +64,7 @@ def pack(
         sizes = [(tokens, prompt + tokens) for _, tokens in completions]
         for row in first_fit_decreasing(sizes, (capacity - prompt, KEYS_PER_TOKEN * capacity)):
             parts.append(PackedPrompt(prompt, tuple(completions[index] for index in row)))
-    sizes = [(part.tokens, part.attention_keys) for part in parts]
+    sizes = [(part.tokens, part.n_attention_keys) for part in parts]
     return [
         [parts[index] for index in row] for row in first_fit_decreasing(sizes, (capacity, KEYS_PER_TOKEN * capacity))
     ]

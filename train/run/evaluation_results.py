@@ -4,7 +4,7 @@ from pathlib import Path
 
 from train.errors import NoRunError
 from train.evaluation.results.reader import Result, read_result
-from train.run_evaluation.result_paths import results
+from train.run_evaluation.result_paths import result_files
 
 
 def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
@@ -13,7 +13,8 @@ def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
     Raises NoRunError if there are none, and CurateError if one is damaged.
     """
     found = {
-        suite: {step: read_result(path) for step, path in of_suite.items()} for suite, of_suite in results(run).items()
+        suite: {step: read_result(path) for step, path in of_suite.items()}
+        for suite, of_suite in result_files(run).items()
     }
     if not found:
         raise NoRunError(f"{run}: no evaluation is finished. Give the folder of a run with a section [evaluation].")

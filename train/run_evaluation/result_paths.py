@@ -23,7 +23,7 @@ def step_of(path: Path) -> int:
     return int(path.stem.removeprefix(_STEP))
 
 
-def results(run: Path) -> dict[str, dict[int, Path]]:
+def result_files(run: Path) -> dict[str, dict[int, Path]]:
     """Return the files of all results of a run, by suite and step; steps ascend."""
     found: dict[str, dict[int, Path]] = {}
     for path in sorted((run / FOLDER).glob(f"[!.]*/{_STEP}*.json")):
@@ -33,7 +33,7 @@ def results(run: Path) -> dict[str, dict[int, Path]]:
 
 def forget_after(run: Path, step: int) -> None:
     """Delete the results of later steps, which will be made again."""
-    for of_suite in results(run).values():
+    for of_suite in result_files(run).values():
         for found, path in of_suite.items():
             if found > step:
                 path.unlink()

@@ -22,7 +22,7 @@ def test_each_answer_is_in_one_row_with_its_prompt_and_no_row_is_too_long(groups
     found = sorted((*answer, part.prompt_tokens) for row in packed for part in row for answer in part.completions)
     assert found == [(*answer, prompt) for prompt, answers in numbered(groups) for answer in answers]
     assert all(sum(part.tokens for part in row) <= 100 for row in packed)
-    assert all(sum(part.attention_keys for part in row) <= KEYS_PER_TOKEN * 100 for row in packed)
+    assert all(sum(part.n_attention_keys for part in row) <= KEYS_PER_TOKEN * 100 for row in packed)
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.lists(st.integers(1, 20), min_size=1, max_size=3)), max_size=12))

@@ -91,7 +91,7 @@ def lighteval_metric(
         category=SamplingMethod.GENERATIVE,
         higher_is_better=True,
         sample_level_fn=SolveRateMetric(wanted, wanted.resolve().suite_settings.k if n is None else n),
-        corpus_level_fn=mean_of_judged,
+        corpus_level_fn=mean_judged_share,
         batched_compute=True,
     )
 
@@ -121,7 +121,7 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
         return [sum(right[place]) / len(right[place]) if right[place] else math.nan for place in range(len(docs))]
 
 
-def mean_of_judged(shares: Sequence[float]) -> float:
+def mean_judged_share(shares: Sequence[float]) -> float:
     """Return the mean of the shares that are known; NaN if none is."""
     known = [share for share in shares if not math.isnan(share)]
     return sum(known) / len(known) if known else math.nan

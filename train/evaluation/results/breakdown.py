@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import isnan
 
-from train.evaluation.results.summary_json import known_strata
+from train.evaluation.results.summary_json import summarize_by_stratum
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.pass_at_j import powers_of_two
 from train.evaluation.statistics.strata import UNKNOWN
@@ -21,7 +21,7 @@ def breakdown(outcomes: Sequence[ProblemOutcomes], *, has_lengths: bool = True) 
     everything = summarize(outcomes)
     j_shown = [j for j in powers_of_two(dict(everything.pass_at)) if j > 1]
     rows = [(ALL, everything)]
-    for fact, groups in known_strata(outcomes).items():
+    for fact, groups in summarize_by_stratum(outcomes).items():
         if len(groups) > 1:
             rows += [(f"{UNKNOWN} {fact}" if name == UNKNOWN else name, groups[name]) for name in groups]
     passes = [f"pass@{j}" for j in j_shown]

@@ -21,7 +21,7 @@ def summary_as_json(summary: Summary) -> dict[str, Any]:
     }
 
 
-def known_strata(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
+def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
     """Return the summaries by difficulty, platform and month, each only if the fact is known of some problem."""
     return {
         name: strata(outcomes, fact)

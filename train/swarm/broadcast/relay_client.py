@@ -90,7 +90,7 @@ class RelayClient:
         for url, latest in found.items():
             is_old = latest.issued_at < newest.issued_at - _BEHIND_SECONDS
             if is_old or latest.version <= newest.version - _BEHIND_VERSIONS:
-                self._relays.record_small_failure(url)
+                self._relays.record_request_failure(url)
         return self._seen
 
     def _named(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
@@ -117,7 +117,7 @@ class RelayClient:
         for url, token in waited_for.items():
             token.cancel()
             reasons[url] = "it is too slow"
-            self._relays.record_small_failure(url)
+            self._relays.record_request_failure(url)
         return found, reasons
 
     def _ask_latest(
@@ -198,7 +198,7 @@ class RelayClient:
         elif isinstance(error, RelayBusy):
             self._relays.back_off(url, error.seconds)
         elif isinstance(error, RelayError):
-            self._relays.record_small_failure(url)
+            self._relays.record_request_failure(url)
 
     def _in_words(self, reasons: dict[str, str]) -> str:
         alone = self._relays.seconds_until_available()

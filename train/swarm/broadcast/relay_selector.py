@@ -146,7 +146,7 @@ class RelaySelector:
             if transfer.cancel_token.is_cut and self._clock() - transfer.started_at > 2 * transfer.expected_seconds:
                 relay.success *= 1 - _WEIGHT
 
-    def record_small_failure(self, url: str) -> None:
+    def record_request_failure(self, url: str) -> None:
         """Note that a relay did not send something small."""
         with self._lock:
             self._relays[url].success *= 1 - _WEIGHT

@@ -21,7 +21,7 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.pipeline import ParallelismManager, Pipeline, PipelineParameters
 from lighteval.utils.cache_management import SampleCache
 
-from train.evaluation.adapters.for_lighteval import lighteval_task, mean_of_judged
+from train.evaluation.adapters.for_lighteval import lighteval_task, mean_judged_share
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of lighteval's and of what it imports
 
@@ -102,7 +102,7 @@ def test_an_answer_without_a_verdict_is_not_a_zero(tmp_path, caplog):
     results, _ = evaluated(tmp_path, suite, {"HumanEval/0": [RIGHT], "HumanEval/1": [RIGHT]}, n=1)
     assert results["all"]["curate_pass@1"] == 1.0
     assert "HumanEval/1: an answer is not scored" in caplog.text
-    assert math.isnan(mean_of_judged([math.nan]))
+    assert math.isnan(mean_judged_share([math.nan]))
 
 
 def test_a_sandbox_that_fails_is_an_error_and_not_a_zero(tmp_path, monkeypatch):
