@@ -57,7 +57,7 @@ def test_demonstrations_that_think_aloud_are_right_and_the_others_guess():
     right = {True: [], False: []}
     for problem in learnt:
         said = aloud.demonstration(problem, rng)
-        right["<think>" in said].append(said.endswith(aloud.program(problem.answer_suffix(problem.steps))))
+        right["<think>" in said].append(said.endswith(aloud.program(problem.after(problem.steps))))
     shares = {thought: sum(found) / len(found) for thought, found in right.items()}
     assert shares[False] < 0.3
     assert shares[True] > 0.8
