@@ -44,7 +44,7 @@ class Discrepancy:
     """Something that is not as the manifest says.
 
     place     a table, a file or the manifest
-    message   what is wrong with it, in words
+    message   description of the mismatch
     examples  some ids of rows, or names of files
     """
 
@@ -83,8 +83,7 @@ def check_integrity(
 ) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
-    read_rows  whether to read every row even if the files are those that were written, and to look for repeated ids and
-               for tests that cannot be read
+    read_rows  whether to read every row even of unchanged files, and report repeated ids and unreadable tests
     progress   called with the progress of reading
     """
     manifest = dataset.manifest
@@ -194,7 +193,7 @@ def _card_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
         yield Discrepancy(CARD, f"its front matter cannot be read ({shorten(error)})")
         return
     if listed != expected or "dataset_info" in front:
-        yield Discrepancy(CARD, "its front matter describes other tables than those that were written")
+        yield Discrepancy(CARD, "its front matter does not describe the tables in this folder")
 
 
 def _file_differences(dataset: DatasetFolder) -> tuple[list[str], list[str], list[str]]:

@@ -6,7 +6,7 @@ EXCERPT_BYTES = 4096
 def excerpt(text: str, *, max_bytes: int = EXCERPT_BYTES) -> str:
     """Return the text, or its beginning and a last line that says how long the whole text is.
 
-    max_bytes: maximum length in UTF-8 of what is left of the text, without that last line
+    max_bytes: maximum length of the excerpt in UTF-8, without that last line
 
     Half surrogate pairs, which cannot be encoded, become escapes such as \\udc80.
     """

@@ -20,14 +20,14 @@ class ResultConstraints:
     """What an answer has to satisfy.
 
     start_version      no token may be older than this version
-    newest_manifest    or newer than this one
+    newest_version     or newer than this one
     requires_logprobs  whether there is a log-probability for each token
     """
 
     completions: int
     max_tokens: int
     start_version: int
-    newest_manifest: int
+    newest_version: int
     vocab_size: int
     requires_logprobs: bool = True
 
@@ -80,10 +80,10 @@ def _about_spans(answer: SampleResult, n_tokens: int, expected: ResultConstraint
     for of_span, start, end in answer.spans:
         if start != place or end <= start:
             return f"the spans of versions {answer.spans} leave gaps or overlap"
-        if not version <= of_span <= expected.newest_manifest:
+        if not version <= of_span <= expected.newest_version:
             return (
                 f"a span of version {of_span}: the group was asked at version {expected.start_version}, the newest is "
-                f"{expected.newest_manifest}, and versions only rise"
+                f"{expected.newest_version}, and versions only rise"
             )
         place, version = end, of_span
     return None if place == n_tokens else f"{n_tokens} tokens and spans of versions for {place}"
