@@ -23,7 +23,7 @@ def evaluated(
 ) -> dict[str, Any]:
     """Evaluate canned answers, and write the result with its samples.
 
-    asked   `window` and `most`, as in exercises.exercises
+    asked   `window` and `max_problems`, as in `read_exercises`
 
     Returns the content of the result file.
     """

@@ -126,6 +126,7 @@ def test_an_attack_fails_and_the_container_lives_on(name: str, judgement: Judgem
 
 
 @needs_kit
+@pytest.mark.quiet
 @pytest.mark.thorough
 def test_the_conformance_sample_holds(box: Sandbox) -> None:
     driver = subprocess.run(

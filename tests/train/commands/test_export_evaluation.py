@@ -91,7 +91,7 @@ def test_the_dates_choose_what_was_evaluated(tmp_path, box, window):
 
 def test_problems_that_livecodebench_would_miss_are_an_error(tmp_path, box):
     result = tmp_path / "r.json"
-    evaluated(result, box, "lcb", livecodebench(tmp_path), answer, k=1, most=3)
+    evaluated(result, box, "lcb", livecodebench(tmp_path), answer, k=1, max_problems=3)
     done = export(result, "lcb", tmp_path / "custom.json")
     assert done.exit_code == 1
     assert "Evaluate without --problems" in done.output
@@ -187,7 +187,7 @@ def test_evalplus_itself_gives_our_verdicts(tmp_path, box):
 
 def test_what_a_form_cannot_say_is_refused(tmp_path, box):
     result, out = tmp_path / "r.json", tmp_path / "out"
-    evaluated(result, box, "humaneval+", humaneval_plus(tmp_path), functions, k=1, most=1)
+    evaluated(result, box, "humaneval+", humaneval_plus(tmp_path), functions, k=1, max_problems=1)
     assert "EvalPlus takes all tasks or none" in export(result, "evalplus", out).output
     done = export(result, "lcb", out)
     assert done.exit_code == 1
