@@ -63,7 +63,7 @@ def read(data: Path) -> tuple[list[CallSubmission], list[CallSubmission]]:
     wrong = [
         CallSubmission(mutant.source, one.suite)
         for one in right
-        for mutant in mutants(one.source, one.suite, shown=0, seed=1, max_count=WRONG)
+        for mutant in mutants(one.source, one.suite, n_shown_cases=0, seed=1, max_count=WRONG)
     ]
     return right, wrong
 

@@ -31,7 +31,7 @@ from train.run.checkpoint import RunProgress
 from train.run.folder import open_run
 from train.run.metrics_log import MetricsLog
 from train.run.plot_style import PlottedRun as RunInPicture
-from train.run.plot_timeline import timeline
+from train.run.plot_timeline import plot_timeline
 from train.run.timeline import Timeline
 from train.sampling.protocol import SampledCompletion
 
@@ -111,7 +111,7 @@ class Learner:
 class Questions:
     digest = ""
 
-    def at(self, position: int) -> TrainingPrompt:
+    def prompt_at(self, position: int) -> TrainingPrompt:
         return TrainingPrompt(f"q{position}", [{"role": "user", "content": "?"}], Task())
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ def main() -> None:
     longer = max(SAMPLE, TRAIN)
     with tempfile.TemporaryDirectory() as folder:
         found = {way: measure(way, Path(folder) / way) for way in WAYS}
-        timeline([RunInPicture.parse(str(Path(folder) / way)) for way in WAYS], FIGURE)
+        plot_timeline([RunInPicture.parse(str(Path(folder) / way)) for way in WAYS], FIGURE)
     for way, numbers in found.items():
         numbers["times_the_longer"] = round(numbers["step_seconds"] / longer, 3)
         print(f"{way:<10} {numbers}")

@@ -189,12 +189,17 @@ def main(data: Path) -> None:
             groups["submissions"] += [(subject, program, suite) for program in subject.wrong]
         for subject in measured:
             problem, suite = subject.problem, paced(subject.problem.tests, pace_of[subject.problem.id])
-            seen = {m.source for m in mutants(subject.accepted[0].source, suite, shown=problem.n_public_tests, seed=0)}
-            more = mutants(subject.accepted[0].source, suite, shown=problem.n_public_tests, seed=1, max_count=60)
+            seen = {
+                m.source
+                for m in mutants(subject.accepted[0].source, suite, n_shown_cases=problem.n_public_tests, seed=0)
+            }
+            more = mutants(
+                subject.accepted[0].source, suite, n_shown_cases=problem.n_public_tests, seed=1, max_count=60
+            )
             unseen = islice((m for m in more if m.source not in seen), 12)
             groups["unseen"] += [(subject, Program(m.source), suite) for m in unseen]
             for other in subject.accepted[1:2]:
-                theirs = mutants(other.source, suite, shown=problem.n_public_tests, seed=0)
+                theirs = mutants(other.source, suite, n_shown_cases=problem.n_public_tests, seed=0)
                 groups["others"] += [(subject, Program(m.source), suite) for m in theirs if m.kind != "hard_coded"]
         result: dict[str, Any] = {}
         for name, entries in groups.items():
@@ -240,7 +245,7 @@ def main(data: Path) -> None:
         "holes_with_a_second_solution": {"asked": len(holes), "it_gives_the_same_answer": agreed},
         "seconds": {
             "wall": wall_seconds,
-            "cpu": sum(s.spent_seconds for s in found),
+            "cpu": sum(s.spent_cpu_seconds for s in found),
             "references_cpu": sum(case.cpu_seconds for pace in pace_of.values() for case in pace.cases),
         },
         "wrong_programs": result,

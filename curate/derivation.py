@@ -17,16 +17,16 @@ from typing import Any
 from curate.dataset import card, difficulty_section, external_card, output_folder
 from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, evidence_row, sort_key
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT_REASON, evidence_row, sort_key
 from curate.dataset.files import DatasetFiles, find_dataset_files, hash_files
 from curate.dataset.folder import BATCH_ROWS, DatasetFolder
 from curate.dataset.integrity import require_intact
-from curate.dataset.table_files import batches, companion_format, table_files, write_table_as
+from curate.dataset.table_files import batches, side_table_suffix, table_files, write_table_as
 from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.errors import CurateError
 from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_name_and_date
 from curate.problem import Rejection
-from curate.report.report_files import stored_duplicates, write_report
+from curate.report.report_files import load_duplicate_section, write_report
 
 Row = dict[str, Any]
 Columns = dict[str, tuple[str, str]]  # type and meaning by name
@@ -88,15 +88,15 @@ def _complete(manifest: Manifest) -> Manifest:
 class Derivation:
     """How the new dataset differs from its origin.
 
-    plan                   plan of the new dataset
-    n_rows                 number of rows of the origin
-    removed                rejections of the rows to remove, by the positions of these rows
-    tables                 rows and columns of all tables other than `data`, `rejected` and `evidence`, by the name of
-                           the table's folder
-    complete_manifest      a function that completes the manifest, which already has the counts and the content hash;
-                           left out: nothing is missing
-    row_positions_changed  whether the removed rows are in another dataset, which then has the evidence about them
-    recipe                 the recipe of the new dataset, if one can express how it was made
+    plan                         plan of the new dataset
+    n_rows                       number of rows of the origin
+    removed                      rejections of the rows to remove, by the positions of these rows
+    tables                       rows and columns of all tables other than `data`, `rejected` and `evidence`, by the
+                                 name of the table's folder
+    complete_manifest            a function that completes the manifest, which already has the counts and the content
+                                 hash; left out: nothing is missing
+    removed_rows_kept_elsewhere  whether the removed rows are in another dataset, which then has the evidence about them
+    recipe                       the recipe of the new dataset, if one can express how it was made
     """
 
     plan: Plan
@@ -104,7 +104,7 @@ class Derivation:
     removed: Mapping[int, Rejection]
     tables: Mapping[str, tuple[Sequence[Row], Columns]]
     complete_manifest: Callable[[Manifest], Manifest] = _complete
-    row_positions_changed: bool = False
+    removed_rows_kept_elsewhere: bool = False
     recipe: Mapping[str, Any] | None = None
 
 
@@ -148,7 +148,7 @@ def write_derived(origin: ParentDataset, derivation: Derivation, out: Path, *, o
         files = origin.files.copy(derivation.removed, final / "data")
         rejected = [*origin.table("rejected"), *map(rejected_row, derivation.removed.values())]
         rejected.sort(key=lambda row: tuple(row[name] for name in ("id", "stage", "reason", "detail")))
-        suffix = ".parquet" if origin.is_curated else companion_format(files[0].suffix)
+        suffix = ".parquet" if origin.is_curated else side_table_suffix(files[0].suffix)
         write_table_as(suffix, iter(rejected), REJECTED_COLUMNS, final / "rejected")
         for folder, (rows, columns) in derivation.tables.items():
             write_table_as(suffix, iter(rows), columns, final / folder)
@@ -162,14 +162,14 @@ def write_derived(origin: ParentDataset, derivation: Derivation, out: Path, *, o
         if DIFFICULTY in derivation.tables:
             solve_rates, _ = derivation.tables[DIFFICULTY]
             difficulty_section.update_card(final, list(solve_rates), manifest.solve_rate)
-        write_report(final, manifest, stored_duplicates(origin.location))
-        return output_folder.publish(work, out, manifest)
+        write_report(final, manifest, load_duplicate_section(origin.location))
+        return output_folder.commit_output(work, out, manifest)
 
 
 def _copy_other_tables(origin: ParentDataset, derivation: Derivation, final: Path) -> None:
     """Copy the tables about rows that were compared or rejected earlier, as far as the caller did not change them."""
     changed = {"data", "rejected", EVIDENCE, DIFFICULTY, *derivation.tables}
-    for name in output_folder.PARTS if origin.manifest is not None else ():
+    for name in output_folder.DATASET_ENTRIES if origin.manifest is not None else ():
         files = sorted((origin.location / name).glob("*.parquet")) if name not in changed else []
         for path in files:
             (final / name).mkdir(exist_ok=True)
@@ -179,9 +179,9 @@ def _copy_other_tables(origin: ParentDataset, derivation: Derivation, final: Pat
 def _evidence(location: Path, manifest: Manifest, derivation: Derivation) -> Iterator[Row]:
     """Yield the rows of the table `evidence`: those of the origin, and the statements of the removed rows."""
     before = DatasetFolder(location, manifest).rows(EVIDENCE)
-    if derivation.row_positions_changed:
+    if derivation.removed_rows_kept_elsewhere:
         moved = {rejection.id for rejection in derivation.removed.values()}
-        return (row for row in before if row["reason"] != SUSPECT or row["id"] not in moved)
+        return (row for row in before if row["reason"] != SUSPECT_REASON or row["id"] not in moved)
     removed = (
         evidence_row(derivation.removed[position], row["statement"])
         for position, row in enumerate(DatasetReader(location).read_columns("statement"))
@@ -232,7 +232,7 @@ def _recount(
     counts = {}
     for name, count in before.counts.items():
         removed = [rejection for rejection in derivation.removed.values() if rejection.source == name]
-        counts[name] = SourceCounts(count.read, _with_removed(count.rejected, removed), kept[name], verified[name])
+        counts[name] = SourceCounts(count.n_read, _with_removed(count.rejected, removed), kept[name], verified[name])
     return hasher, counts
 
 
@@ -240,7 +240,7 @@ def _count_without_sources(before: Manifest | None, derivation: Derivation) -> d
     """Return the counts of a dataset that curate did not build, and whose rows have no sources and no references."""
     count = before.counts["dataset"] if before is not None else SourceCounts(derivation.n_rows, {}, derivation.n_rows)
     kept = derivation.n_rows - len(derivation.removed)
-    return {"dataset": SourceCounts(count.read, _with_removed(count.rejected, derivation.removed.values()), kept)}
+    return {"dataset": SourceCounts(count.n_read, _with_removed(count.rejected, derivation.removed.values()), kept)}
 
 
 def _with_removed(before: Mapping[str, Mapping[str, int]], removed: Iterable[Rejection]) -> dict[str, dict[str, int]]:

@@ -22,8 +22,8 @@ from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
 from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
-from curate.reading.location import Given
-from curate.reading.tables import Table, locate, validate_options
+from curate.reading.location import LocationSpec
+from curate.reading.tables import TableFiles, locate, validate_options
 from curate.reading.values import shorten
 
 MAPPING_SOURCE = "generic"  # the source that reads data by a mapping
@@ -36,7 +36,7 @@ def source_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(sources.__path__))
 
 
-def source_tables(locations: Sequence[tuple[str, Given]]) -> list[tuple[str, Table]]:
+def source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[str, TableFiles]]:
     """Find the files of the named sources.
 
     locations: (name, location) of each source. A name that is not one of source_names() is the user's own name for
@@ -58,7 +58,7 @@ def source_module(name: str) -> Any:
     return import_module(f"curate.sources.{name if name in source_names() else MAPPING_SOURCE}")
 
 
-def _check_own_name(name: str, location: Given) -> None:
+def _check_own_name(name: str, location: LocationSpec) -> None:
     mapped = Path(location.partition("?")[0]).suffix == ".toml" if isinstance(location, str) else "fields" in location
     if not mapped:
         raise CurateError(
@@ -72,7 +72,7 @@ def _check_own_name(name: str, location: Given) -> None:
         )
 
 
-def _table(name: str, location: Given) -> Table:
+def _table(name: str, location: LocationSpec) -> TableFiles:
     table = locate(location)
     source = source_module(name)
     if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPING_SOURCE:
@@ -80,14 +80,14 @@ def _table(name: str, location: Given) -> Table:
             f"{name} is a source with a format of its own, so it takes no [fields]. To read data by this mapping, "
             f"give the data another name, such as my_{name}."
         )
-    if hasattr(source, "select"):
-        selected: Table = source.select(table)
+    if hasattr(source, "select_files"):
+        selected: TableFiles = source.select_files(table)
         return selected
     validate_options(table, ())
     return table
 
 
-def read_and_filter(tables: Iterable[tuple[str, Table]], options: BuildOptions) -> Iterator[Problem | Rejection]:
+def read_and_filter(tables: Iterable[tuple[str, TableFiles]], options: BuildOptions) -> Iterator[Problem | Rejection]:
     """Read the sources one after another and yield each problem, or its rejection by the first filter that drops it.
 
     Raises CurateError at once if one of the sources has no problem at all.
@@ -96,7 +96,7 @@ def read_and_filter(tables: Iterable[tuple[str, Table]], options: BuildOptions) 
 
 
 def _screened(
-    started: Iterable[tuple[str, Table, Iterator[Problem | Rejection]]], options: BuildOptions
+    started: Iterable[tuple[str, TableFiles, Iterator[Problem | Rejection]]], options: BuildOptions
 ) -> Iterator[Problem | Rejection]:
     questions: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
@@ -125,7 +125,7 @@ def _screened(
 
 
 def _chosen(
-    name: str, table: Table, items: Iterator[Problem | Rejection], options: BuildOptions
+    name: str, table: TableFiles, items: Iterator[Problem | Rejection], options: BuildOptions
 ) -> Iterator[Problem | Rejection]:
     """Return the rows that the options ask for. For a sample, all rows are read once before, to know their ids."""
     items = islice(items, options.limit)
@@ -144,7 +144,7 @@ def sample_sort_key(seed: int, id: str) -> bytes:
     return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _first_read(name: str, table: Table) -> Iterator[Problem | Rejection]:
+def _first_read(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
     """Return the rows of a source after reading the first of them. Raises CurateError if there is none."""
     source = source_module(name)
     items: Iterator[Problem | Rejection]

@@ -17,14 +17,17 @@ _OMITTED = "omitted from the JSON where it has its default"
 _KEY = "key in the JSON"
 
 
-def omit_if_default(default: Any) -> Any:
-    """Declare a field that is left out of the JSON when its value is this default, which must be immutable."""
-    return field(default=default, metadata={_OMITTED: True})
+def omit_if_default(default: Any, *, key: str = "") -> Any:
+    """Declare a field that is left out of the JSON when its value is this default, which must be immutable.
+
+    key: key in the JSON; empty: the field's name
+    """
+    return field(default=default, metadata={_OMITTED: True, **({_KEY: key} if key else {})})
 
 
-def json_key(key: str, default: Any = MISSING) -> Any:
-    """Declare a field whose key in the JSON is not its name. The default must be immutable."""
-    return field(default=default, metadata={_KEY: key})
+def json_key(key: str) -> Mapping[str, str]:
+    """Return the metadata of a field whose key in the JSON is not its name."""
+    return {_KEY: key}
 
 
 def _key(entry: Field[Any]) -> str:

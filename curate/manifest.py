@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from curate import json_records
-from curate.json_records import omit_if_default
+from curate.json_records import json_key, omit_if_default
 from sandbox import Package
 
 MANIFEST = "manifest.json"  # the file's name
@@ -52,7 +52,7 @@ class BandPlan:
 
     band: str
     models: Mapping[str, Mapping[str, Any]]
-    sha256: str
+    counts_sha256: str = field(metadata=json_key("sha256"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class StepPlan:
     """
 
     step: str
-    content: str
+    parent_content_hash: str = field(metadata=json_key("content"))
     options: Mapping[str, Any]
-    sha256: str
+    removed_ids_sha256: str = field(metadata=json_key("sha256"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,11 @@ class Plan:
     datasets: the datasets that were merged, in order
     """
 
-    curate: str = ""
+    curate_version: str = field(default="", metadata=json_key("curate"))
     inputs: Mapping[str, tuple[InputFile, ...]] = field(default_factory=dict)
     configuration: Mapping[str, Any] = field(default_factory=dict)
-    against: tuple[EvaluationSource, ...] = ()
-    content: str | None = omit_if_default(None)
+    evaluation_sets: tuple[EvaluationSource, ...] = field(default=(), metadata=json_key("against"))
+    parent_content_hash: str | None = omit_if_default(None, key="content")
     solve_rate: tuple[BandPlan, ...] = omit_if_default(())
     steps: tuple[StepPlan, ...] = omit_if_default(())
     datasets: tuple["MergedDataset", ...] = omit_if_default(())
@@ -111,15 +111,15 @@ class SourceCounts:
     verified: kept rows whose reference passed all tests; None if curate did not build the dataset
     """
 
-    read: int
+    n_read: int = field(metadata=json_key("read"))
     rejected: Mapping[str, Mapping[str, int]]
-    kept: int
-    verified: int | None = omit_if_default(None)
+    n_kept: int = field(metadata=json_key("kept"))
+    n_verified: int | None = omit_if_default(None, key="verified")
 
     @property
     def n_rejected(self) -> int:
         """Rows that were read and not kept."""
-        return self.read - self.kept
+        return self.n_read - self.n_kept
 
     def rejected_in(self, stage: str) -> int:
         """Return the number of rows that this stage rejected."""
@@ -144,8 +144,8 @@ class SetCounts(EvaluationSource):
     rows: int
     removed: int
     removal_rate: float
-    rules: Mapping[str, int]
-    review: int
+    removed_by_rule: Mapping[str, int] = field(metadata=json_key("rules"))
+    n_to_review: int = field(metadata=json_key("review"))
     warning: str | None
 
 
@@ -226,7 +226,7 @@ class MergeSource:
     location: str
     content_hash: str
     rows: int
-    stayed: int
+    n_kept: int = field(metadata=json_key("stayed"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +264,12 @@ class Manifest:
     @property
     def n_read(self) -> int:
         """The number of rows that were read from all sources."""
-        return sum(count.read for count in self.counts.values())
+        return sum(count.n_read for count in self.counts.values())
 
     @property
     def n_kept(self) -> int:
         """The number of rows in the dataset."""
-        return sum(count.kept for count in self.counts.values())
+        return sum(count.n_kept for count in self.counts.values())
 
     @property
     def n_rejected(self) -> int:
@@ -279,7 +279,7 @@ class Manifest:
     @property
     def n_verified(self) -> int:
         """The number of rows in the dataset whose reference passed all tests."""
-        return sum(count.verified or 0 for count in self.counts.values())
+        return sum(count.n_verified or 0 for count in self.counts.values())
 
     @property
     def warnings(self) -> list[str]:

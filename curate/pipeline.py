@@ -38,8 +38,8 @@ from curate.manifest import (
 from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, to_row
 from curate.progress import Progress, no_progress, with_progress
-from curate.reading.location import Given
-from curate.reading.tables import Table, path_sha256, size_bytes
+from curate.reading.location import LocationSpec
+from curate.reading.tables import TableFiles, path_sha256, size_bytes
 from curate.recipe import recipe_of_build
 from curate.report.report_files import write_report
 from curate.stage import Stage
@@ -54,7 +54,7 @@ _PACKAGES = ("curate-code", "datasketch", "numpy", "pyarrow", "xxhash")
 
 
 def build(
-    locations: Sequence[tuple[str, Given]],
+    locations: Sequence[tuple[str, LocationSpec]],
     out: Path,
     options: BuildOptions,
     *,
@@ -123,11 +123,11 @@ def build(
         manifest = with_name_and_date(manifest, out)
         card.write(manifest, final)
         write_report(final, manifest, state.outputs.duplicates)
-        return output_folder.publish(work, out, manifest)
+        return output_folder.commit_output(work, out, manifest)
 
 
 def dry_run(
-    locations: Sequence[tuple[str, Given]],
+    locations: Sequence[tuple[str, LocationSpec]],
     options: BuildOptions,
     *,
     progress: Progress = no_progress,
@@ -166,7 +166,10 @@ def _check_stages(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage
 
 
 def _plan(
-    tables: Sequence[tuple[str, Table]], options: BuildOptions, stages: Sequence[Stage], packages: tuple[Package, ...]
+    tables: Sequence[tuple[str, TableFiles]],
+    options: BuildOptions,
+    stages: Sequence[Stage],
+    packages: tuple[Package, ...],
 ) -> Plan:
     inputs = {
         name: tuple(InputFile(file.name, size_bytes(file), path_sha256(file)) for file in table.files)
@@ -223,7 +226,7 @@ def _write(state: BuildState, stages: Sequence[Stage], final: Path) -> tuple[Row
 
 def _build_info(
     state: BuildState,
-    tables: Sequence[tuple[str, Table]],
+    tables: Sequence[tuple[str, TableFiles]],
     sandbox: SandboxOptions,
     packages: tuple[Package, ...],
 ) -> BuildInfo:

@@ -153,7 +153,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
 }
 
 # These columns differ from run to run on the same input, so they are left out of the content hash.
-MEASURED = frozenset(
+MEASURED_COLUMNS = frozenset(
     {
         "cpu_seconds",
         "slowest_cpu_seconds",
@@ -170,7 +170,7 @@ TESTS = ("tests", "trial_outputs")  # the columns that tests_of reads
 
 # Rewards depend on these columns: on the tests, on what chooses tests and limits, and on what decides whether a row
 # counts (curate/trust.py, and curate/exports/verl.py for the slowest test). The reward hash covers them.
-REWARD = frozenset(
+REWARD_COLUMNS = frozenset(
     {
         "id",
         "tests",

@@ -35,8 +35,8 @@ from typing import Any
 
 from curate.json_records import from_json, to_json
 from curate.options import BuildOptions
-from curate.reading.location import Given, split
-from curate.reading.tables import Table as Files
+from curate.reading.location import LocationSpec, split_location
+from curate.reading.tables import TableFiles as Files
 
 Table = dict[str, Any]
 # The sections after the build, in the order in which their steps run.
@@ -52,7 +52,7 @@ class SourceConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def to_given(self) -> Given:
+    def location_spec(self) -> LocationSpec:
         """The location with the options, as `curate.build` takes it."""
         return {"location": self.location, **self.options}
 
@@ -153,7 +153,7 @@ class Recipe:
     exports: tuple[ExportConfig, ...] = ()
 
     @property
-    def has_steps(self) -> bool:
+    def has_post_build_steps(self) -> bool:
         """Whether there are steps after the build."""
         return any(getattr(self, name) for name in STEPS)
 
@@ -194,7 +194,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def recipe_of_build(
-    locations: Sequence[tuple[str, Given]],
+    locations: Sequence[tuple[str, LocationSpec]],
     tables: Sequence[tuple[str, Files]],
     options: BuildOptions,
     against: Sequence[str],
@@ -210,7 +210,7 @@ def recipe_of_build(
     """
     sources = []
     for (name, location), (_, files) in zip(locations, tables, strict=True):
-        place, source_options = split(location)
+        place, source_options = split_location(location)
         pinned = f"{place.partition('@')[0]}@{files.revision}" if files.revision else place
         sources.append(SourceConfig(name, pinned, source_options))
     return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(EvaluationSetConfig.parse, against))))

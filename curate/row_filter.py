@@ -41,7 +41,7 @@ class FilterResult:
     uses_models: bool
 
 
-def count_filtered(dataset: Path, where: Sequence[str], *, progress: Progress = no_progress) -> FilterResult:
+def preview_filter(dataset: Path, where: Sequence[str], *, progress: Progress = no_progress) -> FilterResult:
     """Return what a filter would remove, and write nothing. Raises CurateError as `write_filtered` does."""
     return _outcome(open_built_dataset(dataset), where, progress)
 
@@ -74,7 +74,7 @@ def write_filtered(
     if finished is not None:
         return finished, outcome
     removed = {rejection.id for rejection in outcome.removed.values()}
-    rates = solve_rates.read_without(dataset, removed)
+    rates = solve_rates.read_remaining_table(dataset, removed)
     recipe = recipe or _recipe(origin, outcome)
     derivation = Derivation(plan, outcome.n_rows, outcome.removed, rates, recipe=recipe)
     return write_derived(origin, derivation, out, overwrite=overwrite), outcome

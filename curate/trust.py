@@ -24,14 +24,14 @@ _ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  #
 class TrustPolicy:
     """What to take beside the trusted rows.
 
-    altered     take a dataset although its rows are not those that its manifest describes
-    unverified  take rows without a reference that has passed the tests, so the tests may be wrong
-    suspects    take rows whose tests probably have several right answers but accept only one
+    include_altered     take a dataset although its rows are not those that its manifest describes
+    include_unverified  take rows without a reference that has passed the tests, so the tests may be wrong
+    include_suspects    take rows whose tests probably have several right answers but accept only one
     """
 
-    unverified: bool = False
-    suspects: bool = False
-    altered: bool = False
+    include_unverified: bool = False
+    include_suspects: bool = False
+    include_altered: bool = False
 
     @classmethod
     def from_choices(cls, words: Iterable[str]) -> "TrustPolicy":
@@ -51,9 +51,9 @@ class TrustPolicy:
         verified, suspect  the row's `verified` and `multi_answer_suspect`
         checker            the checker of its tests
         """
-        if not verified and not self.unverified:
+        if not verified and not self.include_unverified:
             return UNVERIFIED
-        if suspect and not self.suspects and checker not in _ACCEPT_SEVERAL_ANSWERS:
+        if suspect and not self.include_suspects and checker not in _ACCEPT_SEVERAL_ANSWERS:
             return SUSPECTS
         return None
 

@@ -7,12 +7,12 @@ from typing import SupportsIndex
 __all__ = ["check_callable", "check_bool", "check_number", "check_str", "check_int"]
 
 
-def check_int(name: str, value: object, *, least: int = 1) -> None:
-    """Raise TypeError unless the value is a whole number, and ValueError if it is below `least`."""
+def check_int(name: str, value: object, *, minimum: int = 1) -> None:
+    """Raise TypeError unless the value is a whole number, and ValueError if it is below `minimum`."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} must be a whole number, not {_shown(value)}")
-    if value.__index__() < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")
+    if value.__index__() < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, not {value}")
 
 
 def check_number(name: str, value: object, *, above: float = -math.inf) -> None:

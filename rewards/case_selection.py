@@ -13,33 +13,35 @@ from dataclasses import replace
 from rewards.argument_checks import check_int
 from sandbox import Suite
 
-__all__ = ["BUDGET", "STRATEGIES", "check_strategy", "order_by_length", "with_cases", "select_cases"]
+__all__ = ["DEFAULT_MAX_CASES", "STRATEGIES", "check_strategy", "order_by_length", "with_cases", "select_cases"]
 
-BUDGET = 15  # cases; DeepCoder's number
+DEFAULT_MAX_CASES = 15  # cases; DeepCoder's number
 STRATEGIES = ("longest", "strongest", "all")
 
 
-def select_cases(suite: Suite, how: str, *, budget: int = BUDGET, strongest: Sequence[int] | None = None) -> Suite:
+def select_cases(
+    suite: Suite, strategy: str, *, budget: int = DEFAULT_MAX_CASES, strongest: Sequence[int] | None = None
+) -> Suite:
     """Return the suite with its selected cases, the same ones each time.
 
-    how         one of WAYS
-    budget      the most cases that are selected, unless `how` is "all"
-    strongest   the column strongest_tests: places of the cases that kill mutants. If it is missing or empty, nothing
-                was measured, and all places are drawn at random
+    strategy   one of WAYS
+    budget     the most cases that are selected, unless `strategy` is "all"
+    strongest  the column strongest_tests: places of the cases that kill mutants. If it is missing or empty, nothing was
+               measured, and all places are drawn at random
 
-    Raises ValueError for an unknown `how`, for a budget below 1, and for places that the suite does not have.
+    Raises ValueError for an unknown `strategy`, for a budget below 1, and for places that the suite does not have.
     """
-    check_strategy(how, budget)
-    if how == "all":
+    check_strategy(strategy, budget)
+    if strategy == "all":
         return suite
-    indices = order_by_length(suite) if how == "longest" else _strongest_first(suite, strongest or ())
+    indices = order_by_length(suite) if strategy == "longest" else _strongest_first(suite, strongest or ())
     return with_cases(suite, indices[:budget])
 
 
-def check_strategy(how: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
+def check_strategy(strategy: str, budget: int, *, names: tuple[str, str] = ("how", "budget")) -> None:
     """Check the options of `select`. Raises ValueError or TypeError with the names that they have for the caller."""
-    if how not in STRATEGIES:
-        raise ValueError(f"{names[0]} must be one of {', '.join(STRATEGIES)}, not {how!r}")
+    if strategy not in STRATEGIES:
+        raise ValueError(f"{names[0]} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     check_int(names[1], budget)
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 
 from rewards.argument_checks import check_number
-from rewards.case_selection import BUDGET, check_strategy, select_cases
+from rewards.case_selection import DEFAULT_MAX_CASES, check_strategy, select_cases
 from rewards.extract import PYTHON_ONLY, check_languages, extract_submission, languages_for
 from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Completion, Reward, Task
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
@@ -60,7 +60,7 @@ class CodeReward:
         box: Sandbox,
         *,
         select: str = "longest",
-        tests: int = BUDGET,
+        tests: int = DEFAULT_MAX_CASES,
         min_test_seconds: float = 6.0,
         max_test_seconds: float = 12.0,
         languages: tuple[str, ...] = PYTHON_ONLY,

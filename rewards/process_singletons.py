@@ -13,9 +13,9 @@ from rewards.unknown_counter import UnknownRewardCounter
 from sandbox import Sandbox, SandboxOptions, Suite
 
 __all__ = [
-    "LANGUAGES",
-    "PACKAGES",
-    "URL",
+    "LANGUAGES_VARIABLE",
+    "PACKAGES_VARIABLE",
+    "URL_VARIABLE",
     "record_and_get_value",
     "reward",
     "options_from_environment",
@@ -25,9 +25,11 @@ __all__ = [
     "get_unknown_count",
 ]
 
-URL = "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
-PACKAGES = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
-LANGUAGES = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
+URL_VARIABLE = (
+    "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
+)
+PACKAGES_VARIABLE = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
+LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
 _MAX_CONCURRENT = 256  # completions; each takes a thread that only waits
 _lock = threading.RLock()
 _parts: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
@@ -49,7 +51,7 @@ def options_from_environment() -> SandboxOptions:
     Programs run on the service that CURATE_URL names or, if it is not set, on this machine. They can import the
     packages that CURATE_PACKAGES names.
     """
-    url, packages = os.environ.get(URL, ""), os.environ.get(PACKAGES, "").split()
+    url, packages = os.environ.get(URL_VARIABLE, ""), os.environ.get(PACKAGES_VARIABLE, "").split()
     return SandboxOptions("http" if url else "local", url, packages=tuple(packages))
 
 
@@ -88,7 +90,7 @@ def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
 
 
 def _code_reward(box: Sandbox) -> CodeReward:
-    languages = tuple(os.environ.get(LANGUAGES, "").split()) or PYTHON_ONLY
+    languages = tuple(os.environ.get(LANGUAGES_VARIABLE, "").split()) or PYTHON_ONLY
     return CodeReward(box, select="all", languages=languages)
 
 

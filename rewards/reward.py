@@ -60,7 +60,7 @@ class Completion:
 
     def __post_init__(self) -> None:
         check_str("Completion.text", self.text)
-        check_int("Completion.n_tokens", self.n_tokens, least=0)
+        check_int("Completion.n_tokens", self.n_tokens, minimum=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Reward:
 def _check_steps(steps: tuple[tuple[int, float], ...]) -> None:
     """Raise ValueError unless each step has a finite reward and ends at or after the one before it."""
     for place, (end, value) in enumerate(steps):
-        check_int("the end of a step", end, least=steps[place - 1][0] if place else 0)
+        check_int("the end of a step", end, minimum=steps[place - 1][0] if place else 0)
         check_number("the reward of a step", value)
 
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sandbox.options import SandboxOptions
     from sandbox.packages import Package
     from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
-    from sandbox.suite import Assertions, Case, Convention, Referee, Suite
+    from sandbox.suite import Assertions, Case, Referee, RefereeConvention, Suite
 
 __all__ = [
     "Assertions",
@@ -64,7 +64,7 @@ __all__ = [
     "Cancelled",
     "Case",
     "CaseJudgement",
-    "Convention",
+    "RefereeConvention",
     "ExecutionLost",
     "Invocation",
     "Judgement",
@@ -86,7 +86,7 @@ __all__ = [
 _HOMES = {
     "box": ["Sandbox"],
     "concurrency.cancellation": ["CancelToken"],
-    "suite": ["Assertions", "Case", "Convention", "Referee", "Suite"],
+    "suite": ["Assertions", "Case", "Referee", "RefereeConvention", "Suite"],
     "errors": [
         "BackendUnavailable",
         "Cancelled",

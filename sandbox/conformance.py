@@ -13,7 +13,7 @@ from sandbox.box import Sandbox
 from sandbox.errors import BackendUnavailable, SandboxError
 from sandbox.judge import Verdict
 from sandbox.program import Limits, Program
-from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Referee, Suite
+from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Referee, RefereeConvention, Suite
 
 _LIMITS = Limits(wall_seconds=5, memory_mb=256)
 _SHORT = Limits(wall_seconds=0.4, memory_mb=256)
@@ -120,7 +120,7 @@ _SUM = Referee(  # accepts two numbers whose sum is the input
         "import sys\ngiven, answer, output = (open(name).read().split() for name in sys.argv[1:])\n"
         "print(int(sum(map(int, output)) == int(given[0]) == sum(map(int, answer))))"
     ),
-    Convention.PRINTED,
+    RefereeConvention.PRINTED,
 )
 _GUESSING = Referee(  # lets a program guess the input, and answers whether it is more or less
     Program(

@@ -56,10 +56,10 @@ _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
-def decode(kind: type[Kind], raw: Any, place: str = "") -> Kind:
+def decode(kind: type[Kind], raw: Any, path: str = "") -> Kind:
     """Return an object of type `kind`: the inverse of `encode`. Raises ValueError, saying what is wrong and where."""
     try:
-        value: Kind = _decode(kind, raw, place)
+        value: Kind = _decode(kind, raw, path)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return value

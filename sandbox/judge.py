@@ -14,7 +14,7 @@ from sandbox.checkers import _python_values, _text
 from sandbox.program import Outcome, RunResult
 from sandbox.referee import RefereeResult
 from sandbox.return_values import decode, decode_literal, may_equal, may_equal_literal
-from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Convention, Suite
+from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, RefereeConvention, Suite
 
 _MAX_DETAIL_CHARS = 300  # characters
 MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
@@ -127,16 +127,16 @@ def judge(
     *,
     run_all: bool = False,
     keep_outputs: bool = False,
-    alone: Callable[[Case, float], CaseRun] | None = None,
+    run_isolated: Callable[[Case, float], CaseRun] | None = None,
 ) -> Judgement:
     """Judge one submission.
 
     run(case, left_seconds)   runs the submission on one case. left_seconds, which may be infinite, is what is left of
                               its budget, for program and referee together. Only the case's input may reach the program
-    run_all                   whether to go on after a case has failed
-    keep_outputs              whether to return the outputs that were accepted
-    alone                     the same as `run`, where that may run cases together. It judges all cases anew if a case
-                              is accepted only alone: a program that can tell how it runs has one answer to each, too
+    run_all       whether to go on after a case has failed
+    keep_outputs  whether to return the outputs that were accepted
+    run_isolated  the same as `run`, where that may run cases together. It judges all cases anew if a case is accepted
+                  only alone: a program that can tell how it runs has one answer to each, too
 
     Raises ValueError for a suite that is itself wrong: that must not be held against a program.
     """
@@ -156,8 +156,8 @@ def judge(
             ran = ran.rerun_isolated(remaining_seconds)
             remaining_seconds -= ran.total_wall_seconds
             judged = _judge_case(case, ran, checker, suite)
-            if judged.verdict is Verdict.ACCEPTED and alone is not None:
-                return judge(suite, alone, run_all=run_all, keep_outputs=keep_outputs)
+            if judged.verdict is Verdict.ACCEPTED and run_isolated is not None:
+                return judge(suite, run_isolated, run_all=run_all, keep_outputs=keep_outputs)
         cases.append(judged)
         if keep_outputs:
             kept = _kept_output(judged, ran.result.stdout, min(MAX_OUTPUT_BYTES, left_bytes))
@@ -206,7 +206,7 @@ def _check(suite: Suite) -> checkers.Checker | None:
         raise ValueError(f"the checker {suite.checker!r} needs a referee")
     if suite.entry_point is not None:
         raise ValueError("a referee judges what is printed; this suite calls a function")
-    if suite.checker == INTERACTIVE and suite.referee.convention is not Convention.TESTLIB:
+    if suite.checker == INTERACTIVE and suite.referee.convention is not RefereeConvention.TESTLIB:
         raise ValueError("an interactive referee cannot print its ruling; its convention must be testlib")
     return None
 

@@ -10,9 +10,9 @@ from sandbox.errors import SandboxError
 from sandbox.judge import Judgement
 from sandbox.program import BadLimit, Limits, Program
 from sandbox.record_fields import check_fields
-from sandbox.suite import PYTHON, Assertions, Case, Convention, Referee, Suite
+from sandbox.suite import PYTHON, Assertions, Case, Referee, RefereeConvention, Suite
 
-LIMITS = {"wall_seconds": "time_limit_s", "memory_mb": "memory_limit_mb"}  # limit -> the field that sets it
+LIMIT_FIELDS = {"wall_seconds": "time_limit_s", "memory_mb": "memory_limit_mb"}  # limit -> the field that sets it
 
 _TYPE_NAMES = {str: "string", list: "list"}
 _REQUIRED = {"code": str, "kind": str, "tests": list}
@@ -111,13 +111,13 @@ def parse_suite(record: Mapping[str, Any], checker: str = "lcb") -> Suite:
 
 def _limits(record: Mapping[str, Any]) -> Limits:
     kinds = json_codec.field_types(Limits)
-    given = {limit: field for limit, field in LIMITS.items() if field in record}
+    given = {limit: field for limit, field in LIMIT_FIELDS.items() if field in record}
     try:
         return Limits(
             **{limit: json_codec.decode(kinds[limit], record[field], field) for limit, field in given.items()}
         )
     except BadLimit as error:
-        raise error.under(LIMITS) from None
+        raise error.with_field_names(LIMIT_FIELDS) from None
 
 
 def _assertions(record: Mapping[str, Any]) -> Assertions:
@@ -136,17 +136,17 @@ def _assertions(record: Mapping[str, Any]) -> Assertions:
 def _referee(raw: Any) -> Referee:
     if not isinstance(raw, dict) or not isinstance(raw.get("code"), str):
         raise ValueError(f"field 'referee' must be an object with the string 'code', not {raw!r}"[:200])
-    conventions = [convention.value for convention in Convention]
-    convention = raw.get("convention", Convention.TESTLIB.value)
+    conventions = [convention.value for convention in RefereeConvention]
+    convention = raw.get("convention", RefereeConvention.TESTLIB.value)
     if convention not in conventions:
         raise ValueError(f"field 'convention' of a referee must be one of {', '.join(conventions)}, not {convention!r}")
-    return Referee(_program(raw, " of a referee"), Convention(convention))
+    return Referee(_program(raw, " of a referee"), RefereeConvention(convention))
 
 
-def verdict_line(identity: str | int, judgement: Judgement) -> dict[str, Any]:
+def verdict_line(record_id: str | int, judgement: Judgement) -> dict[str, Any]:
     """Return what `curate judge` writes about one submission."""
     return {
-        "id": identity,
+        "id": record_id,
         "verdict": judgement.verdict.value,
         "passed": judgement.accepted,
         "pass_rate": judgement.pass_rate,

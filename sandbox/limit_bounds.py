@@ -12,23 +12,23 @@ from sandbox.request import Answer, Request
 
 log = logging.getLogger(__name__)
 
-PROCESSES = 4096  # the most that one run may have; a machine has some ten thousand
+MAX_PROCESSES = 4096  # the most that one run may have; a machine has some ten thousand
 _NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
 
 
 def machine_limits(memory_mb: int) -> Limits:
     """Return the highest limits that make sense on a machine with this much memory; times do not depend on it."""
     max_seconds, largest_mb = 10**5, min(memory_mb, 2**24)  # what Limits itself allows
-    return Limits(max_seconds, max_seconds, largest_mb, PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
+    return Limits(max_seconds, max_seconds, largest_mb, MAX_PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
 
 
-def bounds_by_name(most: Limits) -> dict[str, float]:
+def bounds_by_name(max_limits: Limits) -> dict[str, float]:
     """Return the bound of each limit by name.
 
     cpu_seconds=None means the same as wall_seconds; budget_seconds=None means that there is no bound.
     """
-    cpu_seconds = most.cpu_seconds if most.cpu_seconds is not None else most.wall_seconds
-    bounds = {name: getattr(most, name) for name in _NAMES} | {"cpu_seconds": cpu_seconds}
+    cpu_seconds = max_limits.cpu_seconds if max_limits.cpu_seconds is not None else max_limits.wall_seconds
+    bounds = {name: getattr(max_limits, name) for name in _NAMES} | {"cpu_seconds": cpu_seconds}
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 

@@ -11,7 +11,7 @@ _MB = 1 << 20
 _LIMITS = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # files of the cgroups that bound memory
 
 
-def memory_mb() -> int:
+def available_memory_mb() -> int:
     """Return the megabytes that this process and all its workers may use together."""
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     least = int(total.split()[1]) * 1024

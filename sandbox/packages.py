@@ -54,10 +54,10 @@ class InstalledPackage:
     modules: tuple[str, ...]
 
 
-def parse_requirements(words: Iterable[str]) -> list["Requirement"]:
+def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
     """Return the parsed names of packages, such as "pandas" or "scipy>=1.11". Raises ValueError for a wrong name."""
-    words = tuple(words)
-    if not words:  # then nothing but the standard library is needed
+    requirements = tuple(requirements)
+    if not requirements:  # then nothing but the standard library is needed
         return []
     try:
         from packaging.requirements import InvalidRequirement, Requirement
@@ -65,7 +65,7 @@ def parse_requirements(words: Iterable[str]) -> list["Requirement"]:
         raise ValueError(f"{error}. Type: pip install packaging") from error
 
     parsed = []
-    for word in words:
+    for word in requirements:
         try:
             requirement = Requirement(word)
         except InvalidRequirement:
@@ -76,16 +76,16 @@ def parse_requirements(words: Iterable[str]) -> list["Requirement"]:
     return parsed
 
 
-def find(words: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]:
+def find(requirements: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]:
     """Return the packages asked for and all that they need, sorted by name.
 
-    words   names of packages, with versions if they matter: "pandas", "scipy>=1.11"
-    folder  the folder that they are installed in; "" for the environment of this process
+    requirements  names of packages, with versions if they matter: "pandas", "scipy>=1.11"
+    folder        the folder that they are installed in; "" for the environment of this process
 
     Raises BackendUnavailable if one of them is missing or has another version, and ValueError for a wrong name.
     """
     found: dict[str, InstalledPackage] = {}
-    waiting = [(requirement, "") for requirement in parse_requirements(words)]
+    waiting = [(requirement, "") for requirement in parse_requirements(requirements)]
     seen: set[tuple[str, str]] = set()
     while waiting:
         requirement, needed_by = waiting.pop(0)
@@ -100,39 +100,39 @@ def find(words: Iterable[str], folder: str = "") -> tuple[InstalledPackage, ...]
     return tuple(found[name] for name in sorted(found))
 
 
-def check_available(words: Iterable[str], there: Mapping[str, str], place: str, remedy: str) -> None:
+def check_available(requirements: Iterable[str], available: Mapping[str, str], place: str, remedy: str) -> None:
     """Raise BackendUnavailable if another place lacks one of the packages asked for.
 
-    words   names of packages, as for `find`
-    there   the packages that the place has: name -> version
-    place   what to call the place in the message
-    remedy  a sentence that says what to do
+    requirements  names of packages, as for `find`
+    available     the packages that the place has: name -> version
+    place         what to call the place in the message
+    remedy        a sentence that says what to do
     """
-    for requirement in parse_requirements(words):
-        version = there.get(_canonical(requirement.name))
+    for requirement in parse_requirements(requirements):
+        version = available.get(_canonical(requirement.name))
         if version is None:
-            has = f"it has {', '.join(sorted(there))}" if there else "it has none"
+            has = f"it has {', '.join(sorted(available))}" if available else "it has none"
             raise BackendUnavailable(f"{place} has no package {requirement.name}; {has}. {remedy}")
         if not requirement.specifier.contains(version, prereleases=True):
             raise BackendUnavailable(f"{place} has {requirement.name} {version}, not {requirement}. {remedy}")
 
 
 def describe_installed(folder: str) -> str:
-    """Return all packages that are installed in a folder, as JSON for `parse_description`."""
+    """Return all packages that are installed in a folder, as JSON for `parse_installed`."""
     names = sorted({_canonical(each.name) for each in metadata.distributions(path=[folder])})
     found = [each for each in find(names, folder) if each.package.name in names]
     return json.dumps([{**asdict(each), "path": Path(each.path).name} for each in found], separators=(",", ":"))
 
 
-def parse_description(text: str, folder: str, words: Iterable[str]) -> tuple[InstalledPackage, ...]:
+def parse_installed(text: str, folder: str, requirements: Iterable[str]) -> tuple[InstalledPackage, ...]:
     """Return the packages of a description that `described` has written.
 
-    folder  the folder that they are installed in, in the image that the description belongs to
-    words   names of the packages asked for
+    folder        the folder that they are installed in, in the image that the description belongs to
+    requirements  names of the packages asked for
     """
     return tuple(
         InstalledPackage(
-            package=mark_requested(Package(**each["package"]), words),
+            package=mark_requested(Package(**each["package"]), requirements),
             path=f"{folder}/{each['path']}",
             modules=tuple(each["modules"]),
         )
@@ -140,9 +140,9 @@ def parse_description(text: str, folder: str, words: Iterable[str]) -> tuple[Ins
     )
 
 
-def mark_requested(package: Package, words: Iterable[str]) -> Package:
+def mark_requested(package: Package, requirements: Iterable[str]) -> Package:
     """Return the package, marked as requested if it is one of those asked for."""
-    asked_for = {_canonical(requirement.name) for requirement in parse_requirements(words)}
+    asked_for = {_canonical(requirement.name) for requirement in parse_requirements(requirements)}
     return replace(package, requested=package.name in asked_for)
 
 

@@ -41,7 +41,7 @@ class BadLimit(ValueError):
     def __str__(self) -> str:
         return f"Limits.{self.name} {self.requirement}"
 
-    def under(self, fields: Mapping[str, str]) -> ValueError:
+    def with_field_names(self, fields: Mapping[str, str]) -> ValueError:
         """Return the same error for a request that sets the limit by a field of its own. fields: limit -> field."""
         return ValueError(f"field {fields[self.name]!r} {self.requirement}")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sandbox.errors import RefereeError
 from sandbox.languages.python import REFEREE_CRASHED, REFEREE_LEFT_ALONE
 from sandbox.program import Limits, Outcome, RunResult
-from sandbox.suite import Convention, Referee
+from sandbox.suite import Referee, RefereeConvention
 
 INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # the files that a referee finds beside it
 LIMITS = Limits(wall_seconds=30, memory_mb=1024)
@@ -30,26 +30,26 @@ class RefereeResult:
     detail: str = ""
 
 
-def arguments(convention: Convention) -> tuple[str, ...]:
+def arguments(convention: RefereeConvention) -> tuple[str, ...]:
     """Return the names of the files, in the order in which a checker of this convention expects them."""
-    if convention is Convention.TESTLIB:
+    if convention is RefereeConvention.TESTLIB:
         return (INPUT, OUTPUT, ANSWER)
     return (INPUT, ANSWER, OUTPUT)
 
 
-def read_result(result: RunResult, judge: Referee) -> RefereeResult:
+def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
     """Return the ruling of a referee that has run.
 
     Raises RefereeError if it crashed, was too slow or said nothing that can be understood. The output that it was
     shown may have caused that, and it may have repeated some of the output on stderr: see jail/referee_validation.py.
     """
-    convention = judge.convention
+    convention = referee_spec.convention
     message = result.stderr.decode("utf-8", "replace").strip()
-    if judge.program.language == "python" and result.exit_code in (REFEREE_CRASHED, REFEREE_LEFT_ALONE):
+    if referee_spec.program.language == "python" and result.exit_code in (REFEREE_CRASHED, REFEREE_LEFT_ALONE):
         raise RefereeError(f"it crashed: {message[-_MAX_DETAIL_CHARS:]}")
     if result.outcome is not Outcome.EXITED:
         raise RefereeError(f"it ended: {result.outcome.value} {message[-_MAX_DETAIL_CHARS:]}".strip())
-    if convention is Convention.TESTLIB:
+    if convention is RefereeConvention.TESTLIB:
         return RefereeResult(_score_of_exit(result.exit_code, message), message[:_MAX_DETAIL_CHARS])
     printed = result.text.strip()
     if result.exit_code != 0:
@@ -57,9 +57,9 @@ def read_result(result: RunResult, judge: Referee) -> RefereeResult:
     return RefereeResult(_score(printed, f"it printed {printed[:80]!r}"), message[:_MAX_DETAIL_CHARS])
 
 
-def hit_eof(result: RunResult, judge: Referee) -> bool:
+def hit_eof(result: RunResult, referee_spec: Referee) -> bool:
     """Return whether the referee crashed because its partner ended while it expected more input."""
-    return judge.program.language == "python" and result.exit_code == REFEREE_LEFT_ALONE
+    return referee_spec.program.language == "python" and result.exit_code == REFEREE_LEFT_ALONE
 
 
 def wrong_answer_result(failure: RefereeError) -> RefereeResult:

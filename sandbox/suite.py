@@ -45,7 +45,7 @@ class Case:
         _set(self, "trial", trial)
 
 
-class Convention(Enum):
+class RefereeConvention(Enum):
     """How a referee is started, and how it gives its ruling.
 
     TESTLIB   its arguments are input, output and answer; its exit status is the ruling (0: right; 1, 2, 4, 8: wrong;
@@ -70,7 +70,7 @@ class Referee:
     """
 
     program: Program
-    convention: Convention = Convention.TESTLIB
+    convention: RefereeConvention = RefereeConvention.TESTLIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Suite:
             checker=raw["checker"],
             limits=Limits(**raw["limits"]),
             referee=referee
-            and Referee(Program(referee["source"], referee["language"]), Convention(referee["convention"])),
+            and Referee(Program(referee["source"], referee["language"]), RefereeConvention(referee["convention"])),
             assertions=shared
             and Assertions(tuple(shared["names"]), shared["given"], shared["setup"], tuple(shared["classes"])),
         )

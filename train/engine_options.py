@@ -48,12 +48,12 @@ class EngineOptions:
     vllm: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], *, elsewhere: Mapping[str, str] = MappingProxyType({})) -> Self:
+    def from_table(cls, table: Mapping[str, Any], *, reserved_keys: Mapping[str, str] = MappingProxyType({})) -> Self:
         """Return the options in a table [engine].
 
-        table      values by our names (concurrency, tensor_parallel, memory_share, max_model_len) or by those of vLLM's
-                   EngineArgs
-        elsewhere  keys that are refused because something else decides them; the values are the names of the latter
+        table          values by our names (concurrency, tensor_parallel, memory_share, max_model_len) or by those of
+                       vLLM's EngineArgs
+        reserved_keys  keys that are refused because something else decides them; the values are the names of the latter
 
         Raises ConfigError for an unknown key, with the nearest known one, and for a value of the wrong type.
         """
@@ -62,8 +62,8 @@ class EngineOptions:
             name, kind = _OURS.get(key, (key, None))
             if name == "hf_token":
                 raise ConfigError("the engine option hf_token would be recorded. Set the variable HF_TOKEN instead.")
-            if key in elsewhere:
-                raise ConfigError(f"the engine option {key} is decided by {elsewhere[key]}. Set that instead.")
+            if key in reserved_keys:
+                raise ConfigError(f"the engine option {key} is decided by {reserved_keys[key]}. Set that instead.")
             if name in _RESERVED:
                 raise ConfigError(f"the engine option {key} is set by curate itself. Leave it out.")
             _check_name(key)
@@ -78,7 +78,7 @@ class EngineOptions:
         """Return the options under vLLM's names."""
         return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
 
-    def for_server(self) -> int | None:
+    def server_concurrency(self) -> int | None:
         """Return how many requests a server gets at once; None: the default. Raises ConfigError for options of vLLM."""
         for name in self.vllm:
             raise ConfigError(
@@ -87,7 +87,7 @@ class EngineOptions:
             )
         return self.concurrency
 
-    def deciding_answers(self) -> dict[str, Any]:
+    def sample_affecting_options(self) -> dict[str, Any]:
         """Return the options on which answers depend. Samples that were drawn with other values are not mixed."""
         return {name: self.vllm[name] for name in sorted(self.vllm) if name in _DECIDE_ANSWERS}
 

@@ -88,7 +88,7 @@ def interrupt_requested() -> bool:
     return _signals.arrived is not None
 
 
-def interrupt(reason: BaseException | None = None) -> bool:
+def request_interrupt(reason: BaseException | None = None) -> bool:
     """Do to the main thread what a signal does; call this from any thread.
 
     reason: the exception that the main thread raises; None: KeyboardInterrupt

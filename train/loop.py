@@ -23,7 +23,7 @@ from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.interrupts import defer_interrupts, handle_signals, interrupt_requested
 from train.learning.learner import Learner
 from train.rollouts.advantages import to_training_sequences
-from train.rollouts.batch_collector import Group, Submit
+from train.rollouts.batch_collector import Group, SubmitForReward
 from train.rollouts.batch_pipeline import BatchPipeline
 from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.pipeline import Pipeline
@@ -143,7 +143,7 @@ def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Run
 
 @contextmanager
 def _open_batch_pipeline(
-    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: Submit,
+    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: SubmitForReward,
     timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
     """Yield one of the pipelines that sample batch by batch."""
@@ -157,7 +157,7 @@ def _open_batch_pipeline(
 
 @contextmanager
 def _open_async_pipeline(
-    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: Submit,
+    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: SubmitForReward,
     timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
     """Yield the pipeline in which sampling never stops."""
@@ -223,7 +223,7 @@ class Trainer:
                     self._finish_saving()  # if the disk is full, the run learns it now and not at the next checkpoint
                 self._make_step(step)
             self._finish_saving()
-            self._learner.save_pretrained(self._folder / model_card.MODEL)
+            self._learner.save_pretrained(self._folder / model_card.MODEL_FOLDER)
             self._evaluations.finish()
             model_card.write(self._folder)
         except (Exception, KeyboardInterrupt) as error:
@@ -285,7 +285,7 @@ class Trainer:
         """Compare sampler and learner over the first groups of a batch, if both know them with the same weights."""
         if all(version == step - 1 for group in groups for rollout in group for version in rollout.versions):
             engine = self._config.engine
-            check_mismatch(metrics, step=step, alarm=engine.mismatch_alarm, stop=engine.mismatch_stop)
+            check_mismatch(metrics, step=step, alarm=engine.mismatch_alarm, fail_above=engine.mismatch_stop)
 
     def _times(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
         return {
@@ -308,7 +308,7 @@ class Trainer:
         if self._step_of_weights != step and self._last_progress.step > self._saved_step:
             self._learner.snapshot()  # if this step fails or is interrupted, the one before is saved
         self._step_of_weights = step
-        with self._timeline.part(step, "train"):
+        with self._timeline.record_part(step, "train"):
             parts = [
                 [sequence for group in minibatch for sequence in to_training_sequences(group, self._config.objective)]
                 for minibatch in minibatches
@@ -323,7 +323,7 @@ class Trainer:
     def _publish(self, step: int) -> dict[str, float]:
         """Hand the weights after this step to the samplers, and return the metrics of that."""
         start_time = self._timeline.clock()
-        with self._timeline.part(step, "sync"):
+        with self._timeline.record_part(step, "sync"):
             metrics = self._pipeline.publish(step)
         return {**metrics, "weight_sync_s": self._timeline.clock() - start_time}
 
@@ -350,7 +350,7 @@ class Trainer:
 
         held: whether to write the state that the learner holds instead of its present one
         """
-        with self._timeline.part(self._last_progress.step, "checkpoint"):
+        with self._timeline.record_part(self._last_progress.step, "checkpoint"):
             self._finish_saving()
             save_learner = partial(self._learner.save_state, from_snapshot=held)
             self._saving = checkpoint.save(self._folder, self._last_progress, save_learner, keep=self._config.run.keep)

@@ -35,8 +35,8 @@ from benchmarks.machine import describe
 from train.asynchronous.binary_arrays import unpack_tokens
 from train.asynchronous.groups.events import ResultReceived
 from train.asynchronous.journal import FOLDER, read_events
-from train.planning.rates import EngineRates, LearnerRates
 from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workload, simulate
+from train.planning.timings import EngineTimings, LearnerTimings
 from train.run import metrics_log
 
 ROOT = Path(__file__).parents[2]
@@ -184,8 +184,8 @@ def calibrated(folder: Path) -> tuple[Workload, Layout]:
         (line["completions/max_length"], line["completions/mean_length"] * PROMPTS * COMPLETIONS) for line in lines
     ]
     (of_step, of_token), *_ = np.linalg.lstsq(np.array(counts), np.array(parts(folder)["sample"]), rcond=None)
-    engine = EngineRates(float(of_step), float(of_token), 0.0, 0.0, of_part["sync"], 1e9, max_concurrent=2048)
-    return workload, Layout(1, engine, LearnerRates(0.0, of_part["train"], of_part["sync"]))
+    engine = EngineTimings(float(of_step), float(of_token), 0.0, 0.0, of_part["sync"], 1e9, max_concurrent=2048)
+    return workload, Layout(1, engine, LearnerTimings(0.0, of_part["train"], of_part["sync"]))
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from json import dumps
 from random import Random
 
 from benchmarks.soak.task import SoakTask
-from sandbox import Assertions, Case, Convention, Limits, Program, Referee, Verdict
+from sandbox import Assertions, Case, Limits, Program, Referee, RefereeConvention, Verdict
 from sandbox.languages import cpp
 
 WRONG, ERROR, REFUSED = Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR, Verdict.COMPILE_ERROR
@@ -296,7 +296,7 @@ REFEREED = [
         _HALVES_FLAWED,
         weight=4,
         checker="program",
-        referee=Referee(Program(_PRINT), Convention.PRINTED),
+        referee=Referee(Program(_PRINT), RefereeConvention.PRINTED),
     ),
     SoakTask(
         "guess",

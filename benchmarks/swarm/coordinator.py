@@ -36,7 +36,7 @@ from train.asynchronous.messages import (
     LeaseResponse,
     ReleaseRequest,
     ResultStatus,
-    SubmitResults,
+    SubmitRequest,
 )
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
@@ -56,7 +56,7 @@ from train.swarm.messages import (
     VerifiedCompletion,
 )
 from train.swarm.protocol.invites import Role, new_invite
-from train.swarm.protocol.requests import check_signature, new_head, read_head, signed_headers
+from train.swarm.protocol.requests import check_signature, new_head, read_head, sign_request
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import public_key_bytes
 from train.swarm.verdict import ACCEPTED
@@ -88,7 +88,7 @@ class EndlessController:
             (Lease(group, 0, 0, tuple(range(200)), seeds, SamplingParams(1.0, 1.0, TOKENS, logprobs=True), 600.0),)
         )
 
-    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
+    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
         return ["taken"] * len(answers.answers)
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
@@ -125,7 +125,7 @@ def serve(folder: Path) -> None:
 def request_of(number: int, path: str, body: bytes) -> bytes:
     """Return a signed request as it is sent."""
     key = key_of(number)
-    headers = signed_headers(new_head(path, RUN, public_key_bytes(key), body, START), key)
+    headers = sign_request(new_head(path, RUN, public_key_bytes(key), body, START), key)
     lines = [f"POST {path} HTTP/1.1", "host: c", f"content-length: {len(body)}"]
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode() + body
 
@@ -221,7 +221,7 @@ def cryptography_alone() -> dict[str, float]:
     """Return how many requests one core signs and checks, with their digests."""
     key, n = key_of(1), 2000
     began = time.perf_counter()
-    signed = [signed_headers(new_head("/beat", RUN, public_key_bytes(key), _BODY, START), key) for _ in range(n)]
+    signed = [sign_request(new_head("/beat", RUN, public_key_bytes(key), _BODY, START), key) for _ in range(n)]
     middle = time.perf_counter()
     for headers in signed:
         check_signature(*read_head("/beat", headers))

@@ -11,7 +11,14 @@ from heapq import heappop, heappush
 from math import ceil, exp
 
 from train.asynchronous.groups.staleness import dispatch_capacity, select_batch
-from train.swarm.node_lifecycle import BEAT_SECONDS, MISSED_UNHEALTHY, Node, NodeEvent, NodeState, next_state
+from train.swarm.node_lifecycle import (
+    HEARTBEAT_SECONDS,
+    MISSED_UNHEALTHY,
+    NodeEvent,
+    NodeLifecycle,
+    NodeState,
+    next_state,
+)
 
 MINUTE, HOUR = 60.0, 3600.0
 _NO_LAST_STEP = 10**9
@@ -115,7 +122,7 @@ class _Lease:
 @dataclass(slots=True, eq=False)
 class _Node:
     speed: float
-    life: Node = field(default_factory=Node)
+    life: NodeLifecycle = field(default_factory=NodeLifecycle)
     there: bool = True
     has: int = -1  # newest version that it has downloaded
     loaded: int = -1
@@ -184,9 +191,9 @@ class _Run:
 
     def _vanish(self, node: _Node) -> None:
         if node.there:
-            node.life, _ = next_state(node.life, NodeEvent.BEAT, self._now)
+            node.life, _ = next_state(node.life, NodeEvent.HEARTBEAT, self._now)
             node.there = False
-            self._at(BEAT_SECONDS * MISSED_UNHEALTHY, partial(self._missed, node))
+            self._at(HEARTBEAT_SECONDS * MISSED_UNHEALTHY, partial(self._missed, node))
 
     def _missed(self, node: _Node) -> None:
         node.life, _ = next_state(node.life, NodeEvent.CLOCK, self._now)

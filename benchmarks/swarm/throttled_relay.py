@@ -72,7 +72,7 @@ def main() -> None:
         download = RelayClient(
             RelaySelector([options["from"]], at_once=MAX_CONCURRENT_FOR_RELAYS), options["run"], public
         )
-        Mirror(folder, options["run"], public, download).follow(stop, every_seconds=_POLL_SECONDS)
+        Mirror(folder, options["run"], public, download).sync_until_stopped(stop, every_seconds=_POLL_SECONDS)
 
     serve(shaped, listener, follow, lambda: print(listener_url(listener), flush=True))
 

@@ -24,12 +24,12 @@ import numpy as np
 
 from benchmarks.machine import describe
 from train.asynchronous.messages import Lease
-from train.planning.rates import GPUS, ModelSize, engine_rates
+from train.planning.timings import GPUS, ModelSize, estimate_engine_timings
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.sampling.verifiable.commitment import CHUNK_TOKENS, commit, decode_commitments
 from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.swarm.settings import Thresholds
-from train.swarm.verification.distances import Distances, measure_distances, pool
+from train.swarm.verification.distances import Distances, measure_distances, pool_distances
 from train.swarm.verification.recomputation import Recomputation
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
 from train.swarm.verification.threshold_fitting import fit_thresholds, sample_completions
@@ -115,12 +115,14 @@ def modelled() -> dict[str, dict[str, float]]:
         ("7B on one H100, answers of 4,000 tokens", ModelSize(7.6e9, 57_344), 1, 500, 4_000),
         ("32B on two H100s, answers of 8,000 tokens", ModelSize(32.8e9, 262_144), 2, 500, 8_000),
     ):
-        rates = engine_rates(model, GPUS["h100"], gpus=gpus)
+        rates = estimate_engine_timings(model, GPUS["h100"], gpus=gpus)
         context = prompt + answer / 2
         at_once = min(rates.max_concurrent, int(rates.cache_tokens / context))
-        step = rates.step_seconds + at_once * (rates.answer_seconds + context * rates.context_seconds)
-        draw = answer * step / at_once + prompt * rates.prefill_seconds
-        verify = (prompt + answer) * rates.prefill_seconds
+        step = rates.step_seconds + at_once * (
+            rates.step_seconds_per_answer + context * rates.step_seconds_per_context_token
+        )
+        draw = answer * step / at_once + prompt * rates.prefill_seconds_per_token
+        verify = (prompt + answer) * rates.prefill_seconds_per_token
         found[name] = {"at_once": at_once, "verification_share": round(verify / draw, 4)}
     return found
 
@@ -179,7 +181,9 @@ def seen(engine: Any, prefill: VerifierModel, weights: Weights, case: SamplingCa
     changes = case.change or (lambda weight: weight)
     engine.load([(name, changes(weight)) for name, weight in weights], 0)
     asked = leases(seed)
-    drawn_as = [replace(lease, draw=replace(lease.draw, temperature=case.temperature)) for lease in asked]
+    drawn_as = [
+        replace(lease, sampling_params=replace(lease.sampling_params, temperature=case.temperature)) for lease in asked
+    ]
     began = time.perf_counter()
     completions = sample_completions(engine, drawn_as, lambda done: None)
     drew = time.perf_counter()
@@ -204,7 +208,7 @@ def seen(engine: Any, prefill: VerifierModel, weights: Weights, case: SamplingCa
 def _views(prefill: VerifierModel, lease: Lease, answers: Sequence[SampledCompletion]) -> list[Recomputation]:
     return prefill.recompute_many(
         [
-            CompletionToVerify(lease.prompt, answer.token_ids, lease.draw.temperature, seed)
+            CompletionToVerify(lease.prompt, answer.token_ids, lease.sampling_params.temperature, seed)
             for seed, answer in zip(lease.seeds, answers, strict=True)
         ]
     )
@@ -219,7 +223,7 @@ def _of_chunks(pairs: Sequence[tuple[SampledCompletion, Recomputation]]) -> Scor
             margins = view.margins[number * CHUNK_TOKENS : (number + 1) * CHUNK_TOKENS]
             if len(margins) < CHUNK_TOKENS:
                 continue  # chunks of the same length, so that they can be compared
-            scores["mismatches"].append(chunk.mismatches)
+            scores["mismatches"].append(chunk.exponent_mismatches)
             scores["mantissa"].append(min(chunk.mantissa_mean, 128.0))
             scores["misses"].append(float((margins > 0).mean()))
             scores["margin"].append(float(margins.max()))
@@ -228,7 +232,7 @@ def _of_chunks(pairs: Sequence[tuple[SampledCompletion, Recomputation]]) -> Scor
 
 def _of_answers(answers: Sequence[Distances]) -> Scores:
     return {
-        "mismatches": [answer.mismatches_mean for answer in answers],
+        "mismatches": [answer.exponent_mismatches_mean for answer in answers],
         "mantissa": [answer.mantissa_mean for answer in answers],
         "misses": [answer.token_mismatches / answer.n_tokens for answer in answers],
         "margin": [answer.max_margin for answer in answers],
@@ -255,13 +259,13 @@ def separation(honest: Sequence[float], other: Sequence[float], bar: float | Non
 def outcomes(of: VerifiedCase, bars: Thresholds) -> dict[str, float]:
     """Return the shares of answers, and of leases, that the verifier rejects with these bars."""
     by_answer = [
-        {fault.outcome for fault in completion_violations(answer, bars, replays=True)}
+        {fault.outcome for fault in completion_violations(answer, bars, check_seeds=True)}
         for lease in of.measured
         for answer in lease
     ]
     by_lease = [
-        {fault.outcome for answer in lease for fault in completion_violations(answer, bars, replays=True)}
-        | {fault.outcome for fault in file_violations(pool(lease), bars, replays=True)}
+        {fault.outcome for answer in lease for fault in completion_violations(answer, bars, check_seeds=True)}
+        | {fault.outcome for fault in file_violations(pool_distances(lease), bars, check_seeds=True)}
         for lease in of.measured
     ]
     return {
@@ -290,11 +294,11 @@ def pair(path: Path, dtype: str) -> dict[str, Any]:
     engine.close()
     bars = fit_thresholds(all_seen["calibration"].measured)
     honest = all_seen["honest"]
-    at = {"mismatches": bars.mismatches, "margin": bars.margin}
+    at = {"mismatches": bars.exponent_mismatches, "margin": bars.max_margin}
     for name, of in all_seen.items():
         found[name] = {
             "outcomes": outcomes(of, bars),
-            "together": asdict(pool([answer for lease in of.measured for answer in lease])),
+            "together": asdict(pool_distances([answer for lease in of.measured for answer in lease])),
             "chunks": {score: separation(honest.chunks[score], of.chunks[score], at.get(score)) for score in of.chunks},
             "answers": {score: separation(honest.answers[score], of.answers[score]) for score in of.answers},
         }

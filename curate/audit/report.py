@@ -21,7 +21,7 @@ def write(audit: DatasetAudit, folder: Path) -> None:
     write_atomic(folder / MARKDOWN, "\n".join(_markdown(audit)) + "\n")
 
 
-def lines(audit: DatasetAudit) -> Iterator[str]:
+def format_lines(audit: DatasetAudit) -> Iterator[str]:
     """Yield the figures, the faults and some of the failures."""
     yield from format_table(["", "rows"], [[name, n] for name, n in _figures(audit)])
     yield from audit.faults
@@ -39,7 +39,7 @@ def _figures(audit: DatasetAudit) -> Iterator[tuple[str, int]]:
     yield from ((f"  not judged: {reason}", n) for reason, n in audit.not_judged.items())
     yield "  judged", audit.n_judged
     yield "    a program passes all tests", audit.n_passed
-    yield from ((f"    none does: {cause}", n) for cause, n in audit.causes.items())
+    yield from ((f"    none does: {cause}", n) for cause, n in audit.failures_by_cause.items())
     yield "  tests may have several right answers", audit.n_suspects
     yield f"  fewer than {FEW_TESTS} tests", audit.n_few_tests
     if audit.n_duplicates is not None:
@@ -48,7 +48,7 @@ def _figures(audit: DatasetAudit) -> Iterator[tuple[str, int]]:
 
 def _markdown(audit: DatasetAudit) -> Iterator[str]:
     yield f"# Audit of {_cell(audit.subject)}\n"
-    chosen = "all rows" if audit.sample is None else f"a sample of {audit.sample}"
+    chosen = "all rows" if audit.sample_size is None else f"a sample of {audit.sample_size}"
     yield f"The audit covers {chosen}; its seed is {audit.seed}. The content hash is `{audit.content_hash}`.\n"
     yield "| | rows |\n|---|---:|"
     yield from (f"| {name.strip()} | {n:,} |" for name, n in _figures(audit))

@@ -46,18 +46,18 @@ def audit_source(
         if row["stage"] == "verify"
     )
     not_judged = Counter({r: n for stage in ("parse", "filter") for r, n in count.rejected.get(stage, {}).items()})
-    n_judged = count.read - not_judged.total()
+    n_judged = count.n_read - not_judged.total()
     kept = list(DatasetReader(out).read_columns("multi_answer_suspect", "n_tests"))
     return DatasetAudit(
         subject=f"{name}={location}",
         content_hash=manifest.content_hash,
-        sample=sample,
+        sample_size=sample,
         seed=seed,
-        n_rows=count.read,
+        n_rows=count.n_read,
         not_judged=dict(not_judged.most_common()),
         n_judged=n_judged,
         n_passed=n_judged - len(failures),
-        causes=dict(Counter(failure.cause for failure in failures).most_common()),
+        failures_by_cause=dict(Counter(failure.cause for failure in failures).most_common()),
         n_suspects=sum(row["multi_answer_suspect"] for row in kept),
         n_few_tests=sum(row["n_tests"] < FEW_TESTS for row in kept),
         n_duplicates=count.rejected_in("dedup"),

@@ -12,7 +12,7 @@ from curate.commands.against_option import against_option
 from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from curate.commands.printing import print_hashes
 from sandbox.commands import options
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 if TYPE_CHECKING:
     from curate.manifest import Manifest
@@ -131,10 +131,10 @@ def command(
     if recipe is not None:
         _refuse_options(chosen)
     if show_recipe and recipe is not None and not (sources or against or chosen["limit"]):
-        with user_errors(CurateError):
+        with report_user_errors(CurateError):
             click.echo(recipe_text(recipe), nl=False)
         return
-    with user_errors(CurateError, ValueError, OSError):
+    with report_user_errors(CurateError, ValueError, OSError):
         whole = _recipe(recipe, sources, against, chosen, sandbox.packages)
     if show_recipe:
         from curate.recipe import to_table
@@ -177,13 +177,13 @@ def _recipe(
     Raises CurateError or ValueError for values that are wrong.
     """
     from curate.options import BuildOptions
-    from curate.reading.location import split
+    from curate.reading.location import split_location
     from curate.recipe import EvaluationSetConfig, Recipe, SourceConfig
     from curate.recipes.reader import read_recipe, with_locations
 
     locations = []
     for name, location in map(_name_and_location, sources):
-        place, source_options = split(location)
+        place, source_options = split_location(location)
         locations.append(SourceConfig(name, place, source_options))
     sets = [EvaluationSetConfig.parse(argument) for argument in against]
     if given is None:
@@ -198,12 +198,12 @@ def _survey(recipe: "Recipe", out: Path) -> None:
     from curate.pipeline import dry_run
     from curate.recipes.runner import step_folders
 
-    locations = [(source.name, source.to_given) for source in recipe.sources]
+    locations = [(source.name, source.location_spec) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
-    with user_errors(CurateError, OSError), ProgressBar() as progress:
+    with report_user_errors(CurateError, OSError), ProgressBar() as progress:
         counts, rejections = dry_run(locations, recipe.build, against=against, progress=progress)
     print_funnel(counts, map(rejected_row, rejections))
-    if recipe.has_steps:
+    if recipe.has_post_build_steps:
         click.echo()
         for name, folder in step_folders(recipe, out):
             click.echo(f"{name:<12}{folder}")
@@ -218,7 +218,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
     interrupted = f"work is saved in {out}, the same command continues"
     # OSError: an input cannot be read, or the folder cannot be written. The others come from sampling models.
     kinds: list[type[Exception]] = [CurateError, OSError, *_errors_of_training(recipe)]
-    with user_errors(*kinds, interrupted=interrupted), ProgressBar() as progress:
+    with report_user_errors(*kinds, interrupt_message=interrupted), ProgressBar() as progress:
         for step in run(recipe, out, sandbox=sandbox, measure=_measure, overwrite=overwrite, progress=progress):
             progress.close()
             if isinstance(step.result, Manifest):

@@ -29,7 +29,7 @@ def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[
     rows = []
     for name, count in counts.items():
         losses = [str(-count.rejected_in(stage) or "") for stage in stages]
-        rows.append(TableRow([name, str(count.read), *losses, str(count.kept), str(count.verified)]))
+        rows.append(TableRow([name, str(count.n_read), *losses, str(count.n_kept), str(count.n_verified)]))
     print_table([*columns, TableColumn("kept", 8), TableColumn("verified", 10)], rows)
     examples: dict[tuple[str, str, str], str] = {}
     for row in rejected:
@@ -61,7 +61,7 @@ def print_contamination(sets: Mapping[str, SetCounts]) -> None:
     rows = []
     for name, count in sets.items():
         cells = [f"{name} {count.window or ''}", str(count.items), str(count.rows), str(count.removed)]
-        rows.append(TableRow([*cells, f"{count.removal_rate:.2%}", str(count.review)]))
+        rows.append(TableRow([*cells, f"{count.removal_rate:.2%}", str(count.n_to_review)]))
     print_table([TableColumn("against", 32, is_text=True), *numbers], rows)
     for name, count in sets.items():
         if count.warning:

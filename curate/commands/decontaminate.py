@@ -8,7 +8,7 @@ import click
 from curate.commands.against_option import against_option
 from curate.commands.counts import print_contamination
 from curate.commands.printing import print_hashes
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 
 @click.command("decontaminate")
@@ -28,7 +28,7 @@ def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None,
     from curate.errors import CurateError
 
     interrupted = f"{dataset} is unchanged, the same command starts again"
-    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
+    with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         manifest = write_clean_copy(dataset, against, out, text=text, overwrite=overwrite, progress=progress)
     print_contamination(manifest.decontamination)
     click.echo(f"\n{manifest.n_kept} rows in {out}; every hit is in {out / 'contamination'}")

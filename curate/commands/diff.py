@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_lines
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 
@@ -21,16 +21,16 @@ def command(old: Path, new: Path) -> None:
     """
     require_extra("data")
     from curate.dataset.diff import diff_datasets
-    from curate.dataset.diff_text import lines
+    from curate.dataset.diff_text import format_lines
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
 
     # As for the Unix command diff, 1 means that the two differ, and 2 that they cannot be compared.
-    with user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
+    with report_user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
         before, after = (DatasetFolder.open(resolve_dataset_folder(dataset)) for dataset in (old, new))
         differences = diff_datasets(before, after, progress=progress)
-    for message in differences.altered:
+    for message in differences.integrity_messages:
         warn(message)
-    print_lines(lines(differences))
-    sys.exit(0 if differences.same else 1)
+    print_lines(format_lines(differences))
+    sys.exit(0 if differences.same_content else 1)

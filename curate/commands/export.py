@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from curate.commands.include_option import include
+from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 
 @click.command("export")
@@ -26,7 +26,7 @@ from sandbox.commands.console import ProgressBar, require_extra, user_errors
     type=click.IntRange(min=1),
     help="Maximum number of tests per problem.  [default: 15; 10 where verl's own scorer runs them]",
 )
-@include
+@include_option
 @click.option(
     "--verl-data-source",
     metavar="NAME",
@@ -53,9 +53,9 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
 
     if to not in target_names():
         raise click.BadParameter(f"{to!r} is not one of {', '.join(target_names())}", param_hint="--to")
-    with user_errors(CurateError, ValueError):
+    with report_user_errors(CurateError, ValueError):
         options = ExportOptions(**chosen, prompt=read_prompt(prompt))
-    with user_errors(CurateError, OSError), ProgressBar() as progress:
+    with report_user_errors(CurateError, OSError), ProgressBar() as progress:
         manifest = export(resolve_dataset_folder(dataset), to, out, options, overwrite=overwrite, progress=progress)
     counts = manifest["counts"]
     click.echo(f"{counts['exported']} of {counts['rows']} problems in {out}")

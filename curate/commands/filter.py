@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from curate.commands.printing import print_hashes
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 if TYPE_CHECKING:
     from curate.row_filter import FilterResult
@@ -38,15 +38,15 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.row_filter import count_filtered, write_filtered
+    from curate.row_filter import preview_filter, write_filtered
 
     if (out is None) != dry_run:
         raise click.UsageError("give either --out, the folder to write to, or --dry-run")
     interrupted = f"{dataset} is unchanged, the same command starts again"
-    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
+    with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         folder = resolve_dataset_folder(dataset)
         if out is None:
-            outcome = count_filtered(folder, where, progress=progress)
+            outcome = preview_filter(folder, where, progress=progress)
         else:
             manifest, outcome = write_filtered(folder, where, out, overwrite=overwrite, progress=progress)
     _print(outcome)

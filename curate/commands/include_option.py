@@ -4,7 +4,7 @@ import click
 
 from curate.trust import INCLUDE_CHOICES
 
-include = click.option(
+include_option = click.option(
     "--include",
     multiple=True,
     type=click.Choice(INCLUDE_CHOICES),

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_lines
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 
@@ -33,7 +33,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
         raise click.ClickException(
             f"--test needs the id of a problem. Type: curate inspect {dataset} ID --test {number}"
         )
-    with user_errors(CurateError, PermissionError):
+    with report_user_errors(CurateError, PermissionError):
         folder = DatasetFolder.open(resolve_dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)

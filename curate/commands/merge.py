@@ -7,7 +7,7 @@ import click
 
 from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from curate.commands.printing import print_hashes
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 
@@ -30,12 +30,12 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     """
     require_extra("data")
     from curate.errors import CurateError
-    from curate.merging.evaluations import missing_sets
     from curate.merging.inputs import open_inputs
     from curate.merging.merge import merge
+    from curate.merging.merged_contamination import missing_sets
 
     interrupted = "the datasets are unchanged, the same command starts again"
-    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
+    with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         missing = missing_sets(open_inputs(datasets, out))
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, progress=progress)
     print_funnel(manifest.counts, rejected_rows(out))
@@ -47,7 +47,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
         warn(f"{name} does not count: its items may be in {listed}, never compared with it")
     click.echo()
     for dataset in manifest.merged:
-        click.echo(f"{dataset.stayed} of {dataset.rows} problems stay from {dataset.location}")
+        click.echo(f"{dataset.n_kept} of {dataset.rows} problems stay from {dataset.location}")
     click.echo(f"{manifest.n_kept} problems in {out}")
     print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)

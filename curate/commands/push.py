@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from curate.trust import ALTERED, TrustPolicy
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 
 
 @click.command("push")
@@ -35,7 +35,7 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, include: 
     from curate.dataset.push import plan_upload, push
     from curate.errors import CurateError
 
-    with user_errors(CurateError, OSError):
+    with report_user_errors(CurateError, OSError):
         upload = plan_upload(
             resolve_dataset_folder(dataset),
             repo_id,

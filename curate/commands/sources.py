@@ -12,6 +12,6 @@ def command() -> None:
 
     for name in source_names():
         source = import_module(f"curate.sources.{name}")
-        click.echo(f"{name}: {source.TITLE}, {source.ROWS}")
+        click.echo(f"{name}: {source.TITLE}, {source.SIZE_DESCRIPTION}")
         click.echo(f"    Hub id {source.HUB_ID or 'none'}, licence {source.LICENCE}")
         click.echo(f"    known defects: {source.DEFECTS}")

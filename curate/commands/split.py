@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_hashes
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 
 class _Size(click.ParamType[float | int]):
@@ -66,10 +66,10 @@ def command(
     if not sizes:
         raise click.UsageError("give --validation, --test or both, such as --validation 0.1")
     interrupted = f"{dataset} is unchanged, the same command starts again"
-    with user_errors(CurateError, OSError, interrupted=interrupted), ProgressBar() as progress:
+    with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         options = SplitOptions(sizes, similarity, seed)
         manifests = split(resolve_dataset_folder(dataset), out, options, overwrite=overwrite, progress=progress)
     for name, manifest in manifests.items():
-        sources = ", ".join(f"{source} {count.kept}" for source, count in manifest.counts.items() if count.kept)
+        sources = ", ".join(f"{source} {count.n_kept}" for source, count in manifest.counts.items() if count.n_kept)
         click.echo(f"{manifest.n_kept} problems in {out / name} ({sources})")
         print_hashes(manifest)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from curate.commands.printing import print_lines
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 
@@ -21,15 +21,15 @@ def command(dataset: Path, as_json: bool) -> None:
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
     from curate.report.report_data import compute_report
-    from curate.report.report_files import stored_duplicates
-    from curate.report.terminal_tables import lines
+    from curate.report.report_files import load_duplicate_section
+    from curate.report.terminal_tables import format_report
 
-    with user_errors(CurateError, PermissionError):
+    with report_user_errors(CurateError, PermissionError):
         folder = DatasetFolder.open(resolve_dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)
-        counted = compute_report(folder, stored_duplicates(folder.path))
+        counted = compute_report(folder, load_duplicate_section(folder.path))
     if as_json:
         click.echo(json.dumps(counted, indent=1))
     else:
-        print_lines(lines(counted))
+        print_lines(format_report(counted))

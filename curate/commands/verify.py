@@ -10,7 +10,7 @@ import click
 
 from curate.commands.printing import print_lines
 from sandbox.commands import options
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 if TYPE_CHECKING:
@@ -73,16 +73,19 @@ def command(
             f"curate verify {dataset} --run 200, or --run all"
         )
     if run is None:
-        with user_errors(CurateError, PermissionError):
+        with report_user_errors(CurateError, PermissionError):
             _check(dataset, expected)
         return
     if any(expected.values()):
         raise click.UsageError("--run compares no published hashes. Leave it out, or leave out the hashes.")
     out = out or Path("audits") / (name if is_source else Path(dataset.partition("@")[0]).resolve().name)
     to_continue = f"what was judged is in {out}; the same command continues"
-    with user_errors(CurateError, SandboxError, OSError, interrupted=to_continue), ProgressBar() as progress:
+    with (
+        report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue),
+        ProgressBar() as progress,
+    ):
         from curate.audit.references import audit_references
-        from curate.audit.report import lines, write
+        from curate.audit.report import format_lines, write
         from curate.audit.source import audit_source
         from curate.dataset.location import resolve_dataset_folder
 
@@ -96,7 +99,7 @@ def command(
                 folder, out, sample=n_rows, seed=seed, sandbox=sandbox, subject=dataset, progress=progress
             )
         write(audit, out)
-    print_lines(lines(audit))
+    print_lines(format_lines(audit))
     click.echo(f"\nreport in {out / 'audit.md'} and {out / 'audit.json'}")
     sys.exit(0 if audit.ok else 1)
 
@@ -121,8 +124,8 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
-    if integrity.unchecked:
-        warn(integrity.unchecked)
+    if integrity.unchecked_reason:
+        warn(integrity.unchecked_reason)
     actual = {name: getattr(integrity, name) for name in ("manifest_hash", "reward_hash", "content_hash")}
     for name, value in actual.items():
         if value:

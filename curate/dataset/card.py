@@ -98,7 +98,7 @@ def _introduction(manifest: Manifest) -> list[str]:
 
 
 def _funnel(counts: Mapping[str, SourceCounts]) -> list[str]:
-    rows = [(name, count.read, count.n_rejected, count.kept, count.verified) for name, count in counts.items()]
+    rows = [(name, count.n_read, count.n_rejected, count.n_kept, count.n_verified) for name, count in counts.items()]
     return [
         "## What became of the rows",
         "",
@@ -131,8 +131,8 @@ def contamination_section(manifest: Manifest) -> list[str]:
             count.rows,
             count.removed,
             f"{count.removal_rate:.2%}",
-            ", ".join(f"{rule} {n}" for rule, n in count.rules.items()) or "-",
-            count.review,
+            ", ".join(f"{rule} {n}" for rule, n in count.removed_by_rule.items()) or "-",
+            count.n_to_review,
         )
         for name, count in sets.items()
     ]
@@ -185,7 +185,7 @@ def _making(manifest: Manifest) -> list[str]:
         "",
         *beginning,
         *map(_step, manifest.plan.steps),
-        f"- curate-code {manifest.plan.curate}, content hash `{manifest.content_hash}`, reward hash "
+        f"- curate-code {manifest.plan.curate_version}, content hash `{manifest.content_hash}`, reward hash "
         f"`{manifest.reward_hash}`.",
         "",
     ]
@@ -194,7 +194,7 @@ def _making(manifest: Manifest) -> list[str]:
 def _merging(manifest: Manifest) -> list[str]:
     """Describe a merge, and how each of the datasets was made."""
     threshold = manifest.plan.configuration["dedup"]
-    rows = [(number, m.rows, m.stayed, f"`{m.content_hash}`") for number, m in enumerate(manifest.merged, start=1)]
+    rows = [(number, m.rows, m.n_kept, f"`{m.content_hash}`") for number, m in enumerate(manifest.merged, start=1)]
     lines = [
         "Merged from the datasets below. Of problems with the same text, or with a word 5-gram Jaccard similarity of",
         f"at least {threshold}, the one stayed that is verified, then the one with most tests, then the one from the",

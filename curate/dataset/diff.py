@@ -17,7 +17,7 @@ from curate.dataset.integrity import check_integrity, mismatch_message
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
-from curate.problem import MEASURED
+from curate.problem import MEASURED_COLUMNS
 from curate.progress import Progress, no_progress, with_progress
 
 Change = tuple[str, str, str]  # name, old value, new value
@@ -44,11 +44,12 @@ class DatasetDiff:
     fates: rows that differ, by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
     columns: rows that differ in a column, by the name of the column
     only_old, only_new: columns that only one of the two datasets has
-    altered: a message for each dataset whose rows are not those that its manifest describes
-    reward_hashes: of both, None if unknown; measured columns can decide rewards, so they may differ if `same` is true
+    integrity_messages: a message for each dataset whose rows are not those that its manifest describes
+    reward_hashes: of both, None if unknown; measured columns can decide rewards, so they may differ if `same_content`
+    is true
     """
 
-    same: bool
+    same_content: bool
     hashes: tuple[str, str]
     plan: tuple[Change, ...]
     inputs: tuple[Change, ...]
@@ -57,7 +58,7 @@ class DatasetDiff:
     columns: Mapping[str, ChangedRows]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
-    altered: tuple[str, ...] = ()
+    integrity_messages: tuple[str, ...] = ()
     reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
@@ -73,14 +74,14 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
     fates: dict[tuple[str, str], ChangedRows] = {}
     changed: dict[str, ChangedRows] = {}
     if hashes[0] != hashes[1]:
-        compared = sorted(columns & others - MEASURED)
+        compared = sorted(columns & others - MEASURED_COLUMNS)
         if "id" not in compared:
             raise CurateError(f"{old.path} and {new.path}: their rows have no ids, so they cannot be told apart.")
         fates, differing = _fates(_states(old, compared, progress), _states(new, compared, progress))
         if differing:
             changed = _columns(old, new, compared, differing, progress)
     return DatasetDiff(
-        same=hashes[0] == hashes[1],
+        same_content=hashes[0] == hashes[1],
         hashes=hashes,
         plan=tuple(_differences(_plan(before.plan), _plan(after.plan))),
         inputs=tuple(_differences(_inputs(before.plan), _inputs(after.plan))),
@@ -89,7 +90,7 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
         columns=changed,
         only_old=tuple(sorted(columns - others)),
         only_new=tuple(sorted(others - columns)),
-        altered=tuple(
+        integrity_messages=tuple(
             mismatch_message(dataset.path, integrity.faults)
             for dataset, integrity in zip((old, new), checked, strict=True)
             if integrity.faults
@@ -187,9 +188,9 @@ def _inputs(plan: Plan) -> dict[str, str]:
 def _counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]:
     numbers: dict[str, int | None] = {}
     for source, count in counts.items():
-        numbers[f"{source} read"] = count.read
+        numbers[f"{source} read"] = count.n_read
         for stage, reasons in count.rejected.items():
             numbers |= {f"{source} {stage} {reason}": n for reason, n in reasons.items()}
-        numbers[f"{source} kept"] = count.kept
-        numbers[f"{source} verified"] = count.verified
+        numbers[f"{source} kept"] = count.n_kept
+        numbers[f"{source} verified"] = count.n_verified
     return numbers

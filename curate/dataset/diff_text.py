@@ -8,35 +8,35 @@ from curate.text.printable import format_table, one_line
 _VALUE = 60  # characters of an option that are shown
 
 
-def lines(found: DatasetDiff) -> Iterator[str]:
+def format_lines(diff: DatasetDiff) -> Iterator[str]:
     """Yield a section for each kind of change that occurs, and the verdict at the end."""
-    for title, differing in (("Plan", found.plan), ("Inputs", found.inputs), ("Counts", found.counts)):
+    for title, differing in (("Plan", diff.plan), ("Inputs", diff.inputs), ("Counts", diff.counts)):
         if differing:
             yield f"{title}\n"
             yield from format_table(["", "was", "is"], [_short(change) for change in differing], indent="  ")
             yield ""
-    if found.fates:
+    if diff.fates:
         yield "Rows\n"
-        rows = [[was, now, group.n, _examples(group)] for (was, now), group in found.fates.items()]
+        rows = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
         yield from format_table(["was", "is", "rows", "for example"], rows, indent="  ")
         yield ""
-    if found.columns:
+    if diff.columns:
         yield "Columns of rows that were kept and changed\n"
-        changed = [[name, group.n, _examples(group)] for name, group in found.columns.items()]
+        changed = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
         yield from format_table(["column", "rows", "for example"], changed, indent="  ")
         yield ""
-    for names, dataset in ((found.only_old, "first"), (found.only_new, "second")):
+    for names, dataset in ((diff.only_old, "first"), (diff.only_new, "second")):
         if names:
             yield f"Only the {dataset} dataset has the columns {', '.join(names)}\n"
-    if found.same:
-        yield f"Same content: {found.hashes[0]}"
-        was, now = found.reward_hashes
+    if diff.same_content:
+        yield f"Same content: {diff.hashes[0]}"
+        was, now = diff.reward_hashes
         if was and now and was != now:
             yield f"Measured columns decide on different rewards: reward hash {was} became {now}"
     else:
-        if not found.fates:
+        if not diff.fates:
             yield "No row changed: the differences are in details of rejections, or in columns that only one has."
-        yield f"Different content: {found.hashes[0]} became {found.hashes[1]}"
+        yield f"Different content: {diff.hashes[0]} became {diff.hashes[1]}"
 
 
 def _short(change: Change) -> tuple[str, str, str]:

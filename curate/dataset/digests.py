@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset.dataset_reader import translate_read_errors
-from curate.problem import MEASURED, REWARD
+from curate.problem import MEASURED_COLUMNS, REWARD_COLUMNS
 
 DIGESTS = "digests.parquet"  # the file's name
 TABLES = ("data", "rejected")  # the tables that the content hash covers, in its order
@@ -29,16 +29,16 @@ class RowHasher:
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
         """Add a row of `data` to both hashes and return it."""
-        self._reward.update(_json(row, row.keys() & REWARD) + b"\n")
+        self._reward.update(_json(row, row.keys() & REWARD_COLUMNS) + b"\n")
         return self.add_rejected(row)
 
     def add_rejected(self, row: dict[str, Any]) -> dict[str, Any]:
         """Add a row of `rejected`, on which no reward depends, to the content hash and return it."""
-        content = {name: value for name, value in row.items() if name not in MEASURED}
+        content = {name: value for name, value in row.items() if name not in MEASURED_COLUMNS}
         line = json.dumps(content, sort_keys=True).encode() + b"\n"
         self._content.update(line)
         digest = hashlib.blake2b(line, digest_size=_BYTES)
-        digest.update(_json(row, row.keys() & MEASURED))
+        digest.update(_json(row, row.keys() & MEASURED_COLUMNS))
         self._digests += digest.digest()
         return row
 

@@ -13,13 +13,13 @@ from curate.verification.evidence import SolutionOutput
 from sandbox import Program, Suite
 
 EVIDENCE = "evidence"  # the name of the folder
-SUSPECT = "multi_answer_suspect"  # the reason of rows that stay
+SUSPECT_REASON = "multi_answer_suspect"  # the reason of rows that stay
 
 EVIDENCE_COLUMNS = {
     "id": ("string", "`source/native-id`"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
     "stage": ("string", "as in `rejected`; verify for a row that stays"),
-    "reason": ("string", f"as in `rejected`; {SUSPECT} for a row that stays"),
+    "reason": ("string", f"as in `rejected`; {SUSPECT_REASON} for a row that stays"),
     "cause": ("string", "as in `rejected`"),
     "detail": ("string", "as in `rejected`"),
     "statement": ("string", "the problem as its source words it"),
@@ -48,20 +48,20 @@ class EvidenceTest:
     """
 
     suite: Suite
-    place: int
+    case_index: int
     answers: tuple[tuple[Program, SolutionOutput], ...]
 
 
-def evidence_row(why: Rejection, statement: str, shown: EvidenceTest | None = None) -> dict[str, Any]:
+def evidence_row(rejection: Rejection, statement: str, test: EvidenceTest | None = None) -> dict[str, Any]:
     """Return a row of the table.
 
-    why    the rejection of the row; for a row that stays, what it would say if it had rejected the row
-    shown  the test that shows it; None if no solution was executed
+    rejection  the rejection of the row; for a row that stays, what it would say if it had rejected the row
+    test       the test that shows it; None if no solution was executed
     """
     row: dict[str, Any] = dict.fromkeys(EVIDENCE_COLUMNS)
-    row |= {name: getattr(why, name) for name in ("id", "source", "stage", "reason", "cause", "detail")}
+    row |= {name: getattr(rejection, name) for name in ("id", "source", "stage", "reason", "cause", "detail")}
     row |= {"statement": excerpt(statement)}
-    answers = shown.answers if shown else ()
+    answers = test.answers if test else ()
     row |= {
         "programs": _excerpts(program.source for program, _ in answers),
         "program_languages": [program.language for program, _ in answers],
@@ -69,10 +69,10 @@ def evidence_row(why: Rejection, statement: str, shown: EvidenceTest | None = No
         "messages": _excerpts(answer.detail for _, answer in answers),
         "outputs": [answer.output for _, answer in answers],
     }
-    if shown is not None:
-        suite, case = shown.suite, shown.suite.cases[shown.place]
+    if test is not None:
+        suite, case = test.suite, test.suite.cases[test.case_index]
         row |= {
-            "test": shown.place + 1,
+            "test": test.case_index + 1,
             "kind": _kind(suite),
             "entry_point": suite.entry_point,
             "checker": suite.checker,

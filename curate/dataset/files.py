@@ -11,14 +11,14 @@ from pathlib import Path
 
 from curate.errors import CurateError
 from curate.reading.arrow_files import has_index, open_batches
-from curate.reading.tables import Table, locate, path_sha256, validate_options
+from curate.reading.tables import TableFiles, locate, path_sha256, validate_options
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
     """The files to read, and the folder that contains them, directly or in subfolders."""
 
-    table: Table
+    table: TableFiles
     root: Path
 
     def copy(self, dropped: Collection[int], folder: Path) -> list[Path]:

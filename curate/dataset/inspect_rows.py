@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from curate.dataset.evidence import EVIDENCE, SUSPECT
+from curate.dataset.evidence import EVIDENCE, SUSPECT_REASON
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.inspect_evidence import evidence_lines, indent
 from curate.errors import CurateError
@@ -79,7 +79,7 @@ def _problem(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     yield "\nReference\n"
     yield from _reference(row)
     for evidence in dataset.find(EVIDENCE, row["id"]):
-        if evidence["reason"] == SUSPECT:
+        if evidence["reason"] == SUSPECT_REASON:
             yield "\nWhy there may be several correct answers"
             yield from evidence_lines(evidence)
     yield "\nTest strength\n"

@@ -43,30 +43,30 @@ log = logging.getLogger(__name__)
 class Discrepancy:
     """Something that is not as the manifest says.
 
-    place     a table, a file or the manifest
+    location  a table, a file or the manifest
     message   description of the mismatch
     examples  some ids of rows, or names of files
     """
 
-    place: str
+    location: str
     message: str
     examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.message}" + (f" ({', '.join(self.examples)})" if self.examples else "")
+        return f"{self.location}: {self.message}" + (f" ({', '.join(self.examples)})" if self.examples else "")
 
 
 @dataclass(frozen=True, slots=True)
 class IntegrityResult:
     """The result of a check.
 
-    content_hash   of the rows as they are now; None if they cannot be read
-    reward_hash    of the rows as they are now; None if they cannot be read, or if curate did not build the dataset
-    manifest_hash  of the manifest as it is now
-    n_rows         numbers of rows by table; empty if the rows did not have to be read
-    faults         differences from the manifest
-    rewritten      changed files whose rows are the same
-    unchecked      what could not be checked, and why; empty if everything was
+    content_hash      of the rows as they are now; None if they cannot be read
+    reward_hash       of the rows as they are now; None if they cannot be read, or if curate did not build the dataset
+    manifest_hash     of the manifest as it is now
+    n_rows            numbers of rows by table; empty if the rows did not have to be read
+    faults            differences from the manifest
+    rewritten         changed files whose rows are the same
+    unchecked_reason  what could not be checked, and why; empty if everything was
     """
 
     content_hash: str | None
@@ -75,7 +75,7 @@ class IntegrityResult:
     n_rows: dict[str, int] = field(default_factory=dict)
     faults: tuple[Discrepancy, ...] = ()
     rewritten: tuple[str, ...] = ()
-    unchecked: str = ""
+    unchecked_reason: str = ""
 
 
 def check_integrity(
@@ -120,8 +120,8 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     found = check_integrity(DatasetFolder.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
         raise CurateError(f"{mismatch_message(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
-    if found.unchecked:
-        log.warning("%s: %s", folder, found.unchecked)
+    if found.unchecked_reason:
+        log.warning("%s: %s", folder, found.unchecked_reason)
 
 
 def check_trusted(
@@ -131,7 +131,7 @@ def check_trusted(
 
     read_rows: as for `check`
     """
-    if trust.altered:
+    if trust.include_altered:
         return
     take = "--include altered takes the dataset as it is."
     if not (folder / MANIFEST).exists() and (folder / "data").is_dir():
@@ -144,8 +144,8 @@ def warnings(dataset: DatasetFolder) -> Iterator[str]:
     found = check_integrity(dataset)
     if found.faults:
         yield f"{mismatch_message(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
-    if found.unchecked:
-        yield f"{dataset.path}: {found.unchecked}"
+    if found.unchecked_reason:
+        yield f"{dataset.path}: {found.unchecked_reason}"
 
 
 def mismatch_message(folder: Path, faults: Sequence[Discrepancy]) -> str:
@@ -235,8 +235,8 @@ def _count_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
         for reason, n in reasons.items()
     }
     recorded: list[dict[Any, int]] = [
-        {source: count.kept for source, count in manifest.counts.items()},
-        {source: count.verified or 0 for source, count in manifest.counts.items()},
+        {source: count.n_kept for source, count in manifest.counts.items()},
+        {source: count.n_verified or 0 for source, count in manifest.counts.items()},
         by_reason,
     ]
     if [kept, verified, rejected] != [Counter(numbers) for numbers in recorded]:

@@ -22,7 +22,7 @@ from curate.reading.tables import path_sha256
 from curate.reading.values import shorten
 
 _WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these parts later
-PARTS = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "report.html")
+DATASET_ENTRIES = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "report.html")
 WORK, PLAN = ".work", "plan.json"
 
 
@@ -113,13 +113,13 @@ def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path
         yield work
 
 
-def publish(work: Path, out: Path, manifest: Manifest) -> Manifest:
+def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
     """Move the finished parts into place, then write the manifest, then delete the work folder.
 
     Returns the manifest, to which the files that were written and its own hash have been added.
     """
     (out / MANIFEST).unlink(missing_ok=True)  # a dataset that is being replaced must not look finished
-    for name in PARTS:
+    for name in DATASET_ENTRIES:
         old, new = out / name, work / "final" / name
         if (old / WORK).is_dir():  # keep a model's samples: they are expensive, and their names say what they depend on
             new.mkdir(exist_ok=True)
@@ -153,7 +153,7 @@ def immutable_file_names(folder: Path) -> list[str]:
 
 def untracked_names(folder: Path) -> list[str]:
     """Return the names of what lies in the folder of a dataset and is no part of it. No command reads it."""
-    return sorted({path.name for path in folder.glob("[!.]*")} - {*PARTS, MANIFEST})
+    return sorted({path.name for path in folder.glob("[!.]*")} - {*DATASET_ENTRIES, MANIFEST})
 
 
 def mark_unfinished(out: Path) -> None:

@@ -29,7 +29,7 @@ def table_files(folder: Path) -> list[Path]:
     return sorted(path for suffix in SUFFIXES for path in folder.glob(f"*{suffix}"))
 
 
-def companion_format(suffix: str) -> str:
+def side_table_suffix(suffix: str) -> str:
     """Return the format in which to write tables beside rows. Both formats are given as the ending of a file name."""
     return ".jsonl" if suffix == ".json" else suffix
 

@@ -17,8 +17,8 @@ from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.location import download_dataset
 from curate.decontamination.contamination_search import ContaminationResult, find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.evaluation_sets import read_evaluations
-from curate.decontamination.training_rows import report_progress
+from curate.decontamination.evaluation_set_reader import read_evaluations
+from curate.decontamination.training_rows import with_progress_reports
 from curate.decontamination.training_set import open_training_set
 from curate.derivation import Columns, Derivation, ParentDataset, Row, find_manifest, write_derived
 from curate.difficulty import table
@@ -59,7 +59,7 @@ def write_clean_copy(
     if finished is not None:
         return finished
     started = time.monotonic()
-    findings = find_contamination(report_progress(rows.rows, progress), evaluations)
+    findings = find_contamination(with_progress_reports(rows.rows, progress), evaluations)
 
     def describe(manifest: Manifest) -> Manifest:
         return replace(
@@ -78,7 +78,7 @@ def _plan(origin: ParentDataset, evaluations: Iterable[EvaluationSet], text: str
     sets = tuple(evaluation.plan for evaluation in evaluations)
     if origin.manifest is not None:
         before = origin.manifest.plan
-        return replace(before, against=(*before.against, *sets))
+        return replace(before, evaluation_sets=(*before.evaluation_sets, *sets))
     files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in origin.files.table.files)
     return Plan(metadata.version("curate-code"), {"dataset": files}, {"text": text}, sets)
 
@@ -87,7 +87,7 @@ def _tables(origin: ParentDataset, findings: ContaminationResult) -> dict[str, t
     hits = [*origin.table("contamination"), *map(asdict, findings.hits)]
     tables = {"contamination": (hits, HIT_COLUMNS)}
     removed = {rejection.id for rejection in findings.rejections.values()}
-    return tables if origin.manifest is None else tables | table.read_without(origin.location, removed)
+    return tables if origin.manifest is None else tables | table.read_remaining_table(origin.location, removed)
 
 
 def _sets(before: Manifest, findings: ContaminationResult) -> dict[str, SetCounts]:

@@ -22,7 +22,7 @@ from itertools import groupby
 from curate.dataset.contamination_hits import RULES, ContaminationHit
 from curate.decontamination.evaluation_set import EvaluationSet
 from curate.decontamination.overlap import Passage, PassageIndex, PassageOverlap
-from curate.decontamination.training_rows import Rows, TrainingRow
+from curate.decontamination.training_rows import RowReader, TrainingRow
 from curate.manifest import SetCounts
 from curate.problem import Rejection
 from curate.reading.values import escape_surrogates, shorten
@@ -48,7 +48,7 @@ class ContaminationResult:
     counts: dict[str, SetCounts]
 
 
-def find_contamination(rows: Rows, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
+def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
     """Find the rows that contain items of the evaluation sets. Positions count from zero.
 
     All rows are read once, and those in which something was found are read again. Without evaluation sets no row is
@@ -173,7 +173,7 @@ def _counts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows:
         rows=n_rows,
         removed=len(by_rule),
         removal_rate=round(len(by_rule) / max(n_rows, 1), 6),
-        rules=dict(sorted(Counter(by_rule.values()).items())),
-        review=len({hit.row for hit in hits} - by_rule.keys()),
+        removed_by_rule=dict(sorted(Counter(by_rule.values()).items())),
+        n_to_review=len({hit.row for hit in hits} - by_rule.keys()),
         warning=warning,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from curate.errors import CurateError
 from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import strip_prompt_template
-from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
 from curate.text.ngrams import words
 
 # Prose shorter than this is a sentence that anybody might write.
@@ -21,7 +21,7 @@ _END_OF_PROSE = re.compile(
 )
 
 
-def rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_named_rows(table: TableFiles, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, row) for the rows of a set. A name consists of the file and the row's zero-based place in it.
 
     columns: the columns to read; those that the set does not have are left out
@@ -35,7 +35,7 @@ def rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, 
             yield f"{path.name}:{place}", row
 
 
-def item_text(table: Table, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
+def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
     """Return the text in the first column that has any, or what the user says if it has messages of a chat.
 
     Raises CurateError if no column has text.

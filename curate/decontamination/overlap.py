@@ -101,8 +101,8 @@ class PassageIndex:
                     self._found.append(PassageOverlap(self._n_texts + place, number, "same_text", 1.0))
             self._n_texts += len(batch)
 
-    def overlaps(self, least: float) -> Iterator[PassageOverlap]:
-        """Yield the overlaps except those with shares below `least`. Some pairs overlap by more than one rule."""
+    def overlaps(self, min_share: float) -> Iterator[PassageOverlap]:
+        """Yield the overlaps except those with shares below `min_share`. Some pairs overlap by more than one rule."""
         import numpy as np
 
         yield from self._found
@@ -122,7 +122,7 @@ class PassageIndex:
             texts, passages, counts = _held(matches, holders, ends)
             shares = counts / sizes[passages]
             for text, number, share in zip(texts.tolist(), passages.tolist(), shares.tolist(), strict=True):
-                if by_share[number] and share >= least:
+                if by_share[number] and share >= min_share:
                     yield PassageOverlap(text, number, "contained", share)
                 elif not by_share[number] and share == 1:
                     yield PassageOverlap(text, number, "whole_item", 1.0)

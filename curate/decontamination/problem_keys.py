@@ -15,7 +15,7 @@ _CODEFORCES_NAME = re.compile(r"(\d{1,4})[ _/-]?([a-z]\d?)(?:$|[ ._:])", re.IGNO
 _ATCODER_NAME = re.compile(r"[a-z]+\d{3}_\w{1,2}")
 
 
-def keys(*, url: str = "", platform: str = "", names: tuple[str, ...] = ()) -> frozenset[str]:
+def derive_keys(*, url: str = "", platform: str = "", names: tuple[str, ...] = ()) -> frozenset[str]:
     """Return the keys of a problem. names: its title and its other names on the platform, including numbers."""
     candidates = {_key_of_url(url)} | {_key_of_name(platform.lower(), name.strip()) for name in names}
     return frozenset(key for key in candidates if key)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from curate.decontamination.problem_keys import keys
+from curate.decontamination.problem_keys import derive_keys
 from curate.problem import Problem, Rejection
 from curate.progress import Progress, with_progress
 from curate.reading.prompt_templates import strip_prompt_template
@@ -27,16 +27,16 @@ class TrainingRow:
 
 
 # Returns rows with their positions: all rows, or those at the given positions, always in the same order.
-Rows = Callable[[Collection[int] | None], Iterator[tuple[int, TrainingRow]]]
+RowReader = Callable[[Collection[int] | None], Iterator[tuple[int, TrainingRow]]]
 
 
-def row_of(problem: Problem, twins: Iterable[Problem] = ()) -> TrainingRow:
+def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> TrainingRow:
     """Return a problem as a row to compare.
 
-    twins: its removed duplicates, whose names and dates count as its own
+    duplicates: its removed duplicates, whose names and dates count as its own
     """
-    same = [problem, *twins]
-    known_keys = [keys(url=p.url, platform=p.platform, names=(p.id.rpartition("/")[2], p.title)) for p in same]
+    same = [problem, *duplicates]
+    known_keys = [derive_keys(url=p.url, platform=p.platform, names=(p.id.rpartition("/")[2], p.title)) for p in same]
     return TrainingRow(
         id=problem.id,
         source=problem.source,
@@ -46,7 +46,9 @@ def row_of(problem: Problem, twins: Iterable[Problem] = ()) -> TrainingRow:
     )
 
 
-def rows_of(ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iterable[Rejection]) -> Rows:
+def training_row_reader(
+    ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iterable[Rejection]
+) -> RowReader:
     """Return the problems of these ids as rows to compare.
 
     duplicates: rows that were removed in favour of some of these problems; their names and dates count as well, since
@@ -60,12 +62,12 @@ def rows_of(ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iter
     def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
         for position, id in enumerate(ids):
             if wanted is None or position in wanted:
-                yield position, row_of(load(id), map(load, twins.get(id, ())))
+                yield position, to_training_row(load(id), map(load, twins.get(id, ())))
 
     return rows
 
 
-def report_progress(rows: Rows, progress: Progress) -> Rows:
+def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
     """Return the same rows, which now report progress while they are read."""
 
     def rows_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from curate.dataset.files import DatasetFiles, find_dataset_files
-from curate.decontamination.evaluations.generic import TEXTS
-from curate.decontamination.problem_keys import keys
+from curate.decontamination.evaluations.generic import TEXT_COLUMNS
+from curate.decontamination.problem_keys import derive_keys
 from curate.decontamination.training_rows import TrainingRow
 from curate.errors import CurateError
 from curate.reading.chat import prompt_texts
@@ -30,13 +30,13 @@ class TrainingSet:
     """A training set. texts: columns that may contain the problem; the first column that is not empty counts."""
 
     files: DatasetFiles
-    texts: tuple[str, ...]
+    text_columns: tuple[str, ...]
 
     def rows(self, wanted: Collection[int] | None = None) -> Iterator[tuple[int, TrainingRow]]:
         """Yield positions and rows, either all or only those wanted. Raises CurateError if a row cannot be used."""
         position, has_text = 0, False
         for path in self.files.table.files:
-            columns = (*self.texts, *_IDS, *_OTHERS, _MORE)
+            columns = (*self.text_columns, *_IDS, *_OTHERS, _MORE)
             for place, row in enumerate(read_rows(replace(self.files.table, files=(path,)), (), columns)):
                 if isinstance(row, UnreadableRow):
                     raise CurateError(
@@ -51,7 +51,7 @@ class TrainingSet:
             raise CurateError(f"{self.files.table.location}: no text in any row. {self._hint()}")
 
     def _row(self, place: str, row: dict[str, object]) -> TrainingRow:
-        prompt = next((row[name] for name in self.texts if row[name]), "")
+        prompt = next((row[name] for name in self.text_columns if row[name]), "")
         texts = prompt_texts(prompt)
         if texts is None:
             raise CurateError(
@@ -74,12 +74,12 @@ class TrainingSet:
             id=id,
             source=source,
             text="\n\n".join(map(strip_prompt_template, texts)),
-            keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
+            keys=derive_keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
             contests=frozenset({(source, (values["date"] or values["contest_date"])[:10])}),
         )
 
     def _hint(self) -> str:
-        return f"Columns tried: {', '.join(self.texts)}. Name the column with the problem: --text COLUMN."
+        return f"Columns tried: {', '.join(self.text_columns)}. Name the column with the problem: --text COLUMN."
 
 
 def open_training_set(location: str, text: str | None = None) -> TrainingSet:
@@ -89,4 +89,4 @@ def open_training_set(location: str, text: str | None = None) -> TrainingSet:
     """
     files = find_dataset_files(location)
     rows = tuple(path for path in files.table.files if path.name != _EXCLUDED or len(files.table.files) == 1)
-    return TrainingSet(replace(files, table=replace(files.table, files=rows)), (text,) if text else tuple(TEXTS))
+    return TrainingSet(replace(files, table=replace(files.table, files=rows)), (text,) if text else tuple(TEXT_COLUMNS))

@@ -7,7 +7,7 @@ titles of the rows, the versions that their statements name, the functions that 
 import re
 
 from curate.problem import Problem
-from curate.reading.values import ParseError, json_text, json_value
+from curate.reading.values import ParseError, dump_json, parse_json
 from sandbox import Suite
 from sandbox.checkers import tokens
 
@@ -58,7 +58,7 @@ def _arguments(suite: Suite) -> set[int]:
     if suite.entry_point is None:
         return set()
     try:
-        return {len(json_value(case.input, "input")) for case in suite.cases[:10]}
+        return {len(parse_json(case.input, "input")) for case in suite.cases[:10]}
     except (ParseError, TypeError):
         return set()
 
@@ -79,7 +79,7 @@ def _key(text: str, suite: Suite) -> str:
     if suite.entry_point is None:
         return " ".join(text.split())
     try:
-        return json_text(json_value(text, "input"), "input")
+        return dump_json(parse_json(text, "input"), "input")
     except ParseError:
         return text
 
@@ -90,4 +90,4 @@ def _agree(first: str, second: str, suite: Suite) -> bool:
     if suite.entry_point is None:
         first, second = first.casefold(), second.casefold()  # collectors disagree about YES and yes, as judges do
         return tokens.same_output(first, second) or tokens.same_output(second, first)
-    return tokens.same_value(json_value(first, "output"), json_value(second, "output"))
+    return tokens.same_value(parse_json(first, "output"), parse_json(second, "output"))

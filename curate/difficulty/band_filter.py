@@ -50,7 +50,7 @@ def filter_by_solve_rate(
     origin.check_no_overlap(out)
     plan = replace(
         before.plan,
-        content=before.content_hash,
+        parent_content_hash=before.content_hash,
         solve_rate=(*before.plan.solve_rate, _plan(rates, band, models)),
     )
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
@@ -93,7 +93,7 @@ def _plan(rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]) -> B
     return BandPlan(
         band=str(band),
         models={row["model"]: _settings(row) for row in rates if row["model"] in models},
-        sha256=hashlib.sha256(json.dumps([row for row in used if row[1] in models]).encode()).hexdigest(),
+        counts_sha256=hashlib.sha256(json.dumps([row for row in used if row[1] in models]).encode()).hexdigest(),
     )
 
 

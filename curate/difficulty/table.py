@@ -52,7 +52,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
 _LATER = ("n_truncated_correct", "prompt", "engine", "languages")  # columns that tables of earlier versions do not have
 
 
-def row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
+def build_row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
     """Return the row for a problem and a model, computed from the verdicts of the samples."""
     verdicts = [record["verdict"] for record in records]
     n, n_correct = len(verdicts), verdicts.count("accepted")
@@ -101,7 +101,7 @@ def read(dataset: Path) -> list[Row]:
     return rows
 
 
-def read_without(dataset: Path, removed: Collection[str]) -> dict[str, tuple[list[Row], Columns]]:
+def read_remaining_table(dataset: Path, removed: Collection[str]) -> dict[str, tuple[list[Row], Columns]]:
     """Return the table without some rows of the dataset, as `Derivation.tables` takes it; empty if it has no rows.
 
     removed: ids of the rows to leave out
@@ -121,7 +121,7 @@ def _with_later_columns(row: Row) -> Row:
     return {name: row[name] if name in row else missing[name] for name in COLUMNS}
 
 
-def write(dataset: Path, model: str, rows: Iterable[Row]) -> None:
+def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
     """Replace the earlier rows of a model.
 
     Problems of the table that are not in `rows` were removed from the dataset by a filter. Their rows stay in the
@@ -134,12 +134,12 @@ def write(dataset: Path, model: str, rows: Iterable[Row]) -> None:
         new = {(row["id"], row["model"]): row for row in rows}
         after = {(row["id"], row["model"]): row for row in before} | new
         if list(after.values()) != before:
-            save(dataset, [after[key] for key in sorted(after)])
+            replace_table(dataset, [after[key] for key in sorted(after)])
         manifest = find_manifest(dataset)
         difficulty_section.update_card(dataset, list(after.values()), manifest.solve_rate if manifest else None)
 
 
-def save(dataset: Path, rows: list[Row]) -> None:
+def replace_table(dataset: Path, rows: list[Row]) -> None:
     """Write the table in such a way that a reader finds either the old table or the new one."""
     folder = dataset / FOLDER
     aside = folder / ".new"

@@ -34,21 +34,22 @@ Manifest = dict[str, Any]
 EXCLUDED = "left_out.jsonl"
 
 
-def reasons(to: str) -> dict[str, str]:
+def reasons(target_name: str) -> dict[str, str]:
     """Return the fixed words for reasons why a target leaves rows out, with their meanings."""
-    return {**MEANINGS, **load_target(to).REASONS}
+    return {**MEANINGS, **load_target(target_name).EXCLUSION_REASONS}
 
 
 def export(
     dataset: Path,
-    to: str,
+    target_name: str,
     out: Path,
     options: ExportOptions,
     *,
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> Manifest:
-    """Write the dataset in the format `to`, one of target_names(), into the folder `out` and return the manifest.
+    """Write the dataset in the format `target_name`, one of target_names(), into the folder `out` and return the
+    manifest.
 
     dataset    the folder of a finished dataset
     overwrite  replace an earlier export in the folder
@@ -60,9 +61,9 @@ def export(
     Raises CurateError if the dataset is not finished or was altered, if none of its rows can be exported, or if `out`
     must not be replaced.
     """
-    plan = _plan(dataset, to, out, options)
-    target = load_target(to)
-    options = _settled(to, out, options)
+    plan = _plan(dataset, target_name, out, options)
+    target = load_target(target_name)
+    options = _settled(target_name, out, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     _check_free(out, overwrite=overwrite)
@@ -74,8 +75,11 @@ def export(
             target.write(_exportable(stored, target, options, left_out, file, progress), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:
-            why = "; ".join(f"{reason}: {reasons(to)[reason]}" for reason in left_out) or "The dataset has no rows"
-            raise CurateError(f"{dataset}: no row can be exported to {to}. {why}.")
+            why = (
+                "; ".join(f"{reason}: {reasons(target_name)[reason]}" for reason in left_out)
+                or "The dataset has no rows"
+            )
+            raise CurateError(f"{dataset}: no row can be exported to {target_name}. {why}.")
         manifest = {
             **plan,
             "counts": {"rows": len(stored), "exported": exported, "left_out": dict(sorted(left_out.items()))},
@@ -109,12 +113,14 @@ def _exportable(
             file.write(json.dumps({"id": problem.id, "reason": reason}) + "\n")
 
 
-def finished_export(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest | None:
+def finished_export(dataset: Path, target_name: str, out: Path, options: ExportOptions) -> Manifest | None:
     """Return the manifest of the export in `out` if it was made from this very dataset with these options.
 
     Raises CurateError if the dataset is not finished.
     """
-    wanted = json.loads(json.dumps({**_plan(dataset, to, out, options), "curate": metadata.version("curate-code")}))
+    wanted = json.loads(
+        json.dumps({**_plan(dataset, target_name, out, options), "curate": metadata.version("curate-code")})
+    )
     try:
         manifest: Manifest = json.loads((out / MANIFEST).read_text())
         return manifest if all(manifest[name] == value for name, value in wanted.items()) else None

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from curate.prompt import PromptFormat
 from curate.trust import TrustPolicy
-from rewards.case_selection import BUDGET, STRATEGIES
+from rewards.case_selection import DEFAULT_MAX_CASES, STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class ExportOptions:
     """The options that, together with the dataset, decide the content of an export."""
 
     select: str = "strongest"  # which tests a reward runs: one of selection.WAYS
-    budget: int | None = None  # maximum number of tests; None: BUDGET, or as many as the target can run
+    budget: int | None = None  # maximum number of tests; None: DEFAULT_MAX_CASES, or as many as the target can run
     include: tuple[str, ...] = ()  # what to export although it is not trusted: words of curate.trust.INCLUDE_CHOICES
     verl_data_source: str = "taco"
     # the form of the prompts; chat template arguments are recorded only
@@ -28,7 +28,7 @@ class ExportOptions:
 
     @property
     def max_tests(self) -> int:
-        return self.budget or BUDGET
+        return self.budget or DEFAULT_MAX_CASES
 
     @property
     def trust(self) -> TrustPolicy:

@@ -5,7 +5,7 @@ from typing import Literal, NotRequired, TypedDict
 
 from sandbox import Case, Limits, Suite
 
-LIMITS = "limits of its own beside wall time and memory, which a record cannot express"
+UNSUPPORTED_LIMITS_MESSAGE = "limits of its own beside wall time and memory, which a record cannot express"
 
 
 class CaseRecord(TypedDict):

@@ -19,11 +19,11 @@ class ExportTarget(Protocol):
     """
 
     @property
-    def REASONS(self) -> Mapping[str, str]:
+    def EXCLUSION_REASONS(self) -> Mapping[str, str]:
         """The fixed words for reasons why problems are left out, with their meanings."""
 
     def unsupported_reason(self, problem: Problem, options: ExportOptions) -> str | None:
-        """Return the reason why this format cannot express the problem, one of REASONS; None if it can."""
+        """Return the reason why this format cannot express the problem, one of EXCLUSION_REASONS; None if it can."""
 
     def write(self, problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
         """Write the files and a README.md that explains how to use them."""

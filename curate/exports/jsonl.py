@@ -9,11 +9,11 @@ from pathlib import Path
 
 from curate.exports._options import ExportOptions
 from curate.exports._prompt import question, template_arguments_note
-from curate.exports._record import LIMITS, has_nondefault_limits, suite_record
+from curate.exports._record import UNSUPPORTED_LIMITS_MESSAGE, has_nondefault_limits, suite_record
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 
-REASONS = {"limits": LIMITS}
+EXCLUSION_REASONS = {"limits": UNSUPPORTED_LIMITS_MESSAGE}
 _README = """# Problems as JSON Lines
 
 `problems.jsonl` holds a record of `curate judge` per line: `id`, `kind`, `fn_name`, `tests`, `time_limit_s`,

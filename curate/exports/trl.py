@@ -12,7 +12,7 @@ from curate.exports._prompt import conversation, template_arguments_note
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 
-REASONS: dict[str, str] = {}
+EXCLUSION_REASONS: dict[str, str] = {}
 _README = """---
 configs:
 - config_name: default

@@ -14,7 +14,7 @@ from curate.exports._prompt import question, template_arguments_note
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 
-REASONS: dict[str, str] = {}
+EXCLUSION_REASONS: dict[str, str] = {}
 _TASKSET = Path(__file__).with_name("_taskset.py")
 _INIT = """from {package}.taskset import ProblemEnvironment, ProblemTaskset
 

@@ -18,7 +18,7 @@ from curate.errors import CurateError
 from curate.exports._options import ExportOptions
 from curate.exports._parquet import conversation_type, write_parquet
 from curate.exports._prompt import conversation, template_arguments_note
-from curate.exports._record import LIMITS, has_nondefault_limits, suite_record
+from curate.exports._record import UNSUPPORTED_LIMITS_MESSAGE, has_nondefault_limits, suite_record
 from curate.problem import Problem
 from sandbox import Case, Suite
 
@@ -28,8 +28,8 @@ _COUNTED = 10
 _TEXT_CHECKERS, _CALL_CHECKERS = ("lcb",), ("lcb", "exact")
 _SECONDS_FOR_CALLS = 3.0  # for all of them together: verl's scorer has six, on a machine that may be slower
 _SECONDS_PER_TEST = 5.0  # it has ten
-REASONS = {
-    "limits": LIMITS,
+EXCLUSION_REASONS = {
+    "limits": UNSUPPORTED_LIMITS_MESSAGE,
     "checker": "a checker that verl's scorer lacks, unlike rewards.verl: choose another --verl-data-source",
     "arguments": "calls with arguments or values that verl cannot receive or would alter: no arguments at all, "
     "dictionaries keyed by numbers, integers of thousands of digits",

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from curate.expressions import functions, row_values
-from curate.expressions.functions import FUNCTIONS, MATCHES, OTHERS, SAMPLES, SOLVE_RATE, Counts
+from curate.expressions.functions import FUNCTIONS, MATCHES, SAMPLES, SOLVE_RATE, SPECIAL_FUNCTIONS, Counts
 from curate.expressions.row_values import Row, TypedExpression, ValueType
 
 _ORDER: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -95,7 +95,7 @@ class ConditionCompiler:
         )
 
     def _name(self, node: ast.Name) -> TypedExpression:
-        if node.id in (*FUNCTIONS, *OTHERS):
+        if node.id in (*FUNCTIONS, *SPECIAL_FUNCTIONS):
             raise InvalidExpression(node, f"{node.id} is a function. Write {node.id}(...)")
         try:
             term = row_values.lookup(node.id)
@@ -108,14 +108,14 @@ class ConditionCompiler:
         if not isinstance(node.func, ast.Name):
             return self._term(node.func)  # which refuses it
         name, arguments = node.func.id, node.args
-        if name not in (*FUNCTIONS, *OTHERS):
+        if name not in (*FUNCTIONS, *SPECIAL_FUNCTIONS):
             raise InvalidExpression(node, _unknown("function", name, functions.names()))
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in arguments):
             raise InvalidExpression(node, f"{name} takes plain arguments")
         if name in (SOLVE_RATE, SAMPLES):
             model = self._model(node)
             self.models.add(model)
-            term = functions.solve_rate if name == SOLVE_RATE else functions.samples
+            term = functions.compile_solve_rate if name == SOLVE_RATE else functions.compile_sample_count
             return term(model, self._counts)
         n_wanted = 2 if name == MATCHES else 1
         if len(arguments) != n_wanted:
@@ -123,7 +123,7 @@ class ConditionCompiler:
                 node, f"{name} takes {n_wanted} argument{'s' * (n_wanted > 1)}, not {len(arguments)}"
             )
         if name == MATCHES:
-            return functions.matches(self._of_kind(arguments[0], ValueType.TEXT), _pattern(arguments[1]))
+            return functions.compile_matches(self._of_kind(arguments[0], ValueType.TEXT), _pattern(arguments[1]))
         function = FUNCTIONS[name]
         return functions.apply_function(function, self._of_kind(arguments[0], *function.argument_types[0]))
 

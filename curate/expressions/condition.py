@@ -8,7 +8,7 @@ from typing import Any
 from curate.errors import CurateError
 from curate.expressions.compiler import ConditionCompiler, InvalidExpression
 from curate.expressions.functions import Counts
-from curate.expressions.row_values import OF_TESTS, SUITE, TypedExpression
+from curate.expressions.row_values import SUITE, SUITE_VALUES, TypedExpression
 from curate.problem import COLUMNS
 from sandbox import Suite
 
@@ -26,19 +26,19 @@ class Condition:
     text: str
     names: frozenset[str]
     models: frozenset[str]
-    term: TypedExpression
+    expression: TypedExpression
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that a row must have to be examined."""
         own = self.names & COLUMNS.keys()
-        return own | {"id"} | ({"tests"} if self.names & OF_TESTS.keys() else set())
+        return own | {"id"} | ({"tests"} if self.names & SUITE_VALUES.keys() else set())
 
     def evaluate(self, row: Mapping[str, Any]) -> bool | None:
         """Return whether the row, with these columns, fulfils the condition; None if the answer is not known."""
-        if self.names & OF_TESTS.keys() and SUITE not in row:
+        if self.names & SUITE_VALUES.keys() and SUITE not in row:
             row = {**row, SUITE: Suite.from_json(row["tests"])}
-        holds: bool | None = self.term.evaluate(row)
+        holds: bool | None = self.expression.evaluate(row)
         return holds
 
 

@@ -36,7 +36,7 @@ FUNCTIONS = {
 }
 # These need more than the values of their arguments, so the compiler knows them by name.
 MATCHES, SOLVE_RATE, SAMPLES = "matches", "solve_rate", "samples"
-OTHERS = {
+SPECIAL_FUNCTIONS = {
     MATCHES: "whether a regular expression is found in a text: matches(statement, r'\\bgraphs?\\b')",
     SOLVE_RATE: "share of correct samples of a model: solve_rate('MODEL'); without a name if one model was sampled",
     SAMPLES: "number of judged samples of a model, 0 if there is none",
@@ -45,7 +45,7 @@ OTHERS = {
 
 def names() -> list[str]:
     """Return the names of all functions."""
-    return sorted([*FUNCTIONS, *OTHERS])
+    return sorted([*FUNCTIONS, *SPECIAL_FUNCTIONS])
 
 
 def apply_function(function: ConditionFunction, argument: TypedExpression) -> TypedExpression:
@@ -58,7 +58,7 @@ def apply_function(function: ConditionFunction, argument: TypedExpression) -> Ty
     return TypedExpression(function.result_type, value)
 
 
-def matches(text: TypedExpression, pattern: re.Pattern[str]) -> TypedExpression:
+def compile_matches(text: TypedExpression, pattern: re.Pattern[str]) -> TypedExpression:
     """Return whether the pattern is found in the text."""
 
     def value(row: Row) -> bool | None:
@@ -68,7 +68,7 @@ def matches(text: TypedExpression, pattern: re.Pattern[str]) -> TypedExpression:
     return TypedExpression(ValueType.TRUTH, value)
 
 
-def solve_rate(model: str, counts: Counts) -> TypedExpression:
+def compile_solve_rate(model: str, counts: Counts) -> TypedExpression:
     """Return the share of the model's judged samples that are correct; it is null if there are none."""
 
     def value(row: Row) -> float | None:
@@ -78,6 +78,6 @@ def solve_rate(model: str, counts: Counts) -> TypedExpression:
     return TypedExpression(ValueType.NUMBER, value)
 
 
-def samples(model: str, counts: Counts) -> TypedExpression:
+def compile_sample_count(model: str, counts: Counts) -> TypedExpression:
     """Return the number of the model's judged samples."""
     return TypedExpression(ValueType.NUMBER, lambda row: counts.get((row["id"], model), (0, 0))[0])

@@ -48,7 +48,7 @@ def _kind_of_suite(suite: Suite) -> str:
 
 
 # name: (type, meaning, value); these are computed from the tests, which are then read, too
-OF_TESTS: dict[str, tuple[ValueType, str, Callable[[Suite], Any]]] = {
+SUITE_VALUES: dict[str, tuple[ValueType, str, Callable[[Suite], Any]]] = {
     "kind": (ValueType.TEXT, "kind of the tests: stdin, function or assertions", _kind_of_suite),
     "checker": (ValueType.TEXT, "rule by which answers are compared", lambda suite: suite.checker),
     "wall_seconds": (
@@ -63,13 +63,13 @@ SUITE = "suite"  # where a row has its parsed tests
 
 def names() -> list[str]:
     """Return all names that a condition can use."""
-    return sorted([*COLUMNS, *OF_TESTS])
+    return sorted([*COLUMNS, *SUITE_VALUES])
 
 
 def lookup(name: str) -> TypedExpression:
     """Return the value with this name. Raises KeyError if there is none."""
-    if name in OF_TESTS:
-        kind, _, value = OF_TESTS[name]
+    if name in SUITE_VALUES:
+        kind, _, value = SUITE_VALUES[name]
         return TypedExpression(kind, lambda row: value(row[SUITE]))
     kind = _KINDS[COLUMNS[name][0].rstrip("?")]
     if name in _EMPTY_IS_NULL:

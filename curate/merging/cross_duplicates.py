@@ -12,7 +12,7 @@ from pathlib import Path
 from curate.dedup.duplicates import find_duplicates
 from curate.dedup.sketches import Sketches
 from curate.errors import CurateError
-from curate.merging.inputs import MergeInput, id_of, named_problems, number_of
+from curate.merging.inputs import MergeInput, input_index, named_problems, unqualified_id
 from curate.problem import Problem, Rejection
 from curate.progress import Progress, with_progress
 from curate.report.duplicate_section import DuplicateSection, build_duplicate_section
@@ -30,7 +30,7 @@ class CrossDuplicates:
     """
 
     removed: Mapping[str, Rejection]
-    kept_names: Mapping[str, str]
+    kept_name_by_removed: Mapping[str, str]
     section: DuplicateSection
 
 
@@ -43,26 +43,26 @@ def find_cross_duplicates(
     work: folder for temporary files
     progress: called with the progress
     """
-    rows = {dataset.name(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
+    rows = {dataset.qualified_id(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
 
     def load(name: str) -> Problem:
-        return inputs[number_of(name)].reader.load(rows[name])
+        return inputs[input_index(name)].reader.load(rows[name])
 
     problems = with_progress(named_problems(inputs), "deduplicate", progress, total=len(rows))
-    with Sketches(problems, [str(dataset.number) for dataset in inputs], folder=work) as sketches:
+    with Sketches(problems, [str(dataset.index) for dataset in inputs], folder=work) as sketches:
         rejections = list(find_duplicates(sketches, threshold=threshold, load=load))
     _check_ids(inputs, rows.keys() - {rejection.id for rejection in rejections})
     return CrossDuplicates(
         removed={rejection.id: _with_ids(rejection) for rejection in rejections},
-        kept_names={rejection.id: rejection.kept_id or "" for rejection in rejections},
+        kept_name_by_removed={rejection.id: rejection.kept_id or "" for rejection in rejections},
         section=_section(rejections, threshold, load),
     )
 
 
 def _check_ids(inputs: Sequence[MergeInput], kept: Set[str]) -> None:
-    repeated = sorted(id for id, n in Counter(map(id_of, kept)).items() if n > 1)
+    repeated = sorted(id for id, n in Counter(map(unqualified_id, kept)).items() if n > 1)
     if repeated:
-        holding = [dataset.given_location for dataset in inputs if dataset.name(repeated[0]) in kept]
+        holding = [dataset.given_location for dataset in inputs if dataset.qualified_id(repeated[0]) in kept]
         listed = ", ".join(repeated[:_MAX_SHOWN]) + (
             f" and {len(repeated) - _MAX_SHOWN} more" if repeated[_MAX_SHOWN:] else ""
         )
@@ -74,7 +74,7 @@ def _check_ids(inputs: Sequence[MergeInput], kept: Set[str]) -> None:
 
 def _with_ids(rejection: Rejection) -> Rejection:
     """Return a rejection with the ids of the rows in place of their names."""
-    id, kept_id = id_of(rejection.id), id_of(rejection.kept_id or "")
+    id, kept_id = unqualified_id(rejection.id), unqualified_id(rejection.kept_id or "")
     detail = f"cluster={kept_id} kept={kept_id} jaccard={rejection.similarity:.3f}"
     return replace(rejection, id=id, source=_source(id), kept_id=kept_id, detail=detail)
 

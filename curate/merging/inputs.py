@@ -24,7 +24,7 @@ _SEPARATOR = "\t"  # no id contains it: they end up in tables and on terminals
 class MergeInput:
     """One of the datasets. number: its place among them, from zero. given: its folder or Hub id, as it was given."""
 
-    number: int
+    index: int
     given_location: str
     location: Path
     manifest: Manifest
@@ -42,9 +42,9 @@ class MergeInput:
         """The ids of all rows, in order."""
         return [row["id"] for row in self.reader.read_columns("id")]
 
-    def name(self, id: str) -> str:
+    def qualified_id(self, id: str) -> str:
         """Return the name of a row, which is distinct among the rows of all datasets."""
-        return f"{id}{_SEPARATOR}{self.number}"
+        return f"{id}{_SEPARATOR}{self.index}"
 
 
 def open_inputs(locations: Sequence[str | Path], out: Path) -> list[MergeInput]:
@@ -68,12 +68,12 @@ def open_inputs(locations: Sequence[str | Path], out: Path) -> list[MergeInput]:
     return inputs
 
 
-def id_of(name: str) -> str:
+def unqualified_id(name: str) -> str:
     """Return the id of the row with this name."""
     return name.partition(_SEPARATOR)[0]
 
 
-def number_of(name: str) -> int:
+def input_index(name: str) -> int:
     """Return the number of the dataset of the row with this name."""
     return int(name.partition(_SEPARATOR)[2])
 
@@ -85,4 +85,4 @@ def named_problems(inputs: Iterable[MergeInput]) -> Iterator[Problem]:
     """
     for dataset in inputs:
         for problem in dataset.reader:
-            yield replace(problem, id=dataset.name(problem.id), source=str(dataset.number))
+            yield replace(problem, id=dataset.qualified_id(problem.id), source=str(dataset.index))

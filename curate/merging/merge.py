@@ -19,9 +19,15 @@ from curate.derivation import DIFFICULTY, table_rows
 from curate.difficulty import table as solve_rates
 from curate.manifest import Manifest, with_name_and_date
 from curate.merging.cross_duplicates import CrossDuplicates, find_cross_duplicates
-from curate.merging.evaluations import merge_hits, merge_set_counts, shared_sets
-from curate.merging.inputs import MergeInput, number_of, open_inputs
-from curate.merging.merged_manifest import counts_of, merge_build_info, merge_sources, plan_of, with_common_band
+from curate.merging.inputs import MergeInput, input_index, open_inputs
+from curate.merging.merged_contamination import merge_hits, merge_set_counts, shared_sets
+from curate.merging.merged_manifest import (
+    build_merge_sources,
+    merge_build_info,
+    merge_source_counts,
+    plan_of,
+    with_common_band,
+)
 from curate.merging.solve_rates import merge_solve_rates
 from curate.problem import COLUMNS
 from curate.progress import Progress, no_progress, with_progress
@@ -68,28 +74,28 @@ def merge(
         hits = merge_hits(inputs)
         if shared_sets(inputs):
             write_table(iter(hits), HIT_COLUMNS, final / "contamination")
-        rates = merge_solve_rates(inputs, across.removed.keys(), across.kept_names)
+        rates = merge_solve_rates(inputs, across.removed.keys(), across.kept_name_by_removed)
         if rates:
             write_table(iter(rates), solve_rates.COLUMNS, final / DIFFICULTY)
         _join_other_tables(inputs, final)
-        lost = Counter(map(number_of, across.removed))
-        n_left = {dataset.number: dataset.manifest.n_kept - lost[dataset.number] for dataset in inputs}
+        lost = Counter(map(input_index, across.removed))
+        n_left = {dataset.index: dataset.manifest.n_kept - lost[dataset.index] for dataset in inputs}
         manifest = Manifest(
             plan=plan,
             content_hash=hasher.content_hash,
             reward_hash=hasher.reward_hash,
-            counts=counts_of(inputs, across.removed.values(), kept, verified),
+            counts=merge_source_counts(inputs, across.removed.values(), kept, verified),
             decontamination=merge_set_counts(inputs, hits),
             build=merge_build_info(inputs),
             seconds={"merge": round(time.monotonic() - started, 3)},
-            merged=merge_sources(inputs, n_left),
+            merged=build_merge_sources(inputs, n_left),
         )
         manifest = with_name_and_date(with_common_band(inputs, manifest), out)
         card.write(manifest, final)
         if rates:
             difficulty_section.update_card(final, rates, manifest.solve_rate)
         write_report(final, manifest, across.section)
-        return output_folder.publish(work, out, manifest)
+        return output_folder.commit_output(work, out, manifest)
 
 
 def _rows(
@@ -104,7 +110,7 @@ def _rows(
 
     def staying(dataset: MergeInput) -> Iterator[dict[str, Any]]:
         rows = dataset.folder.rows("data", list(COLUMNS))
-        return (row for row in rows if dataset.name(row["id"]) not in across.removed)
+        return (row for row in rows if dataset.qualified_id(row["id"]) not in across.removed)
 
     n_rows = sum(dataset.manifest.n_kept for dataset in inputs) - len(across.removed)
     for row in with_progress(heapq.merge(*map(staying, inputs), key=itemgetter("id")), "write", progress, total=n_rows):
@@ -124,7 +130,7 @@ def _join_other_tables(inputs: Sequence[MergeInput], final: Path) -> None:
     import pyarrow.parquet as pq
 
     done = {"data", "rejected", "contamination", DIFFICULTY}
-    for name in output_folder.PARTS:
+    for name in output_folder.DATASET_ENTRIES:
         files = [path for dataset in inputs for path in sorted((dataset.location / name).glob("*.parquet"))]
         if name in done or not files:
             continue

@@ -20,8 +20,8 @@ from curate.manifest import (
     SourceCounts,
     StrengthSummary,
 )
-from curate.merging.evaluations import shared_sets
 from curate.merging.inputs import MergeInput
+from curate.merging.merged_contamination import shared_sets
 from curate.problem import Rejection
 
 
@@ -35,10 +35,10 @@ def plan_of(inputs: Sequence[MergeInput], *, threshold: float) -> Plan:
         options |= plan.configuration.get("source_options", {})
     compared = [in_each[0][1] for in_each in shared_sets(inputs).values()]
     return Plan(
-        curate=metadata.version("curate-code"),
+        curate_version=metadata.version("curate-code"),
         inputs=files,
         configuration={"sources": list(sources), "source_options": options, "dedup": threshold},
-        against=tuple(EvaluationSource(first.name, first.window, first.files) for first in compared),
+        evaluation_sets=tuple(EvaluationSource(first.name, first.window, first.files) for first in compared),
         datasets=tuple(MergedDataset(dataset.manifest.content_hash, dataset.manifest.plan) for dataset in inputs),
     )
 
@@ -47,15 +47,15 @@ def _distinct(files: Iterable[InputFile]) -> tuple[InputFile, ...]:
     return tuple(dict.fromkeys(files))
 
 
-def merge_sources(inputs: Sequence[MergeInput], n_left: Mapping[int, int]) -> tuple[MergeSource, ...]:
+def build_merge_sources(inputs: Sequence[MergeInput], n_left: Mapping[int, int]) -> tuple[MergeSource, ...]:
     """Return a line for each dataset. n_left: how many of its rows stay, by its number."""
     return tuple(
-        MergeSource(d.given_location, d.manifest.content_hash, d.manifest.n_kept, n_left.get(d.number, 0))
+        MergeSource(d.given_location, d.manifest.content_hash, d.manifest.n_kept, n_left.get(d.index, 0))
         for d in inputs
     )
 
 
-def counts_of(
+def merge_source_counts(
     inputs: Sequence[MergeInput], removed: Iterable[Rejection], kept: Mapping[str, int], verified: Mapping[str, int]
 ) -> dict[str, SourceCounts]:
     """Count what became of the rows of each source, over all datasets.
@@ -67,7 +67,7 @@ def counts_of(
     rejected: dict[str, dict[str, Counter[str]]] = {}
     for dataset in inputs:
         for source, count in dataset.manifest.counts.items():
-            read[source] += count.read
+            read[source] += count.n_read
             for stage, reasons in count.rejected.items():
                 rejected.setdefault(source, {}).setdefault(stage, Counter()).update(reasons)
     for rejection in removed:

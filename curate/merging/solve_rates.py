@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from curate.difficulty import table
-from curate.merging.inputs import MergeInput, id_of, number_of
+from curate.merging.inputs import MergeInput, input_index, unqualified_id
 
 
 def merge_solve_rates(
@@ -18,20 +18,24 @@ def merge_solve_rates(
     If a removed row is the same problem with the same tests as the row that stays, its rates count as well, for models
     that did not answer the other one.
     """
-    rows = {dataset.name(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
+    rows = {dataset.qualified_id(id): row for dataset in inputs for row, id in enumerate(dataset.ids)}
 
     def asked(name: str) -> tuple[object, ...]:
-        problem = inputs[number_of(name)].reader.load(rows[name])
+        problem = inputs[input_index(name)].reader.load(rows[name])
         return problem.id, problem.statement, problem.starter_code, problem.tests.with_trials(())
 
     own: dict[tuple[str, str], table.Row] = {}
     others: dict[tuple[str, str], table.Row] = {}
     for dataset in inputs:
         for rate in table.read(dataset.location):
-            name = dataset.name(rate["id"])
+            name = dataset.qualified_id(rate["id"])
             if name in rows and name not in removed:
                 own[rate["id"], rate["model"]] = rate
-            elif name in removed and id_of(kept_names[name]) == rate["id"] and asked(name) == asked(kept_names[name]):
+            elif (
+                name in removed
+                and unqualified_id(kept_names[name]) == rate["id"]
+                and asked(name) == asked(kept_names[name])
+            ):
                 others.setdefault((rate["id"], rate["model"]), rate)
     merged = others | own
     return [merged[key] for key in sorted(merged)]

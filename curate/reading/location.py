@@ -20,13 +20,13 @@ HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
 
 
 # A text as above, or what such a TOML file contains, with a location that is relative to the working folder.
-Given = str | Mapping[str, Any]
+LocationSpec = str | Mapping[str, Any]
 
 
-def split(location: Given) -> tuple[str, dict[str, Any]]:
+def split_location(location: LocationSpec) -> tuple[str, dict[str, Any]]:
     """Return the place and the options of a location. Raises CurateError if they cannot be read."""
     if isinstance(location, Mapping):
-        place, options = split(location["location"])
+        place, options = split_location(location["location"])
         return place, options | {name: value for name, value in location.items() if name != "location"}
     place, mark, query = location.partition("?")
     if not mark or Path(location).expanduser().exists():

@@ -32,7 +32,7 @@ def argument_mismatch(starter_code: str, entry_point: str, arguments: list[objec
     return None
 
 
-def parameters(starter_code: str, entry_point: str) -> list[str] | None:
+def parameter_names(starter_code: str, entry_point: str) -> list[str] | None:
     """Return the names of the function's parameters, in order, or None if the starter code does not show them."""
     function = _function(starter_code, entry_point)
     return None if function is None else [parameter.arg for parameter in _parameters(function)]
@@ -49,7 +49,7 @@ def function_headers(source: str, names: Collection[str]) -> str:
         return ""
 
 
-def only_function(starter_code: str) -> str | None:
+def sole_function_name(starter_code: str) -> str | None:
     """Return the name of the function that the starter code asks for; None unless there is exactly one."""
     names = {function.name for function in _functions(starter_code) if not function.name.startswith("_")}
     return names.pop() if len(names) == 1 else None

@@ -14,16 +14,16 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.reading.arrow_files import open_batches
-from curate.reading.location import HUB_ID, Given, split
-from curate.reading.text_files import PACKINGS, is_encoding, open_text
+from curate.reading.location import HUB_ID, LocationSpec, split_location
+from curate.reading.text_files import COMPRESSION_SUFFIXES, is_encoding, open_text
 from curate.reading.values import shorten
 
 Row = dict[str, Any]
 FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
 # These are read if there is no file of FORMATS.
-OTHER_FORMATS = (
-    *(f"{ending}{packing}" for ending in (".jsonl", ".json") for packing in PACKINGS),
-    *(f"{ending}{packing}" for ending in (".csv", ".tsv") for packing in ("", *PACKINGS)),
+FALLBACK_FORMATS = (
+    *(f"{ending}{packing}" for ending in (".jsonl", ".json") for packing in COMPRESSION_SUFFIXES),
+    *(f"{ending}{packing}" for ending in (".csv", ".tsv") for packing in ("", *COMPRESSION_SUFFIXES)),
     ".feather",
     ".ipc",
 )
@@ -38,7 +38,7 @@ _MAX_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableFiles:
     """The files of one dataset, in the order in which they are read.
 
     revision  the Hub commit; empty for a local path
@@ -64,13 +64,13 @@ class UnreadableRow:
     detail: str
 
 
-def locate(location: Given) -> Table:
+def locate(location: LocationSpec) -> TableFiles:
     """Find the files of a location.
 
     A location is a file, a folder, or the id of a dataset on the Hub such as `owner/name` or `owner/name@revision`,
     which is downloaded into the usual Hub cache.
 
-    In a folder, only files of the first of FORMATS, or otherwise of OTHER_FORMATS, that occurs are read. If some of
+    In a folder, only files of the first of FORMATS, or otherwise of FALLBACK_FORMATS, that occurs are read. If some of
     these are named train or are in a folder named train, only those are read, because datasets are for training, and
     test splits are for evaluation.
 
@@ -78,16 +78,16 @@ def locate(location: Given) -> Table:
     `files` is a pattern such as `taco/*` that the files to read must match, whether they are named train or not;
     `encoding` names the encoding of files of text. Raises CurateError if nothing is found.
     """
-    place, options = split(location)
+    place, options = split_location(location)
     pattern = options.pop("files", None)
     if pattern is not None and not isinstance(pattern, str):
         raise CurateError(f"{place}: files must be one pattern, such as train-*.parquet")
     path = Path(place).expanduser()
     if path.is_file():
         _check_format(path)
-        table = Table(place, (path,))
+        table = TableFiles(place, (path,))
     elif path.is_dir():
-        table = Table(place, _files(path, place, pattern))
+        table = TableFiles(place, _files(path, place, pattern))
     # `data/taco` with a folder `data` beside it is a mistyped path rather than a Hub id.
     elif HUB_ID.fullmatch(place) and not Path(path.parts[0]).exists():
         table = _from_hub(place, pattern)
@@ -97,7 +97,7 @@ def locate(location: Given) -> Table:
     return replace(table, options=options)
 
 
-def _check_encoding(table: Table, options: Mapping[str, Any]) -> None:
+def _check_encoding(table: TableFiles, options: Mapping[str, Any]) -> None:
     if "encoding" not in options:
         return
     if not is_encoding(options["encoding"]):
@@ -109,7 +109,7 @@ def _check_encoding(table: Table, options: Mapping[str, Any]) -> None:
             raise CurateError(f"{path} is not a file of text. Take encoding out.")
 
 
-def validate_options(table: Table, names: Sequence[str]) -> Mapping[str, Any]:
+def validate_options(table: TableFiles, names: Sequence[str]) -> Mapping[str, Any]:
     """Return the options of a table. Raises CurateError if it has an option that is not among the given names."""
     names = (*names, "files", "encoding")
     unknown = [name for name in table.options if name not in names]
@@ -126,7 +126,7 @@ def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Pat
             names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in paths)[:5])
             raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
         paths = matching
-    for ending in (*FORMATS, *OTHER_FORMATS):
+    for ending in (*FORMATS, *FALLBACK_FORMATS):
         files = sorted((path for path in paths if format_of(path) == ending), key=_natural)
         if files:
             train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
@@ -137,11 +137,11 @@ def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Pat
 
 
 def format_of(path: Path) -> str:
-    """Return the ending of a file if it is one of FORMATS or OTHER_FORMATS, and otherwise the empty text."""
+    """Return the ending of a file if it is one of FORMATS or FALLBACK_FORMATS, and otherwise the empty text."""
     name = path.name.lower()
     if name in _DESCRIPTIONS:
         return ""
-    return next((ending for ending in (*OTHER_FORMATS, *FORMATS) if name.endswith(ending)), "")
+    return next((ending for ending in (*FALLBACK_FORMATS, *FORMATS) if name.endswith(ending)), "")
 
 
 def _check_format(path: Path) -> None:
@@ -150,7 +150,7 @@ def _check_format(path: Path) -> None:
         return
     if path.suffix in (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar") or ".tar." in path.name:
         raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
-    if path.suffix in (*PACKINGS, ".bz2"):
+    if path.suffix in (*COMPRESSION_SUFFIXES, ".bz2"):
         raise CurateError(
             f"{path}: this compression is not read. Unpack it; .jsonl, .json, .csv and .tsv may end in .gz, .zst or "
             ".xz."
@@ -201,15 +201,15 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
-def _from_hub(location: str, pattern: str | None) -> Table:
+def _from_hub(location: str, pattern: str | None) -> TableFiles:
     name, _, revision = location.partition("@")
     if pattern:
         folder = _downloaded(location, [pattern, f"*{_STATE}"])
-        return Table(location, _files(folder, location, pattern), revision=folder.name)
-    for endings in (FORMATS, OTHER_FORMATS):
+        return TableFiles(location, _files(folder, location, pattern), revision=folder.name)
+    for endings in (FORMATS, FALLBACK_FORMATS):
         folder = _downloaded(location, [*(f"*{ending}" for ending in endings), f"*{_STATE}"])
         if any(format_of(path) for path in _below(folder)):
-            return Table(location, _files(folder, location), revision=folder.name)
+            return TableFiles(location, _files(folder, location), revision=folder.name)
     known = f"{name}@refs/convert/parquet"
     hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
     raise CurateError(
@@ -233,7 +233,7 @@ def _downloaded(location: str, patterns: Sequence[str]) -> Path:
         ) from error
 
 
-def read_rows(table: Table, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
+def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
     """Yield the rows of a table, in order, with the given columns; an optional column that is missing is None.
 
     Raises CurateError on a file that is damaged or lacks a column.

@@ -18,7 +18,7 @@ from curate.errors import CurateError
 from curate.reading.values import shorten
 from curate.text.printable import one_line
 
-PACKINGS = (".gz", ".zst", ".xz")
+COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
 # The marks of UTF-32 come first, because one of them begins with a mark of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -80,7 +80,7 @@ def _unpacked(path: Path) -> Iterator[io.BufferedReader]:
     """Open the bytes of a file, decompressed. Raises CurateError, even at a later read, if the file is damaged."""
     packing = path.suffix.lower()
     with path.open("rb") as file:
-        if packing not in PACKINGS:
+        if packing not in COMPRESSION_SUFFIXES:
             yield file
             return
         try:

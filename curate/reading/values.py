@@ -34,7 +34,7 @@ def allow_long_integers() -> Iterator[None]:
         sys.set_int_max_str_digits(before)
 
 
-def json_value(text: object, name: str) -> Any:
+def parse_json(text: object, name: str) -> Any:
     """Return the value of a JSON text, which error messages call `name`. Raises ParseError."""
     if not isinstance(text, str):
         raise ParseError(f"{name} is {type(text).__name__}, not text")
@@ -45,10 +45,10 @@ def json_value(text: object, name: str) -> Any:
         raise ParseError(f"{name} is not JSON ({shorten(error)}): {shorten(text)[:60]!r}") from None
 
 
-def python_value(text: object, name: str) -> Any:
+def parse_json_or_literal(text: object, name: str) -> Any:
     """Return the value of a JSON text or a Python literal. Raises ParseError."""
     try:
-        return json_value(text, name)
+        return parse_json(text, name)
     except ParseError:
         if not isinstance(text, str):
             raise
@@ -60,7 +60,7 @@ def python_value(text: object, name: str) -> Any:
         raise ParseError(f"{name} is neither JSON nor a Python literal: {shorten(error)}") from None
 
 
-def json_text(value: object, name: str) -> str:
+def dump_json(value: object, name: str) -> str:
     """Return the JSON text of a value that JSON carries unchanged (tuples become lists). Raises ParseError."""
     try:
         _carried(value)
@@ -81,7 +81,7 @@ def _carried(value: object) -> None:
             _carried(item)
 
 
-def lines(value: object, name: str) -> str:
+def join_lines(value: object, name: str) -> str:
     """Return standard input or output as text; sources write it as text or as a list of lines. Raises ParseError."""
     if isinstance(value, str):
         return value
@@ -90,9 +90,9 @@ def lines(value: object, name: str) -> str:
     raise ParseError(f"{name} is neither text nor a list of lines")
 
 
-def texts(value: object, name: str) -> list[str]:
+def parse_text_list(value: object, name: str) -> list[str]:
     """Return a list of texts that is given as a list or as JSON text; a missing one is empty. Raises ParseError."""
-    content = json_value(value, name) if value and isinstance(value, str) else value or []
+    content = parse_json(value, name) if value and isinstance(value, str) else value or []
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
         raise ParseError(f"{name} is not a list of texts")
     return content

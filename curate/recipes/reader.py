@@ -53,20 +53,20 @@ def bundled_recipes() -> list[str]:
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
 
-def read_recipe(given: str) -> Recipe:
+def read_recipe(name_or_path: str) -> Recipe:
     """Return a recipe, with paths that are relative to the working folder.
 
-    given: one of bundled_recipes(), a TOML file, or the folder or the manifest.json of a finished dataset
+    name_or_path: one of bundled_recipes(), a TOML file, or the folder or the manifest.json of a finished dataset
 
     Raises CurateError if there is no such recipe, or something in it is wrong.
     """
-    path = _path(given)
+    path = _path(name_or_path)
     if path.suffix == ".json" or path.is_dir():
-        recipe = _recipe(given, _table_of_dataset(path), "")
+        recipe = _recipe(name_or_path, _table_of_dataset(path), "")
     else:
         text = _text(path)
-        recipe = _relative_to(path.parent, _recipe(given, _parsed(given, text), text))
-    _check(given, recipe)
+        recipe = _relative_to(path.parent, _recipe(name_or_path, _parsed(name_or_path, text), text))
+    _check(name_or_path, recipe)
     return recipe
 
 
@@ -110,14 +110,14 @@ def _kept(source: SourceConfig) -> dict[str, Any]:
     return {name: value for name, value in source.options.items() if name != "files"}
 
 
-def recipe_text(given: str) -> str:
+def recipe_text(name_or_path: str) -> str:
     """Return the text of a recipe: that of its file, or for a dataset, the recipe in its manifest as TOML.
 
-    given: as in read_recipe
+    name_or_path: as in read_recipe
 
     Raises CurateError if there is no such recipe.
     """
-    path = _path(given)
+    path = _path(name_or_path)
     return to_toml(_table_of_dataset(path)) if path.suffix == ".json" or path.is_dir() else _text(path)
 
 

@@ -50,7 +50,7 @@ class CompletedStep:
 
 def step_folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
     """Return the names of the steps and their folders, in order."""
-    if not recipe.has_steps:
+    if not recipe.has_post_build_steps:
         return [("build", out)]
     steps = [("build", out / "dataset")]
     if recipe.difficulty is not None:
@@ -121,7 +121,7 @@ def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
 
 
 def _build(recipe: Recipe, out: Path, sandbox: SandboxOptions, progress: Progress, overwrite: bool) -> Manifest:
-    locations = [(source.name, source.to_given) for source in recipe.sources]
+    locations = [(source.name, source.location_spec) for source in recipe.sources]
     against = [item.argument for item in recipe.against]
     return build(locations, out, recipe.build, against=against, sandbox=sandbox, overwrite=overwrite, progress=progress)
 
@@ -172,10 +172,10 @@ def _exports(
 def _check_layout(recipe: Recipe, out: Path) -> None:
     """Raise CurateError if the folder holds a dataset where this recipe puts folders, or the other way round."""
     is_dataset = (out / MANIFEST).exists() or (out / WORK).exists()
-    if recipe.has_steps and is_dataset:
+    if recipe.has_post_build_steps and is_dataset:
         raise CurateError(
             f"{out} is a dataset itself, and this recipe has further steps, which need {out / 'dataset'}. Choose "
             f"another --out, or move it there: mv {out} {out}.built && mkdir {out} && mv {out}.built {out / 'dataset'}"
         )
-    if not recipe.has_steps and not is_dataset and (out / "dataset").exists():
+    if not recipe.has_post_build_steps and not is_dataset and (out / "dataset").exists():
         raise CurateError(f"{out} holds the steps of another recipe. Choose another --out, such as {out / 'dataset'}.")

@@ -23,12 +23,12 @@ class ChartBar:
     height: float
     series: int
     label: str  # the number above the bar, or nothing
-    words: str  # the text that appears when the pointer is over the bar
+    tooltip: str  # the text that appears when the pointer is over the bar
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    place: float
+    position: float
     label: str
     minor: bool = False  # left out where the page is narrow
 
@@ -36,13 +36,13 @@ class Tick:
 @dataclass(frozen=True, slots=True)
 class Chart:
     bars: tuple[ChartBar, ...]
-    across: tuple[Tick, ...]
-    up: tuple[Tick, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
     x_label: str
     y_label: str
     band: tuple[float, float] | None = None  # shaded
     band_label: str = ""
-    line: float | None = None
+    marker_position: float | None = None
     line_label: str = ""
     legend: tuple[str, ...] = ()
     height: float = HEIGHT
@@ -70,7 +70,7 @@ def histogram_chart(
     )
     at = None if line is None else _place(line, edges)
     bars, up = _bars([h["counts"] for h in histograms], names)
-    return Chart(bars, across, up, x_label, y_label, line=at, line_label=line_label, legend=tuple(legend))
+    return Chart(bars, across, up, x_label, y_label, marker_position=at, line_label=line_label, legend=tuple(legend))
 
 
 def integer_chart(histogram: dict[str, Any], x_label: str) -> Chart:
@@ -123,7 +123,7 @@ def _bars(series: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[tuple[
             height=height,
             series=number,
             label=f"{count:,}" if labelled and count else "",
-            words=f"{name}: {count:,}",
+            tooltip=f"{name}: {count:,}",
         )
         for number, counts in enumerate(series)
         for place, (name, count) in enumerate(zip(names, counts, strict=True))

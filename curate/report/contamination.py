@@ -10,7 +10,7 @@ N_BORDERLINE = 5
 _COLUMNS = ("id", "set", "item", "rule", "score", "span", "verdict")
 
 
-def contamination(dataset: DatasetFolder) -> dict[str, Any]:
+def build_contamination_section(dataset: DatasetFolder) -> dict[str, Any]:
     """Return for each evaluation set its counts in the manifest, and the hits by shared words closest to the border.
 
     These are the least similar rows that were removed and the most similar rows that stayed. The result is empty if no
@@ -18,7 +18,9 @@ def contamination(dataset: DatasetFolder) -> dict[str, Any]:
     """
     return {
         name: {
-            **{key: getattr(count, key) for key in ("items", "rows", "removed", "removal_rate", "rules", "review")},
+            **{key: getattr(count, key) for key in ("items", "rows", "removed", "removal_rate")},
+            "rules": count.removed_by_rule,
+            "review": count.n_to_review,
             "window": count.window,
             "warning": count.warning,
             "removed_least": heapq.nsmallest(N_BORDERLINE, _hits(dataset, name, "removed"), key=_score),

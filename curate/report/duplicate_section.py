@@ -7,10 +7,11 @@ section for later reports of this dataset and of datasets made from it by removi
 import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from curate.dataset.folder import DatasetFolder
+from curate.json_records import json_key
 from curate.problem import Problem, Rejection
 from curate.reading.prompt_templates import strip_prompt_template
 from curate.report.histogram import histogram
@@ -18,7 +19,7 @@ from curate.report.histogram import histogram
 N_PAIRS = 10
 # This is enough for a reader to judge, and it limits the size of the page.
 STATEMENT_CHARACTERS = 4_000
-NEAR = "duplicate_near"
+NEAR_DUPLICATE_REASON = "duplicate_near"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class DuplicateSection:
     threshold: float | None
     similarity: Mapping[str, Any]
     sources: tuple[str, ...]
-    removed_by_kept: tuple[tuple[int, ...], ...]
+    removal_counts: tuple[tuple[int, ...], ...] = field(metadata=json_key("removed_by_kept"))
     least_similar: tuple[DuplicatePair, ...]
 
 
@@ -62,7 +63,7 @@ def build_duplicate_section(
     removed: Collection[Rejection], *, threshold: float, load: Callable[[str], Problem]
 ) -> DuplicateSection:
     """Count the removed duplicates and choose the least similar pairs. load: returns a problem by its id."""
-    similarities = [_similarity(rejection) for rejection in removed if rejection.reason == NEAR]
+    similarities = [_similarity(rejection) for rejection in removed if rejection.reason == NEAR_DUPLICATE_REASON]
     pairs = Counter((rejection.source, _source(rejection.kept_id or "")) for rejection in removed)
     names = tuple(sorted({name for pair in pairs for name in pair}))
     return DuplicateSection(
@@ -71,7 +72,7 @@ def build_duplicate_section(
         threshold=threshold,
         similarity=_histogram(similarities, threshold),
         sources=names,
-        removed_by_kept=tuple(tuple(pairs[source, kept] for kept in names) for source in names),
+        removal_counts=tuple(tuple(pairs[source, kept] for kept in names) for source in names),
         least_similar=_least_similar(removed, load),
     )
 
@@ -83,14 +84,14 @@ def rebuild_duplicate_section(dataset: DatasetFolder, threshold: float | None) -
         for batch in dataset.batches("rejected", ("stage", "reason"), rows=4096):
             pairs = zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True)
             reasons.update(reason for stage, reason in pairs if stage == "dedup")
-    n_near = reasons[NEAR]
+    n_near = reasons[NEAR_DUPLICATE_REASON]
     return DuplicateSection(
         n_exact=reasons.total() - n_near,
         n_near=n_near,
         threshold=threshold,
         similarity=_histogram([float("nan")] * n_near, threshold),
         sources=(),
-        removed_by_kept=(),
+        removal_counts=(),
         least_similar=(),
     )
 
@@ -99,7 +100,7 @@ def _least_similar(removed: Collection[Rejection], load: Callable[[str], Problem
     near = (
         (_similarity(rejection), rejection.id, rejection.kept_id)
         for rejection in removed
-        if rejection.reason == NEAR and rejection.kept_id is not None
+        if rejection.reason == NEAR_DUPLICATE_REASON and rejection.kept_id is not None
     )
     return tuple(
         DuplicatePair(similarity, _side(load(id)), _side(load(kept)))

@@ -13,7 +13,7 @@ _ELSEWHERE = ("dedup", "decontaminate", "difficulty")  # other sections show why
 _Ranked = tuple[int, str, dict[str, Any]]
 
 
-def evidence(dataset: DatasetFolder) -> list[dict[str, Any]]:
+def build_evidence_section(dataset: DatasetFolder) -> list[dict[str, Any]]:
     """Return an entry for each stage, reason and cause, with the number of its rows and the shortest examples.
 
     Rows whose solutions were executed are preferred as examples.

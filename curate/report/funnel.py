@@ -8,7 +8,7 @@ from curate.manifest import SourceCounts
 STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
 
 
-def funnel(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
+def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
     """Return for each source how many rows were read, how many were left after each stage, and how many stay.
 
     Stages in which no source lost a row are left out; custom stages follow those that curate knows. `verified` is None
@@ -20,8 +20,8 @@ def funnel(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
 
 
 def _source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
-    left, after = count.read, []
+    left, after = count.n_read, []
     for stage in stages:
         left -= count.rejected_in(stage)
         after.append(left)
-    return {"read": count.read, "after": after, "kept": count.kept, "verified": count.verified}
+    return {"read": count.n_read, "after": after, "kept": count.n_kept, "verified": count.n_verified}

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 # Edges are close together where most problems are: 5 and 8 tests are very different, but 305 and 308 are not.
-WHOLE = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 21, 31, 51, 76, 101, 151, 201, 501, 1001, 10_001, math.inf)
-SECONDS = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf)
-SHARES = tuple(round(0.05 * step, 2) for step in range(21))
+COUNT_EDGES = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 21, 31, 51, 76, 101, 151, 201, 501, 1001, 10_001, math.inf)
+SECONDS_EDGES = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf)
+SHARE_EDGES = tuple(round(0.05 * step, 2) for step in range(21))
 
 
 def histogram(values: "Values", edges: Sequence[float], *, trim: bool = True) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Every text goes through Jinja's escaping, since statements and names come from s
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.evidence import SUSPECT
+from curate.dataset.evidence import SUSPECT_REASON
 from curate.report import charts
 from curate.report.report_data import Numbers
 from curate.report.word_diff import mark_differences
@@ -26,7 +26,7 @@ def render_page(numbers: Numbers) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"count": _count, "percent": _percent, "seconds": _seconds, "number": _number}
-    environment.globals |= {"charts": charts, "marked": mark_differences, "suspect": SUSPECT}
+    environment.globals |= {"charts": charts, "marked": mark_differences, "suspect": SUSPECT_REASON}
     return environment.get_template("page.html").render(**numbers, sources=list(numbers["funnel"]["sources"]))
 
 

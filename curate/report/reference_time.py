@@ -4,7 +4,7 @@ import heapq
 from typing import TYPE_CHECKING, Any
 
 from curate.dataset.folder import DatasetFolder
-from curate.report.histogram import SECONDS, histogram
+from curate.report.histogram import SECONDS_EDGES, histogram
 
 if TYPE_CHECKING:
     from curate.report.histogram import Values
@@ -23,7 +23,7 @@ def reference_runtime_section(dataset: DatasetFolder, columns: "dict[str, Values
     if _SLOWEST not in columns or _LIMIT not in columns:
         return None
     slowest, limits = columns[_SLOWEST], columns[_LIMIT]
-    both = histogram(np.concatenate((slowest, limits)), SECONDS)
+    both = histogram(np.concatenate((slowest, limits)), SECONDS_EDGES)
     edges = [float("inf") if edge is None else edge for edge in both["edges"]]
     return {
         "slowest": histogram(slowest, edges, trim=False),

@@ -6,14 +6,14 @@ from curate.dataset.folder import DatasetFolder
 from curate.json_records import to_json
 from curate.manifest import Manifest
 from curate.report.columns import numeric_columns
-from curate.report.contamination import contamination
+from curate.report.contamination import build_contamination_section
 from curate.report.duplicate_section import DuplicateSection, rebuild_duplicate_section
-from curate.report.evidence import evidence
-from curate.report.funnel import funnel
-from curate.report.histogram import SHARES, WHOLE, histogram
+from curate.report.evidence import build_evidence_section
+from curate.report.funnel import build_funnel_section
+from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histogram
 from curate.report.reference_time import reference_runtime_section
-from curate.report.rejections import rejections
-from curate.report.solve_rates import solve_rates
+from curate.report.rejections import build_rejection_section
+from curate.report.solve_rates import build_solve_rate_section
 
 if TYPE_CHECKING:
     from curate.report.histogram import Values
@@ -36,16 +36,16 @@ def compute_report(dataset: DatasetFolder, duplicates: DuplicateSection | None) 
     strength = manifest.build and manifest.build.strength
     return {
         "dataset": _dataset(manifest, columns),
-        "funnel": funnel(manifest.counts),
-        "rejections": rejections(dataset),
-        "evidence": evidence(dataset),
-        "tests": histogram(columns["n_tests"], WHOLE) if "n_tests" in columns else None,
+        "funnel": build_funnel_section(manifest.counts),
+        "rejections": build_rejection_section(dataset),
+        "evidence": build_evidence_section(dataset),
+        "tests": histogram(columns["n_tests"], COUNT_EDGES) if "n_tests" in columns else None,
         "test_strength": _test_strength(columns, options.get("min_test_strength")),
         "mutants": to_json(strength),
         "reference_time": reference_runtime_section(dataset, columns),
-        "solve_rates": solve_rates(dataset, manifest.solve_rate),
+        "solve_rates": build_solve_rate_section(dataset, manifest.solve_rate),
         "duplicates": to_json(duplicates or rebuild_duplicate_section(dataset, options.get("dedup"))),
-        "contamination": contamination(dataset),
+        "contamination": build_contamination_section(dataset),
     }
 
 
@@ -54,7 +54,7 @@ def _dataset(manifest: Manifest, columns: "dict[str, Values]") -> dict[str, Any]
     return {
         "name": manifest.name,
         "date": manifest.date,
-        "curate": manifest.plan.curate,
+        "curate": manifest.plan.curate_version,
         "content_hash": manifest.content_hash,
         "reward_hash": manifest.reward_hash,
         "options": to_json(manifest.plan.configuration),
@@ -70,4 +70,4 @@ def _test_strength(columns: "dict[str, Values]", least: float | None) -> dict[st
     strength = columns.get("test_strength")
     if strength is None:
         return None
-    return {**histogram(strength, SHARES, trim=False), "n_whole": int((strength == 1).sum()), "least": least}
+    return {**histogram(strength, SHARE_EDGES, trim=False), "n_whole": int((strength == 1).sum()), "least": least}

@@ -35,10 +35,10 @@ def refresh_report(folder: Path) -> None:
     manifest = DatasetFolder.open(folder).manifest
     with (folder / MANIFEST).open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # another model may be at this point in another process
-        write_report(folder, manifest, stored_duplicates(folder))
+        write_report(folder, manifest, load_duplicate_section(folder))
 
 
-def stored_duplicates(folder: Path) -> DuplicateSection | None:
+def load_duplicate_section(folder: Path) -> DuplicateSection | None:
     """Return the section on duplicates from the report in a folder, or None if there is no readable report."""
     try:
         section = json.loads((folder / JSON).read_text(encoding="utf-8"))["duplicates"]

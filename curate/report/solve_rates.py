@@ -10,10 +10,10 @@ _COLUMNS = ("model", "n", "n_correct")
 _MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
 
 
-def solve_rates(dataset: DatasetFolder, chosen: SelectedBand | None) -> list[dict[str, Any]]:
+def build_solve_rate_section(dataset: DatasetFolder, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
     """Return an entry for each model in `difficulty/`, by name.
 
-    chosen: the band that the dataset was reduced to; None if it was not reduced
+    selected_band: the band that the dataset was reduced to; None if it was not reduced
 
     Shares are i / steps, where `steps` is the usual number of samples, and `counts` has the number of problems that
     are nearest to each share.
@@ -24,8 +24,8 @@ def solve_rates(dataset: DatasetFolder, chosen: SelectedBand | None) -> list[dic
     for batch in dataset.batches("difficulty", _COLUMNS, rows=65_536):
         counted.update(zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True))
     models = sorted({model for model, _, _ in counted})
-    filtered = chosen.models if chosen else ()
-    band = tuple(float(end) for end in chosen.band.split(":")) if chosen else (0.0, 1.0)
+    filtered = selected_band.models if selected_band else ()
+    band = tuple(float(end) for end in selected_band.band.split(":")) if selected_band else (0.0, 1.0)
     return [
         _of_model(
             model,

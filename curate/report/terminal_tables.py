@@ -10,7 +10,7 @@ from curate.text.printable import escape_unprintable, format_table
 _BAR = 40  # characters of the longest
 
 
-def lines(numbers: Numbers) -> Iterator[str]:
+def format_report(numbers: Numbers) -> Iterator[str]:
     """Yield all tables, one after another, each with a heading."""
     funnel = numbers["funnel"]
     stages, sources = funnel["stages"], funnel["sources"]

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, texts
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, parse_text_list
 
 TITLE = "AceCode"
 HUB_ID = "TIGER-Lab/AceCode-87K"
 LICENCE = "mit"
-ROWS = "87,149 problems"
+SIZE_DESCRIPTION = "87,149 problems"
 DEFECTS = "no solutions, so nothing is verified; tests by a model, of which those that another one failed were removed"
 COLUMNS = ("question", "test_cases")
 OPTIONAL = ("id", "source")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
@@ -25,7 +25,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
             continue
         id = f"acecode/{optional_text(row['id']) or f'row-{position}'}"
         try:
-            tests = assertions.read(texts(row["test_cases"], "test_cases"))
+            tests = assertions.read(parse_text_list(row["test_cases"], "test_cases"))
             yield Problem(
                 id=id,
                 source="acecode",

@@ -15,19 +15,19 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, Table, UnreadableRow, read_rows, validate_options
-from curate.reading.values import ParseError, optional_text, shorten, texts
+from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
+from curate.reading.values import ParseError, optional_text, parse_text_list, shorten
 
 TITLE = "APPS"
 HUB_ID = "codeparrot/apps"
 LICENCE = "mit"
-ROWS = "5,000 training and 5,000 test problems"
+SIZE_DESCRIPTION = "5,000 training and 5,000 test problems"
 DEFECTS = "few tests, or none; one solution in five fails; pictures gone; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
 OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
 
 
-def select(table: Table) -> Table:
+def select_files(table: TableFiles) -> TableFiles:
     """Return each of the authors' folders as one input, but only the training split if there is one."""
     validate_options(table, ())
     splits = {path.parent.parent for path in table.files if (path.parent / "question.txt").exists()}
@@ -37,7 +37,7 @@ def select(table: Table) -> Table:
     return replace(table, files=tuple(sorted(train or splits)))
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table; `apps/17` is problem 17 of its split."""
     for position, row in enumerate(_rows(table)):
         if isinstance(row, UnreadableRow):
@@ -51,7 +51,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
             yield Rejection(id, "apps", "parse", "unparsable", str(error))
 
 
-def _rows(table: Table) -> Iterator[Row | UnreadableRow]:
+def _rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:
     for path in table.files:
         if not path.is_dir():
             yield from read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL)
@@ -87,7 +87,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping,
-        solutions=tuple(map(parse_solution, texts(row["solutions"], "solutions"))),
+        solutions=tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))),
         url=optional_text(row["url"]),
         difficulty=optional_text(row["difficulty"]),
         licence=LICENCE,

@@ -9,14 +9,14 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, distinct_cases, lines, optional_text, shorten
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, distinct_cases, join_lines, optional_text, shorten
 from sandbox import Case, Program, Suite
 
 TITLE = "CodeContests"
 HUB_ID = "deepmind/code_contests"
 LICENCE = "cc-by-4.0"
-ROWS = "13,328 training, 117 validation and 165 test problems"
+SIZE_DESCRIPTION = "13,328 training, 117 validation and 165 test problems"
 DEFECTS = "pictures and formulas gone; several right answers; generated tests outside the stated bounds; file input"
 COLUMNS = ("name", "description", "public_tests", "private_tests", "generated_tests", "solutions")
 OPTIONAL = (
@@ -37,7 +37,7 @@ _LANGUAGES = {1: "python2", 2: "cpp", 3: "python", 4: "java"}
 _DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D E F G H I J K".split(), start=1))
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
@@ -99,7 +99,7 @@ def _cases(struct: object, name: str) -> list[Case]:
     if struct is None:
         return []
     pairs = _columns(struct, ("input", "output"), name)
-    return [Case(lines(given, "an input"), lines(expected, "an output")) for given, expected in pairs]
+    return [Case(join_lines(given, "an input"), join_lines(expected, "an output")) for given, expected in pairs]
 
 
 def _solutions(struct: object) -> tuple[Program, ...]:

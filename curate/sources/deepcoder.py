@@ -20,13 +20,13 @@ from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.dialects.primeintellect import strip_template
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, python_value, texts
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, parse_json_or_literal, parse_text_list
 
 TITLE = "DeepCoder-Preview"
 HUB_ID = "agentica-org/DeepCoder-Preview-Dataset"
 LICENCE = "mit"
-ROWS = "24,287 training problems (taco, primeintellect, lcbv5) and 687 test problems (codeforces, lcbv5)"
+SIZE_DESCRIPTION = "24,287 training problems (taco, primeintellect, lcbv5) and 687 test problems (codeforces, lcbv5)"
 DEFECTS = "overlaps with TACO, SYNTHETIC-1 and LiveCodeBench; lcbv5 and codeforces without solutions; no ids, no limits"
 COLUMNS = ("problem", "tests")
 OPTIONAL = ("solutions", "starter_code", "metadata")
@@ -34,7 +34,7 @@ OPTIONAL = ("solutions", "starter_code", "metadata")
 _CONFIGS = ("taco", "primeintellect", "lcbv5", "codeforces")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     counts: dict[str, int] = {}
     for path in table.files:
@@ -58,7 +58,7 @@ def _config(path: Path) -> str:
 def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
     statement, starter_code = strip_template(optional_text(row["problem"]))
     starter_code = optional_text(row["starter_code"]) or starter_code
-    encoded = python_value(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
+    encoded = parse_json_or_literal(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
     tests = _tests(encoded, row["metadata"], starter_code)
     published = row["solutions"] is not None or _has_solutions(encoded)
     return Problem(
@@ -69,7 +69,7 @@ def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
         tests=tests.suite(limits(None, None)),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping if published else Wrapping.NONE,
-        solutions=tuple(map(parse_solution, texts(row["solutions"], "solutions"))) if published else None,
+        solutions=tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))) if published else None,
         platform=config,
         licence=LICENCE,
     )
@@ -80,7 +80,7 @@ def _tests(encoded: object, metadata: object, starter_code: str) -> ParsedTests:
         return inputs_outputs.read(encoded, "tests")
     entry_point = None
     if isinstance(metadata, str) and metadata:
-        metadata = python_value(metadata, "metadata")
+        metadata = parse_json_or_literal(metadata, "metadata")
     if isinstance(metadata, dict):
         entry_point = function_name(metadata.get("func_name"), "func_name")
     return cases.read(encoded, entry_point, starter_code)

@@ -24,14 +24,22 @@ from curate.reading.dialects import detection, named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name, join_tests
 from curate.reading.solutions import parse_solution, strip_code_fence
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, Table, UnreadableRow, read_rows, validate_options
-from curate.reading.values import ParseError, distinct_cases, json_value, lines, optional_text, python_value, shorten
+from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
+from curate.reading.values import (
+    ParseError,
+    distinct_cases,
+    join_lines,
+    optional_text,
+    parse_json,
+    parse_json_or_literal,
+    shorten,
+)
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
 HUB_ID = ""
 LICENCE = "as the mapping says"
-ROWS = "any number of problems"
+SIZE_DESCRIPTION = "any number of problems"
 DEFECTS = "what the reasons of the rejected rows say"
 COLUMNS = ()
 
@@ -47,7 +55,7 @@ _SECONDS = {"s": 1.0, "ms": 0.001}
 _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
 
-def select(table: Table) -> Table:
+def select_files(table: TableFiles) -> TableFiles:
     """Return the table unchanged. Raises CurateError if its options are not a mapping."""
     options = validate_options(table, OPTIONS)
     fields = options.get("fields")
@@ -71,11 +79,11 @@ def select(table: Table) -> Table:
     return table
 
 
-def _wrong(table: Table, message: str) -> CurateError:
+def _wrong(table: TableFiles, message: str) -> CurateError:
     return CurateError(f"mapping of {table.location}: {message}.")
 
 
-def read(table: Table, name: str = "generic") -> Iterator[Problem | Rejection]:
+def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table, as those of the source `name`.
 
     Raises CurateError at the end if a field had no value in any row.
@@ -117,7 +125,7 @@ def _value(row: Row, path: str) -> Any:
     value: Any = row
     for step in path.split("."):
         if isinstance(value, str):
-            value = python_value(value, path)
+            value = parse_json_or_literal(value, path)
         if isinstance(value, list) and step.isdecimal():
             value = value[int(step)] if int(step) < len(value) else None
         elif isinstance(value, list):
@@ -172,7 +180,7 @@ def _tests(
             tests,
             entry_point,
             starter_code,
-            given=_code(values.get("given"), "given"),
+            given_code=_code(values.get("given"), "given"),
             setup=_code(values.get("setup"), "setup"),
             solution=next((solution.source for solution in solutions), ""),
         )
@@ -187,7 +195,7 @@ def _tests(
     if "inputs" not in values:
         return ParsedTests(()), 0
     content = {
-        name: python_value(values[name], name) if isinstance(values[name], str) else values[name]
+        name: parse_json_or_literal(values[name], name) if isinstance(values[name], str) else values[name]
         for name in ("inputs", "outputs")
     }
     if entry_point and not named_arguments.all_named(content["inputs"]):
@@ -198,20 +206,20 @@ def _tests(
 def _decoded(column: Any, name: str) -> Any:
     """Return a column of the arguments or results of calls; if its type is text, it holds them as JSON."""
     if isinstance(column, list) and all(isinstance(item, str) for item in column):
-        return [json_value(item, name) for item in column]
+        return [parse_json(item, name) for item in column]
     return column
 
 
 def _code(value: object, name: str) -> str:
     """Return code that is given as a text or as a list of lines."""
-    return "" if value is None else lines(value, name)
+    return "" if value is None else join_lines(value, name)
 
 
 def _solutions(value: object, language: object, path: str) -> tuple[Program, ...]:
     """Read one program, a list of them, or the JSON text of a list, with one language for all or one for each."""
     if isinstance(value, str):
         listed = value.lstrip().startswith("[")
-        value = json_value(value, "solutions") if listed else [value]
+        value = parse_json(value, "solutions") if listed else [value]
     programs = value or []
     first = programs[0] if isinstance(programs, list) and programs else programs
     if isinstance(first, Mapping):

@@ -14,18 +14,18 @@ from curate.reading.assertions.dependencies import parse
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
 from curate.reading.values import ParseError, optional_text
 
 TITLE = "HumanEval"
 HUB_ID = "openai/openai_humaneval"
 LICENCE = "mit"
-ROWS = "164 problems"
+SIZE_DESCRIPTION = "164 problems"
 DEFECTS = "an evaluation set; few tests; some tests compare the function with itself or draw random inputs"
 COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, ())):
         if isinstance(row, UnreadableRow):
@@ -43,7 +43,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
     given = function_preamble(prompt, name)
     beginning, statement = _beginning_and_docstring(prompt, name)
-    tests = assertions.read(row["test"], name, given=given, classes=())
+    tests = assertions.read(row["test"], name, given_code=given, classes=())
     return Problem(
         id=id,
         source="humaneval",

@@ -8,19 +8,19 @@ from curate.reading.assertions.dependencies import defined_classes
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, python_value
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, parse_json_or_literal
 
 TITLE = "KodCode"
 HUB_ID = "KodCode/KodCode-V1"
 LICENCE = "cc-by-nc-4.0"
-ROWS = "some 480,000 problems"
+SIZE_DESCRIPTION = "some 480,000 problems"
 DEFECTS = "tests and solutions by one model, so they may share a mistake; many versions of one question"
 COLUMNS = ("question", "solution")
 OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", "gpt_difficulty")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
@@ -53,7 +53,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 
 def _declarations(encoded: object) -> str:
     try:
-        functions = python_value(encoded, "test_info") if isinstance(encoded, str) else encoded
+        functions = parse_json_or_literal(encoded, "test_info") if isinstance(encoded, str) else encoded
     except ParseError:
         return ""  # the tests name what they import, so a problem is not lost because of this
     known = [f for f in functions if isinstance(f, dict)] if isinstance(functions, list) else []

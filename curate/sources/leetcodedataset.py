@@ -11,19 +11,19 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, texts
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, parse_text_list
 
 TITLE = "LeetCodeDataset"
 HUB_ID = "newfacade/LeetCodeDataset"
 LICENCE = "mit"
-ROWS = "2,641 training and 228 test problems in v0.3.1"
+SIZE_DESCRIPTION = "2,641 training and 228 test problems in v0.3.1"
 DEFECTS = "overlaps with LiveCodeBench; estimated dates; some expected values are error messages; pictures gone"
 COLUMNS = ("task_id", "problem_description", "completion", "entry_point", "test")
 OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
@@ -38,7 +38,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
     name = optional_text(row["task_id"])
-    tests = assertions.read(row["test"], optional_text(row["entry_point"]), given=optional_text(row["prompt"]))
+    tests = assertions.read(row["test"], optional_text(row["entry_point"]), given_code=optional_text(row["prompt"]))
     return Problem(
         id=id,
         source="leetcodedataset",
@@ -52,6 +52,6 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         url=f"https://leetcode.com/problems/{name}/" if name else "",
         date=optional_text(row["estimated_date"])[:10],
         difficulty=optional_text(row["difficulty"]),
-        tags=tuple(texts(row["tags"], "tags")),
+        tags=tuple(parse_text_list(row["tags"], "tags")),
         licence=LICENCE,
     )

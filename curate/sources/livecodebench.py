@@ -20,15 +20,15 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
 from curate.reading.dialects.parsed_tests import function_name
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows, validate_options
-from curate.reading.values import ParseError, distinct_cases, json_value, optional_text, shorten
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows, validate_options
+from curate.reading.values import ParseError, distinct_cases, optional_text, parse_json, shorten
 
 log = logging.getLogger(__name__)
 
 TITLE = "LiveCodeBench"
 HUB_ID = "livecodebench/code_generation_lite"
 LICENCE = "cc"
-ROWS = "1,055 problems up to release_v6"
+SIZE_DESCRIPTION = "1,055 problems up to release_v6"
 DEFECTS = "an evaluation set; no solutions; some expected values are error messages; several right answers"
 COLUMNS = ("question_content", "question_id", "public_test_cases", "private_test_cases", "metadata")
 OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "difficulty")
@@ -37,7 +37,7 @@ OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "diffi
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 
 
-def select(table: Table) -> Table:
+def select_files(table: TableFiles) -> TableFiles:
     """Return the table with the files of the release that the options name.
 
     `release_v5` means all parts up to the fifth, `v5` only the fifth, and `v4_v5` the fourth and the fifth. Raises
@@ -60,7 +60,7 @@ def select(table: Table) -> Table:
     return replace(table, files=tuple(files[number] for number in wanted))
 
 
-def _window(table: Table) -> tuple[str, str]:
+def _window(table: TableFiles) -> tuple[str, str]:
     """Return the first and the last date of the window, both of which belong to it."""
     bounds = []
     for name, unbounded in (("from", date.min), ("to", date.max)):
@@ -75,7 +75,7 @@ def _window(table: Table) -> tuple[str, str]:
     return bounds[0], bounds[1]
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table, except those of contests outside the window."""
     first, last = _window(table)
     outside = 0
@@ -102,9 +102,9 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
-    public = json_value(row["public_test_cases"], "public_test_cases")
+    public = parse_json(row["public_test_cases"], "public_test_cases")
     private = private_tests(row["private_test_cases"])
-    metadata = json_value(row["metadata"] or "{}", "metadata")
+    metadata = parse_json(row["metadata"] or "{}", "metadata")
     entry_point = function_name(metadata.get("func_name"), "func_name") if isinstance(metadata, dict) else None
     starter_code = optional_text(row["starter_code"])
     if not isinstance(public, list) or not isinstance(private, list):
@@ -139,7 +139,7 @@ def private_tests(encoded: object) -> Any:
     if not isinstance(encoded, str):
         raise ParseError("private_test_cases is not text")
     if encoded.lstrip().startswith("["):
-        return json_value(encoded, "private_test_cases")
+        return parse_json(encoded, "private_test_cases")
     try:
         unpacker = zlib.decompressobj()
         packed = unpacker.decompress(base64.b64decode(encoded, validate=True), MAX_UNPACKED_BYTES)
@@ -148,4 +148,4 @@ def private_tests(encoded: object) -> Any:
         text = _NoClasses(io.BytesIO(packed)).load()
     except Exception as error:  # a damaged pickle can raise nearly any exception; here they all mean the same
         raise ParseError(f"private_test_cases cannot be unpacked: {shorten(error)}") from None
-    return json_value(text, "the pickle in private_test_cases")
+    return parse_json(text, "the pickle in private_test_cases")

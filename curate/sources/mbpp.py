@@ -12,19 +12,19 @@ from curate.reading.dialects import assertions
 from curate.reading.signature import function_headers
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, texts
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, parse_text_list
 
 TITLE = "MBPP"
 HUB_ID = "google-research-datasets/mbpp"
 LICENCE = "cc-by-4.0"
-ROWS = "974 problems, 427 of them sanitized; MBPP+ has 378"
+SIZE_DESCRIPTION = "974 problems, 427 of them sanitized; MBPP+ has 378"
 DEFECTS = "three tests, but a hundred in MBPP+; statements that say too little; it is used as an evaluation set"
 COLUMNS = ("task_id", "code", "test_list")
 OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test_list", "test")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         if isinstance(row, UnreadableRow):
@@ -40,12 +40,15 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 
 def _problem(id: str, row: dict[str, Any]) -> Problem:
     code = optional_text(row["code"]).replace("\r\n", "\n")
-    setup = [optional_text(row["test_setup_code"]), *texts(row["test_imports"], "test_imports")]
-    listed = [*texts(row["test_list"], "test_list"), *texts(row["challenge_test_list"], "challenge_test_list")]
+    setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
+    listed = [
+        *parse_text_list(row["test_list"], "test_list"),
+        *parse_text_list(row["challenge_test_list"], "challenge_test_list"),
+    ]
     tests = assertions.read(
         optional_text(row["test"]) or listed,
         setup="\n".join(setup),
-        defined=defined_names(code),
+        defined_names=defined_names(code),
         classes=defined_classes(code),
     )
     assert tests.assertions is not None

@@ -11,19 +11,19 @@ from curate.reading.dialects import cases
 from curate.reading.dialects.primeintellect import strip_template
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, python_value
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, parse_json_or_literal
 
 TITLE = "SYNTHETIC-1"
 HUB_ID = "PrimeIntellect/SYNTHETIC-1"
 LICENCE = "apache-2.0"
-ROWS = "1,994,262 responses, several to a problem"
+SIZE_DESCRIPTION = "1,994,262 responses, several to a problem"
 DEFECTS = "most tasks are not code; solutions missing, wrong or in another language; often one test only"
 COLUMNS = ("problem_id", "task_type", "prompt", "gold_standard_solution", "verification_info")
 OPTIONAL = ("source", "in_source_id", "metadata")
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order in which their first responses occur."""
     seen: set[str] = set()
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
@@ -47,7 +47,7 @@ def read(table: Table) -> Iterator[Problem | Rejection]:
 def _problem(id: str, row: dict[str, Any]) -> Problem:
     statement, starter_code = strip_template(optional_text(row["prompt"]))
     info = row["verification_info"]
-    content = info if isinstance(info, dict) else python_value(info, "verification_info")
+    content = info if isinstance(info, dict) else parse_json_or_literal(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):
         raise ParseError("verification_info has no test_cases")
     tests = cases.read(content["test_cases"], starter_code=starter_code)
@@ -72,7 +72,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 
 def _metadata(encoded: object) -> dict[str, Any]:
     try:
-        metadata = encoded if isinstance(encoded, dict) else python_value(encoded, "metadata")
+        metadata = encoded if isinstance(encoded, dict) else parse_json_or_literal(encoded, "metadata")
     except ParseError:
         return {}  # limits and links have defaults, so a problem is not lost because of them
     return metadata if isinstance(metadata, dict) else {}

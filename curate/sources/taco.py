@@ -11,13 +11,13 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Table, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, python_value, texts
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text, parse_json_or_literal, parse_text_list
 
 TITLE = "TACO"
 HUB_ID = "BAAI/TACO"
 LICENCE = "apache-2.0"
-ROWS = "25,443 training and 1,000 test problems"
+SIZE_DESCRIPTION = "25,443 training and 1,000 test problems"
 DEFECTS = "solutions missing, wrong, in Python 2 or C++; tests empty or torn; pictures gone; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
 OPTIONAL = [
@@ -34,7 +34,7 @@ OPTIONAL = [
 ]
 
 
-def read(table: Table) -> Iterator[Problem | Rejection]:
+def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
         id = f"taco/{position}"
@@ -58,7 +58,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         tests=tests.suite(limits(row["time_limit"], row["memory_limit"])),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping,
-        solutions=tuple(map(parse_solution, texts(row["solutions"], "solutions"))),
+        solutions=tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))),
         n_pictures=int(pictures) if pictures.isdecimal() else 0,
         platform=optional_text(row["source"]),
         title=optional_text(row["name"]) or _last_part(optional_text(row["url"])),
@@ -72,7 +72,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
 
 def _tags(encoded: object) -> tuple[str, ...]:
     try:
-        tags = python_value(encoded, "tags")
+        tags = parse_json_or_literal(encoded, "tags")
     except ParseError:
         return ()  # topics are not essential, so a problem is not lost because of them
     return tuple(map(str, tags)) if isinstance(tags, list) else ()

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 
 from curate.dataset.dataset_reader import DatasetReader
-from curate.decontamination.problem_keys import keys
+from curate.decontamination.problem_keys import derive_keys
 from curate.dedup import lsh
 from curate.dedup.duplicates import find_similar
 from curate.dedup.lsh import LshIndex
@@ -58,7 +58,7 @@ def clusters(dataset: Path, *, similarity: float, progress: Progress) -> list[in
             with_progress(stored.read_columns(*_COLUMNS), "read", progress, total=len(stored))
         ):
             names = (values["id"].rpartition("/")[2], values["title"])
-            for key in keys(url=values["url"], platform=values["platform"], names=names):
+            for key in derive_keys(url=values["url"], platform=values["platform"], names=names):
                 links.union_by_key(key, row)
             # Two problems with one text stay together whatever their tests are, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")

@@ -95,9 +95,9 @@ def split(
     for name in names:
         manifest = finished[name]
         if manifest is None:
-            rates = solve_rates.read_without(dataset, {row.id for row in rows if row.part != name})
+            rates = solve_rates.read_remaining_table(dataset, {row.id for row in rows if row.part != name})
             derivation = Derivation(
-                plans[name], len(rows), removed[name], rates, row_positions_changed=True, recipe=recipe
+                plans[name], len(rows), removed[name], rates, removed_rows_kept_elsewhere=True, recipe=recipe
             )
             manifest = write_derived(origin, derivation, out / name, overwrite=overwrite)
         manifests[name] = manifest

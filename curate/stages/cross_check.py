@@ -35,7 +35,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
         return self._verify.records
 
     def fingerprint(self, id: str, build: BuildState) -> str | None:
-        asked = self._others or self._verify.records[id].passed is None
+        asked = self._others or self._verify.records[id].passing_index is None
         return self._verify.fingerprint(id, build) if asked else None
 
     def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, CrossCheckRecord]]:
@@ -44,7 +44,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
                 map(build.load_original, ids),
                 self._verify.records,
                 sandbox,
-                others=self._others,
+                n_other_solutions=self._others,
                 tries=self._verify.tries,
                 languages=self._verify.languages,
             ):
@@ -62,7 +62,9 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     def rejection(self, id: str, record: CrossCheckRecord, build: BuildState) -> Rejection | None:
         """Return a more precise rejection of a problem without a reference."""
         finding = self._verify.records[id]
-        return None if finding.passed is not None else reference_rejection(build.load_original(id), finding, record)
+        return (
+            None if finding.passing_index is not None else reference_rejection(build.load_original(id), finding, record)
+        )
 
     def cpu_seconds(self, record: CrossCheckRecord) -> float:
-        return record.spent_seconds
+        return record.spent_cpu_seconds

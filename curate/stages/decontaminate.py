@@ -7,7 +7,7 @@ from curate.build_state import BuildState
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.decontamination.contamination_search import find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.training_rows import report_progress, rows_of
+from curate.decontamination.training_rows import training_row_reader, with_progress_reports
 from curate.stage import Stage
 from curate.stages.deduplicate import DeduplicationStage
 
@@ -25,8 +25,8 @@ class DecontaminationStage(Stage):
         self._deduplicate = deduplicate
 
     def run(self, build: BuildState) -> None:
-        rows = rows_of(build.ids, build.load, self._deduplicate.removed)
-        findings = find_contamination(report_progress(rows, build.progress), self.evaluations)
+        rows = training_row_reader(build.ids, build.load, self._deduplicate.removed)
+        findings = find_contamination(with_progress_reports(rows, build.progress), self.evaluations)
         build.outputs.decontamination = findings.counts
         if self.evaluations:
             build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS

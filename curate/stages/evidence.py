@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curate.build_state import BuildState
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT, EvidenceTest, evidence_row, sort_key
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT_REASON, EvidenceTest, evidence_row, sort_key
 from curate.json_records import to_json
 from curate.problem import Problem, Rejection
 from curate.reading.solutions import candidate_solutions
@@ -59,7 +59,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
                         yield problem.id, evidence
 
     def cpu_seconds(self, record: EvidenceRecord) -> float:
-        return record.spent_seconds
+        return record.spent_cpu_seconds
 
     def run(self, build: BuildState) -> None:
         super().run(build)
@@ -77,7 +77,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
 
     def _failed_again(self, id: str, build: BuildState) -> bool:
         """Say whether the problem has a reference that failed in the second run."""
-        return self._verify.records[id].passed is not None and id in build.rejections_by_id
+        return self._verify.records[id].passing_index is not None and id in build.rejections_by_id
 
     def _rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table, sorted."""
@@ -100,7 +100,9 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
             f"{opinion.n_dissenting} of {opinion.n_executed} further solutions give unexpected answers to some tests"
         )
         return evidence_row(
-            Rejection(problem.id, problem.source, "verify", SUSPECT, detail), problem.statement, self._shown(problem)
+            Rejection(problem.id, problem.source, "verify", SUSPECT_REASON, detail),
+            problem.statement,
+            self._shown(problem),
         )
 
     def _shown(self, problem: Problem) -> EvidenceTest | None:
@@ -108,5 +110,5 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         if evidence is None:
             return None
         programs = candidate_solutions(problem, self._verify.languages)
-        answers = tuple((programs[answer.solution], answer) for answer in evidence.answers)
-        return EvidenceTest(final_suite(problem, self._verify.records[problem.id]), evidence.test, answers)
+        answers = tuple((programs[answer.solution_index], answer) for answer in evidence.outputs)
+        return EvidenceTest(final_suite(problem, self._verify.records[problem.id]), evidence.test_index, answers)

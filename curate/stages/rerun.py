@@ -60,7 +60,7 @@ class RerunStage(ProblemStage[RerunRecord]):
     def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, RerunRecord]]:
         with build.sandbox(seed=self.seed) as sandbox:
             for problem, judgement in rerun_references(map(build.load, ids), sandbox):
-                place = self._verify.records[problem.id].passed
+                place = self._verify.records[problem.id].passing_index
                 failure = None if judgement.accepted or place is None else first_failure(place, judgement)
                 yield (
                     problem.id,

@@ -73,7 +73,7 @@ class StrengthStage(ProblemStage[StrengthRecord]):
         return Rejection(id, id.partition("/")[0], "strength", "weak_tests", detail)
 
     def cpu_seconds(self, record: StrengthRecord) -> float:
-        return record.spent_seconds
+        return record.spent_cpu_seconds
 
     def run(self, build: BuildState) -> None:
         super().run(build)

@@ -56,24 +56,26 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
     def rejection(self, id: str, record: ReferenceRecord, build: BuildState) -> Rejection | None:
         return (
             None
-            if record.passed is not None
+            if record.passing_index is not None
             else reference_rejection(build.load_original(id), record, CrossCheckRecord())
         )
 
     def cpu_seconds(self, record: ReferenceRecord) -> float:
-        return record.spent_seconds
+        return record.spent_cpu_seconds
 
     def run(self, build: BuildState) -> None:
         super().run(build)
         build.outputs.reference_cpu_seconds = sum(finding.cpu_seconds for finding in self.records.values())
 
 
-def reference_rejection(problem: Problem, finding: ReferenceRecord, opinion: CrossCheckRecord) -> Rejection:
+def reference_rejection(problem: Problem, finding: ReferenceRecord, cross_check_record: CrossCheckRecord) -> Rejection:
     """Return a rejection that says why no solution of this problem could be its reference."""
     causes = Counter(finding.causes)
     detail = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))
     detail += f"; {finding.n_tries} of {len(problem.solutions or ())} solutions tried"
-    if opinion.n_wrong_tests:
-        detail += f"; at {opinion.n_wrong_tests} tests most of them agree on another answer than the expected one"
-    cause = "wrong_tests" if opinion.n_wrong_tests else causes.most_common(1)[0][0]
+    if cross_check_record.n_wrong_tests:
+        detail += (
+            f"; at {cross_check_record.n_wrong_tests} tests most of them agree on another answer than the expected one"
+        )
+    cause = "wrong_tests" if cross_check_record.n_wrong_tests else causes.most_common(1)[0][0]
     return Rejection(problem.id, problem.source, "verify", "reference_fails", detail, cause)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from curate.reading.assertions.calls import parse_call
 from sandbox import Suite
 
-MOST = 24
+MAX_EXTRA_INPUTS = 24
 
 _LONGEST = 20_000  # maximum characters of an input to change: longer inputs are slow, and rarely show more
 _CHANGES = 3  # most changes to one input
@@ -28,7 +28,7 @@ Range = tuple[int, int]
 Place = TypeVar("Place", int, str)
 
 
-def extra_inputs(suite: Suite, *, seed: int, max_count: int = MOST) -> list[str]:
+def extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) -> list[str]:
     """Return at most `most` inputs that no test has. The same tests and seed give the same inputs."""
     inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST]
     if suite.assertions is not None:

@@ -19,7 +19,7 @@ from dataclasses import asdict, replace
 
 from curate.problem import Problem
 from curate.strength.mutant_runs import run_mutants, strongest_tests
-from curate.strength.mutation import MOST, mutants
+from curate.strength.mutation import MAX_MUTANTS, mutants
 from curate.strength.strength_record import StrengthRecord
 from curate.strength.survivors import classify_survivors
 from curate.verification.metered_sandbox import MeteredSandbox
@@ -33,7 +33,7 @@ _REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
 _HOLES, _HOLE_LENGTH = 3, 500  # maximum number of holes to remember, and of characters of each, for people to look at
 
 
-def fingerprint(problem: Problem, *, max_count: int = MOST, seed: int) -> str:
+def fingerprint(problem: Problem, *, max_count: int = MAX_MUTANTS, seed: int) -> str:
     """Return a hash of everything that a problem's StrengthRecord depends on."""
     reference = problem.reference and asdict(problem.reference)
     content = [problem.tests.to_json(), reference, problem.n_public_tests, max_count, seed]
@@ -47,7 +47,7 @@ def is_measurable(problem: Problem) -> bool:
 
 
 def measure_strength(
-    problems: Iterable[Problem], sandbox: Sandbox, *, max_count: int = MOST, seed: int
+    problems: Iterable[Problem], sandbox: Sandbox, *, max_count: int = MAX_MUTANTS, seed: int
 ) -> Iterator[tuple[Problem, StrengthRecord]]:
     """Yield the strength of each problem's tests as it becomes known. It is empty if nothing can be measured.
 
@@ -68,10 +68,10 @@ def _measure(problem: Problem, sandbox: MeteredSandbox, max_count: int, seed: in
     pace = sandbox.judge(problem.reference, problem.tests, run_all=True)
     if not pace.accepted:  # although it was accepted twice before, so its mutants show nothing
         log.warning("%s: its reference is now judged %s; its tests are not measured", problem.id, pace.verdict.value)
-        return StrengthRecord(spent_seconds=sandbox.spent_seconds)
+        return StrengthRecord(spent_cpu_seconds=sandbox.spent_seconds)
     suite = _hurried(problem.tests, pace)
     wrong_programs = mutants(
-        problem.reference.source, suite, shown=problem.n_public_tests, seed=seed, max_count=max_count
+        problem.reference.source, suite, n_shown_cases=problem.n_public_tests, seed=seed, max_count=max_count
     )
     kills, alive = run_mutants(wrong_programs, suite, sandbox)
     survivors, holes = classify_survivors(alive, problem.reference, suite, sandbox, seed=seed) if alive else ([], [])
@@ -84,7 +84,7 @@ def _measure(problem: Problem, sandbox: MeteredSandbox, max_count: int, seed: in
             :_HOLES
         ],
         strongest=strongest_tests(kills, suite, sandbox),
-        spent_seconds=round(sandbox.spent_seconds, 6),
+        spent_cpu_seconds=round(sandbox.spent_seconds, 6),
     )
 
 

@@ -25,7 +25,7 @@ from curate.strength.mutants import (
 from curate.strength.mutants._node_positions import NodePosition, mutable_nodes
 from sandbox import Suite
 
-MOST = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
+MAX_MUTANTS = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
 
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _KINDS = (off_by_one, comparison, dropped_branch, swapped_operator, dropped_statement, constant, early_return)
@@ -39,15 +39,17 @@ class Mutant:
     source: str
 
 
-def mutants(reference: str, suite: Suite, *, shown: int, seed: int, max_count: int = MOST) -> list[Mutant]:
+def mutants(
+    reference: str, suite: Suite, *, n_shown_cases: int, seed: int, max_count: int = MAX_MUTANTS
+) -> list[Mutant]:
     """Return at most `most` distinct mutants of a Python program; none if it cannot be parsed.
 
-    shown  number of leading cases of the suite that the statement reveals; 0: not known
+    n_shown_cases  number of leading cases of the suite that the statement reveals; 0: not known
     """
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(reference)
-        return _mutants(tree, suite, shown, seed, max_count)
+        return _mutants(tree, suite, n_shown_cases, seed, max_count)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from curate.json_records import json_key
@@ -13,23 +13,23 @@ from sandbox import Case
 class StrengthRecord:
     """What the mutants of a reference showed about its tests.
 
-    n_mutants      number of mutants that were tried
-    n_killed       number of mutants that the tests rejected
-    n_equivalent   number of mutants that never differed from the reference
-    survivors      numbers of wrong programs that no test rejects, by kind of mistake
-    missed_inputs  inputs on which some of these differ from the reference, with its answers; the statement may not
-                   allow these inputs
-    strongest      places of cases; each case kills the most of the mutants that the cases before it do not kill
-    spent_seconds  CPU time of everything that was executed
+    n_mutants          number of mutants that were tried
+    n_killed           number of mutants that the tests rejected
+    n_equivalent       number of mutants that never differed from the reference
+    survivors          numbers of wrong programs that no test rejects, by kind of mistake
+    missed_inputs      inputs on which some of these differ from the reference, with its answers; the statement may not
+                       allow these inputs
+    strongest          places of cases; each case kills the most of the mutants that the cases before it do not kill
+    spent_cpu_seconds  CPU time of everything that was executed
     """
 
     n_mutants: int = 0
     n_killed: int = 0
     n_equivalent: int = 0
     survivors: tuple[tuple[str, int], ...] = ()
-    missed_inputs: tuple[Case, ...] = json_key("holes", ())
+    missed_inputs: tuple[Case, ...] = field(default=(), metadata=json_key("holes"))
     strongest: tuple[int, ...] = ()
-    spent_seconds: float = 0.0
+    spent_cpu_seconds: float = field(default=0.0, metadata=json_key("spent_seconds"))
 
     @property
     def share(self) -> float | None:

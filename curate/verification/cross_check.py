@@ -7,7 +7,7 @@ solution passes, but most of them give the same answer, the test is more likely 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from curate.json_records import json_key, omit_if_default
@@ -24,29 +24,29 @@ _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not r
 _MAX_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
 _PIVOTS = 3  # solutions whose answers the others are judged by
 
-Placed = tuple[int, Program]  # a solution, after its place among the candidates
+IndexedSolution = tuple[int, Program]  # a solution, after its place among the candidates
 
 
 @dataclass(frozen=True, slots=True)
 class CrossCheckRecord:
     """What a problem's other solutions showed about its tests.
 
-    n_passing      number of other solutions that also pass all tests
-    n_dissenting   number of solutions that pass at least half of the tests, and give unexpected answers (but no
-                   errors) to the others
-    n_wrong_tests  number of tests at which most solutions agree with each other but not with the expected output;
-                   only the first tests that most of them fail are compared, and only if no solution passes
-    n_executed     number of solutions executed for this
-    spent_seconds  CPU time of everything that was executed
-    failures       unexpected answers of solutions to one test: if a solution passes, the test at which most dissent;
-                   if none passes, the first wrong test. Empty if there is no such test
+    n_passing          number of other solutions that also pass all tests
+    n_dissenting       number of solutions that pass at least half of the tests, and give unexpected answers (but no
+                       errors) to the others
+    n_wrong_tests      number of tests at which most solutions agree with each other but not with the expected output;
+                       only the first tests that most of them fail are compared, and only if no solution passes
+    n_executed         number of solutions executed for this
+    spent_cpu_seconds  CPU time of everything that was executed
+    failures           unexpected answers of solutions to one test: if a solution passes, the test at which most
+                       dissent; if none passes, the first wrong test. Empty if there is no such test
     """
 
     n_passing: int = 0
     n_dissenting: int = 0
     n_wrong_tests: int = 0
-    n_executed: int = json_key("n_asked", 0)
-    spent_seconds: float = 0.0
+    n_executed: int = field(default=0, metadata=json_key("n_asked"))
+    spent_cpu_seconds: float = field(default=0.0, metadata=json_key("spent_seconds"))
     failures: tuple[CaseFailure, ...] = omit_if_default(())
 
 
@@ -55,16 +55,16 @@ def cross_check(
     references: Mapping[str, ReferenceRecord],
     sandbox: Sandbox,
     *,
-    others: int,
+    n_other_solutions: int,
     tries: int,
     languages: Sequence[str],
 ) -> Iterator[tuple[Problem, CrossCheckRecord]]:
     """Execute further solutions of each problem and yield the results as they become known.
 
-    references  results of `find_references` with the same `tries` and `languages`, by problem id
-    others      number of further solutions to execute if a problem has a reference
-    tries       number of solutions to execute if a problem has no reference; these are the ones that failed
-    languages   languages of the solutions that may be executed
+    references         results of `find_references` with the same `tries` and `languages`, by problem id
+    n_other_solutions  number of further solutions to execute if a problem has a reference
+    tries              number of solutions to execute if a problem has no reference; these are the ones that failed
+    languages          languages of the solutions that may be executed
 
     Raises CurateError if the sandbox fails again and again.
     """
@@ -74,12 +74,12 @@ def cross_check(
         solutions = list(enumerate(candidate_solutions(problem, languages)))
         suite = _within_budget(final_suite(problem, reference))
         metered = MeteredSandbox(sandbox)
-        if reference.passed is not None:
-            del solutions[reference.passed]
-            opinion = _count_agreeing(solutions[:others], suite, metered)
+        if reference.passing_index is not None:
+            del solutions[reference.passing_index]
+            opinion = _count_agreeing(solutions[:n_other_solutions], suite, metered)
         else:
             opinion = _count_wrong_tests(solutions[:tries], suite, metered)
-        return replace(opinion, spent_seconds=round(metered.spent_seconds, 6))
+        return replace(opinion, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
     return map_with_retries(problems, check, sandbox)
 
@@ -93,7 +93,7 @@ def _judge_all(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandb
     return sandbox.judge_many([(solution, suite) for solution in solutions], run_all=True)
 
 
-def _count_agreeing(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+def _count_agreeing(solutions: Sequence[IndexedSolution], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
     judgements = _judge_all([solution for _, solution in solutions], suite, sandbox)
     n_cases = len(suite.cases)
@@ -117,7 +117,7 @@ def _dissents(verdicts: Sequence[Verdict], n_cases: int) -> bool:
     return accepted + wrong == n_cases and n_cases / 2 <= accepted < n_cases
 
 
-def _count_wrong_tests(solutions: Sequence[Placed], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+def _count_wrong_tests(solutions: Sequence[IndexedSolution], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
     if len(solutions) < 2:
         return CrossCheckRecord()

@@ -6,9 +6,10 @@ executed once more, on one test, for the problems whose verdict a reader may wan
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from curate.json_records import json_key
 from curate.problem import Problem
 from curate.reading.solutions import candidate_solutions
 from curate.text.excerpt import excerpt
@@ -27,13 +28,13 @@ MAX_SHOWN = 3  # solutions that fail; more of them seldom say more
 class SolutionOutput:
     """What one solution did on the test.
 
-    solution  place of the solution among the candidates of the problem
-    verdict   the verdict on the test
-    detail    what the sandbox said about it
-    output    what it printed or returned, cut if it is long; None: it gave no answer that could be shown
+    solution_index  place of the solution among the candidates of the problem
+    verdict         the verdict on the test
+    detail          what the sandbox said about it
+    output          what it printed or returned, cut if it is long; None: it gave no answer that could be shown
     """
 
-    solution: int
+    solution_index: int = field(metadata=json_key("solution"))
     verdict: Verdict
     detail: str
     output: str | None
@@ -43,22 +44,22 @@ class SolutionOutput:
 class EvidenceRecord:
     """What some solutions of a problem did on one of its tests.
 
-    test           place of the test in the suite
-    answers        the answers; that of the reference, if there is one, comes first
-    spent_seconds  CPU time of everything that was executed
+    test_index         place of the test in the suite
+    outputs            the answers; that of the reference, if there is one, comes first
+    spent_cpu_seconds  CPU time of everything that was executed
     """
 
-    test: int
-    answers: tuple[SolutionOutput, ...]
-    spent_seconds: float
+    test_index: int = field(metadata=json_key("test"))
+    outputs: tuple[SolutionOutput, ...] = field(metadata=json_key("answers"))
+    spent_cpu_seconds: float = field(metadata=json_key("spent_seconds"))
 
 
 def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
     """Return the failures on one test: the one with most wrong answers, or with most failures if none is wrong."""
     wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
-    counts = Counter(failure.test for failure in wrong or failures)
+    counts = Counter(failure.test_index for failure in wrong or failures)
     test = min(counts, key=lambda test: (-counts[test], test), default=None)
-    return tuple(failure for failure in wrong or failures if failure.test == test)
+    return tuple(failure for failure in wrong or failures if failure.test_index == test)
 
 
 def gather_evidence(
@@ -82,15 +83,19 @@ def gather_evidence(
 
     def gather(problem: Problem) -> EvidenceRecord:
         reference, shown = references[problem.id], failures[problem.id][:MAX_SHOWN]
-        test = shown[0].test
-        without_outputs = [SolutionOutput(failure.solution, failure.verdict, failure.detail, None) for failure in shown]
-        if reference.passed is not None and reference.passed not in {failure.solution for failure in shown}:
-            without_outputs.insert(0, SolutionOutput(reference.passed, Verdict.ACCEPTED, "", None))
+        test = shown[0].test_index
+        without_outputs = [
+            SolutionOutput(failure.solution_index, failure.verdict, failure.detail, None) for failure in shown
+        ]
+        if reference.passing_index is not None and reference.passing_index not in {
+            failure.solution_index for failure in shown
+        }:
+            without_outputs.insert(0, SolutionOutput(reference.passing_index, Verdict.ACCEPTED, "", None))
         suite = final_suite(problem, reference)
         programs = candidate_solutions(problem, languages)
         metered = MeteredSandbox(sandbox)
         complete = tuple(
-            replace(answer, output=_output(answer, programs[answer.solution], test, suite, metered))
+            replace(answer, output=_output(answer, programs[answer.solution_index], test, suite, metered))
             for answer in without_outputs
         )
         return EvidenceRecord(test, complete, round(metered.spent_seconds, 6))

@@ -1,7 +1,8 @@
 """How a solution failed on one test."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from curate.json_records import json_key
 from sandbox import Judgement, Verdict
 
 
@@ -9,14 +10,14 @@ from sandbox import Judgement, Verdict
 class CaseFailure:
     """A solution's failure on one test.
 
-    solution  place of the solution among the candidates of the problem
-    test      place of the test in the suite
-    verdict   the verdict on this test, never "accepted"
-    detail    what the sandbox said about it, which is short
+    solution_index  place of the solution among the candidates of the problem
+    test_index      place of the test in the suite
+    verdict         the verdict on this test, never "accepted"
+    detail          what the sandbox said about it, which is short
     """
 
-    solution: int
-    test: int
+    solution_index: int = field(metadata=json_key("solution"))
+    test_index: int = field(metadata=json_key("test"))
     verdict: Verdict
     detail: str
 

@@ -7,12 +7,12 @@ order and `random` differ), so that solutions that pass by luck are detected.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from curate.json_records import omit_if_default
+from curate.json_records import json_key, omit_if_default
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import candidate_solutions
-from curate.reading.values import json_text, json_value
+from curate.reading.values import dump_json, parse_json
 from curate.verification.failure import CaseFailure, first_failure
 from curate.verification.failure_cause import failure_cause
 from curate.verification.metered_sandbox import MeteredSandbox, cpu_seconds, judge_for_build
@@ -26,27 +26,27 @@ _REFERENCE_FACTOR, _MIN_SECONDS = 5.0, 1.0
 class ReferenceRecord:
     """The result of executing a problem's solutions.
 
-    passed           place among the candidates of the solution that passed; None: no solution that was tried passed
-    wrapping         how to read expected values in a list of one element
-    causes           causes of the failures of the solutions before it, in order (failure_cause.py)
-    cpu_seconds      CPU time of the solution that passed, over all tests
-    slowest_seconds  CPU time of that solution at its slowest test
-    spent_seconds    CPU time of everything that was executed
-    failures         the first failure of each solution, in order, if no solution passed
+    passing_index      place among the candidates of the solution that passed; None: no solution that was tried passed
+    wrapping           how to read expected values in a list of one element
+    causes             causes of the failures of the solutions before it, in order (failure_cause.py)
+    cpu_seconds        CPU time of the solution that passed, over all tests
+    slowest_seconds    CPU time of that solution at its slowest test
+    spent_cpu_seconds  CPU time of everything that was executed
+    failures           the first failure of each solution, in order, if no solution passed
     """
 
-    passed: int | None
+    passing_index: int | None = field(metadata=json_key("passed"))
     wrapping: Wrapping
     causes: tuple[str, ...]
     cpu_seconds: float
     slowest_seconds: float
-    spent_seconds: float
+    spent_cpu_seconds: float = field(metadata=json_key("spent_seconds"))
     failures: tuple[CaseFailure, ...] = omit_if_default(())
 
     @property
     def n_tries(self) -> int:
         """Number of solutions executed."""
-        return len(self.causes) + (self.passed is not None)
+        return len(self.causes) + (self.passing_index is not None)
 
 
 def fingerprint(problem: Problem, *, tries: int, languages: Sequence[str], seed: int) -> str:
@@ -72,7 +72,7 @@ def find_references(
     return map_with_retries(problems, find, sandbox)
 
 
-def rerun_references(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Judgement]]:
+def rerun_references(problems: Iterable[Problem], sandbox: Sandbox) -> Iterator[tuple[Problem, Judgement]]:
     """Run the reference of each verified problem again. Raises CurateError as find_references does."""
 
     def judge(problem: Problem) -> Judgement:
@@ -81,7 +81,7 @@ def rerun_references(settled: Iterable[Problem], sandbox: Sandbox) -> Iterator[t
             sandbox, problem.reference, problem.tests, keep_outputs=problem.tests.referee is not None
         )
 
-    return map_with_retries(settled, judge, sandbox)
+    return map_with_retries(problems, judge, sandbox)
 
 
 def referee_trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
@@ -101,20 +101,20 @@ def final_suite(problem: Problem, record: ReferenceRecord) -> Suite:
 
     problem: the problem as it was read from its source
     """
-    undecided = record.passed is None and problem.wrapping is Wrapping.UNDECIDED
+    undecided = record.passing_index is None and problem.wrapping is Wrapping.UNDECIDED
     return unwrap(problem.tests) if undecided or record.wrapping is Wrapping.REMOVED else problem.tests
 
 
 def apply_record(problem: Problem, record: ReferenceRecord, *, languages: Sequence[str]) -> Problem:
     """Return the problem, updated from the finding; `languages` must be the same as when the finding was made."""
-    if record.passed is None:
+    if record.passing_index is None:
         return problem
     return replace(
         problem,
         tests=final_suite(problem, record),
         wrapping=record.wrapping,
         verified=True,
-        reference=candidate_solutions(problem, languages)[record.passed],
+        reference=candidate_solutions(problem, languages)[record.passing_index],
         n_tries=record.n_tries,
         n_references=1,
         cpu_seconds=record.cpu_seconds,
@@ -136,8 +136,8 @@ def calibrate_limit(slowest_seconds: float, limits: Limits) -> float:
 
 def unwrap(suite: Suite) -> Suite:
     """Return the suite with each expected value taken out of its list of one element."""
-    values = [json_value(case.expected, "an output")[0] for case in suite.cases]
-    cases = [Case(case.input, json_text(value, "an output")) for case, value in zip(suite.cases, values, strict=True)]
+    values = [parse_json(case.expected, "an output")[0] for case in suite.cases]
+    cases = [Case(case.input, dump_json(value, "an output")) for case, value in zip(suite.cases, values, strict=True)]
     return Suite(cases, entry_point=suite.entry_point, checker=suite.checker, limits=suite.limits)
 
 
@@ -154,12 +154,12 @@ def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: Met
             judgement = sandbox.judge(solution, suite)
             if judgement.accepted:
                 return ReferenceRecord(
-                    passed=index,
+                    passing_index=index,
                     wrapping=wrapping,
                     causes=tuple(causes),
                     cpu_seconds=cpu_seconds(judgement),
                     slowest_seconds=max(case.cpu_seconds for case in judgement.cases),
-                    spent_seconds=sandbox.spent_seconds,
+                    spent_cpu_seconds=sandbox.spent_seconds,
                 )
         causes.append(failure_cause(judgement))
         failures.append(first_failure(index, judgement))

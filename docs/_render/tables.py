@@ -28,10 +28,16 @@ def commands() -> str:
 
 def columns() -> str:
     """Return the table of the columns of a dataset."""
-    from curate.problem import COLUMNS, MEASURED, REWARD
+    from curate.problem import COLUMNS, MEASURED_COLUMNS, REWARD_COLUMNS
 
     rows = (
-        (f"`{name}`", f"`{kind}`", meaning, "yes" if name in MEASURED else "", "yes" if name in REWARD else "")
+        (
+            f"`{name}`",
+            f"`{kind}`",
+            meaning,
+            "yes" if name in MEASURED_COLUMNS else "",
+            "yes" if name in REWARD_COLUMNS else "",
+        )
         for name, (kind, meaning) in COLUMNS.items()
     )
     return _table(("column", "type", "meaning", "measured", "reward"), rows)

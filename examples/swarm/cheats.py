@@ -66,7 +66,7 @@ def main(kind: str, invite: str, key: Path) -> None:
     node_process.start_engine = lambda *terms, **options: CHEATS[kind](honest(*terms, **options))
     rollout_worker.prove = lambda *parts: {}  # the node's own check that it has the weights of the run
     try:
-        node_process.NodeProcess(node_process.NodeOptions(invite, key=key), note=_say).run()
+        node_process.NodeProcess(node_process.NodeOptions(invite, key_path=key), note=_say).run()
     except TrainError as error:
         _say(f"Error: {error}")
         sys.exit(1)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from rewards.mathematics.notation import Notation
 
-EXPECTED_CPU_SECONDS = 4.0  # for reading the expected answer, which a dataset brings
+EXPECTED_ANSWER_CPU_SECONDS = 4.0  # for reading the expected answer, which a dataset brings
 CPU_SECONDS = 0.5  # for the rest of a comparison; an ordinary one takes some hundredths of a second
 MEMORY_MB = 2048
 _NUMBER_PERCENT = re.compile(r"((?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+)\s*+\\?%")
@@ -129,9 +129,9 @@ def _send(replies: int, line: str) -> None:
 def _compare(line: bytes, replies: int) -> NoReturn:
     os.close(0)  # the following requests are not for this fork
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-    max_seconds = int(EXPECTED_CPU_SECONDS + CPU_SECONDS) + 1
+    max_seconds = int(EXPECTED_ANSWER_CPU_SECONDS + CPU_SECONDS) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (max_seconds, max_seconds))
-    signal.setitimer(signal.ITIMER_PROF, EXPECTED_CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, EXPECTED_ANSWER_CPU_SECONDS)
     expected, given = json.loads(line)
     expected_answer = _read(expected)
     unreadable = all(isinstance(reading, str) for reading in expected_answer.readings)

@@ -64,5 +64,5 @@ def packages(name: str, words: Sequence[str], folder: str, **options: Any) -> tu
     """
     check_name(name)
     module = import_module(f"{__name__}.{name}")
-    found: tuple[Package, ...] = module.packages(words, folder, **options)
+    found: tuple[Package, ...] = module.find_packages(words, folder, **options)
     return found

@@ -74,7 +74,7 @@ class SupervisorHandle(Protocol):
 
     ready_future: "Future[tuple[int, dict[str, str]]]"
 
-    def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
+    def exchange(self, message: bytes, n_recalled: int) -> "Future[bytes]":
         """Deliver requests and bring back answers; see _supervisor.NodeSupervisor.exchange."""
 
     def close(self) -> "Future[None]":
@@ -95,7 +95,7 @@ class Cluster(Protocol):
     def nodes(self) -> Mapping[str, NodeInfo]:
         """Return the nodes that are alive: id -> place."""
 
-    def start_supervisor(self, id: str, place: NodeInfo) -> SupervisorHandle:
+    def start_supervisor(self, id: str, node: NodeInfo) -> SupervisorHandle:
         """Start a supervisor on a node and return the caller's side of it."""
 
     def disconnect(self) -> None:
@@ -226,10 +226,10 @@ class ClusterScheduler:
             submission.answer(type(over)(*over.args))  # each thread raises its own
         return submission.future
 
-    def stop(self, why: SandboxError | None = None) -> None:
-        """Begin to end everything, and return at once. Open requests raise `why`."""
+    def stop(self, error: SandboxError | None = None) -> None:
+        """Begin to end everything, and return at once. Open requests raise `error`."""
         with self._lock:
-            self._over = self._over or why or SandboxError("this Sandbox is closed")
+            self._over = self._over or error or SandboxError("this Sandbox is closed")
             self._events.put((bool, ()))  # nothing, to wake it up
 
     def close(self) -> None:

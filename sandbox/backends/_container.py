@@ -16,7 +16,7 @@ from typing import Any
 
 from sandbox.jail import seccomp, system_calls
 
-PROCESSES = 4096
+MAX_PROCESSES = 4096
 _SCRATCH_MB = 256  # for programs where there are no namespaces, otherwise unused
 _PROCESSORS = 2  # a worker runs one program at a time, and beside an interactive one its referee
 _PERIOD_MICROSECONDS = 100_000
@@ -50,7 +50,7 @@ def host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
         "MemorySwap": memory_mb << 20,  # the sum of both: no swap
         "CpuPeriod": _PERIOD_MICROSECONDS,  # not NanoCpus, which an engine with one processor refuses
         "CpuQuota": _PROCESSORS * _PERIOD_MICROSECONDS,
-        "PidsLimit": PROCESSES,
+        "PidsLimit": MAX_PROCESSES,
         "Ulimits": [{"Name": "core", "Soft": 1, "Hard": 1}],
         "LogConfig": {"Type": "none"},
     }

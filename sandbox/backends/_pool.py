@@ -15,7 +15,7 @@ from sandbox.backends._admission import SlotAllocator
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.concurrency.thread_map import map_results
 from sandbox.errors import BackendUnavailable, CannotIsolate, ExecutionLost, KilledExternally, SandboxError
-from sandbox.jail.worker_config import NAMESPACES, NONE, WALLS
+from sandbox.jail.worker_config import CONFINING_LEVELS, NAMESPACES, NONE
 from sandbox.request import Answer, Request
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class WorkerHandle(Protocol):
 
 
 def _levels(isolation: str) -> tuple[str, ...]:
-    return WALLS if isolation == "full" else (*WALLS, NONE)
+    return CONFINING_LEVELS if isolation == "full" else (*CONFINING_LEVELS, NONE)
 
 
 class WorkerLost(Exception):
@@ -56,7 +56,7 @@ class WorkerLost(Exception):
 
 # Starts a worker. The arguments: the level of isolation, and why there is no stronger one ("" if there is).
 # Raises BackendUnavailable, among them CannotIsolate, or WorkerLost.
-Start = Callable[[str, str], WorkerHandle]
+WorkerStarter = Callable[[str, str], WorkerHandle]
 
 
 class Pool:
@@ -70,7 +70,7 @@ class Pool:
     """
 
     def __init__(
-        self, start: Start, *, workers: int, isolation: str, memory_mb: int, levels: Sequence[str] = ()
+        self, start: WorkerStarter, *, workers: int, isolation: str, memory_mb: int, levels: Sequence[str] = ()
     ) -> None:
         self.workers = workers
         self._owner = os.getpid()
@@ -137,7 +137,7 @@ class Pool:
 class _Slot:
     """A place for one worker, which may have to be replaced."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: WorkerStarter) -> None:
         self.level = NAMESPACES
         self.refused = ""
         self._start = start

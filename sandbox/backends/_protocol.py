@@ -16,8 +16,8 @@ class Backend(Protocol):
     `packages_from` if packages are asked for; and with further keywords of its own. Constructing it raises
     BackendUnavailable if the backend cannot give what is asked for, and ValueError if an argument is wrong.
 
-    The module also has a function `packages(words, folder, **own)`, which returns what the property `packages` of such
-    a Backend would be, without starting it.
+    The module also has a function `find_packages(words, folder, **own)`, which returns what the property `packages` of
+    such a Backend would be, without starting it.
     """
 
     @property

@@ -24,7 +24,7 @@ class RetryBudget:
         self._lock = threading.Lock()
         self._began: float | None = None
 
-    def record_failure(self, trouble: str) -> float:
+    def record_failure(self, message: str) -> float:
         """Note that a request was not answered, and return how many seconds of the budget are left.
 
         The first failure is logged at once.
@@ -38,7 +38,7 @@ class RetryBudget:
                 "the service at %s does not answer: %s. Requests are repeated for %g s (%s changes that); after that, "
                 "nothing is known about their programs. Check that `curate serve` runs at that address.",
                 self._url,
-                trouble,
+                message,
                 self._seconds,
                 VARIABLE,
             )

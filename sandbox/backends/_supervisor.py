@@ -36,7 +36,7 @@ Numbered = tuple[int, Content]  # a request or an answer, with the number by whi
 
 
 @cache
-def fingerprint() -> str:
+def code_fingerprint() -> str:
     """Return a hash of this sandbox's code: it is equal on two machines only if they judge alike."""
     package = Path(sandbox.__file__).parent
     content = hashlib.sha256()
@@ -108,7 +108,7 @@ class NodeSupervisor:
         Raises BackendUnavailable if the workers cannot isolate as asked, or if the code of this sandbox or the packages
         differ from the caller's.
         """
-        if fingerprint() != code:
+        if code_fingerprint() != code:
             raise BackendUnavailable(
                 f"it has another version of curate-code ({Path(sandbox.__file__).parent}) than the caller;"
                 " install the same one everywhere"
@@ -123,11 +123,11 @@ class NodeSupervisor:
         self._enough = max(1, number // 4)
         return number, box.layers
 
-    def exchange(self, message: bytes, give_back: int = 0) -> bytes:
+    def exchange(self, message: bytes, n_recalled: int = 0) -> bytes:
         """Take requests and return the answers that are ready, waiting for one if there is none.
 
         message     the requests, packed
-        give_back   number of requests to give back; those that have not begun are answered with None
+        n_recalled  number of requests to give back; those that have not begun are answered with None
 
         If several calls are open, the last one waits and the others return at once. May return no answer.
         """
@@ -135,7 +135,7 @@ class NodeSupervisor:
             self._requests.put(item)
         with self._changed:
             with contextlib.suppress(queue.Empty):
-                for _ in range(give_back):
+                for _ in range(n_recalled):
                     self._answers.append((self._requests.get_nowait()[0], None))
             self._calls += 1
             call = self._calls

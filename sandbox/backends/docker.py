@@ -17,7 +17,7 @@ from time import time
 from typing import Any
 
 from sandbox import image as images
-from sandbox.backends._container import PROCESSES, host_config
+from sandbox.backends._container import MAX_PROCESSES, host_config
 from sandbox.backends._pool import Pool, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
@@ -26,7 +26,7 @@ from sandbox.jail.channel import Channel
 from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker import HEARTBEAT
 from sandbox.jail.worker_config import WorkerConfig
-from sandbox.packages import InstalledPackage, Package, check_available, parse_description, to_jail_packages
+from sandbox.packages import InstalledPackage, Package, check_available, parse_installed, to_jail_packages
 from sandbox.request import Answer, Request
 
 try:
@@ -45,7 +45,7 @@ _STDERR = 2
 _STDERR_BYTES = 2000  # bytes
 
 
-def packages(words: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
+def find_packages(words: Sequence[str], folder: str, image: str = images.TAG) -> tuple[Package, ...]:
     """Return the packages of an image. Raises BackendUnavailable if it lacks one of those that are asked for."""
     with contextlib.closing(_Engine(image, _START_SECONDS)) as engine:
         return tuple(each.package for each in engine.installed(words))
@@ -142,7 +142,7 @@ class _Engine:
         labels = found["Config"].get("Labels") or {}
         self._installed: str = labels.get(images.PACKAGES_LABEL) or "[]"
         if labels.get(images.LABEL) != images.fingerprint():
-            requested = [each.package.name for each in parse_description(self._installed, "", ())]
+            requested = [each.package.name for each in parse_installed(self._installed, "", ())]
             raise BackendUnavailable(
                 f"image {image} holds another version of the sandbox; type: {_build_command(image, requested)}"
             )
@@ -154,7 +154,7 @@ class _Engine:
         """Return the packages of the image, if some are asked for. Raises BackendUnavailable if it lacks one."""
         if not words:
             return ()
-        installed = parse_description(self._installed, images.INSTALLED, words)
+        installed = parse_installed(self._installed, images.INSTALLED, words)
         there = {each.package.name: each.package.version for each in installed}
         remedy = f"Type: {_build_command(self._image_name, words)}"
         check_available(words, there, f"the image {self._image_name}", remedy)
@@ -236,7 +236,7 @@ class _ContainerWorker(Channel):
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
             self._socket.settimeout(_START_SECONDS)
             engine.start(self._container)
-            self.send_request(WorkerConfig(level, seed, packages, refused=refused, alone=True))
+            self.send_request(WorkerConfig(level, seed, packages, refusal_reason=refused, has_own_cgroup=True))
             layers = self.receive_layers()
             if isinstance(layers, Exception):
                 raise layers
@@ -325,6 +325,8 @@ def _needed_mb(request: Request[object]) -> int:
     Raises ValueError for more processes than a container may have.
     """
     limits = request.run_limits
-    if limits.processes > PROCESSES // 2:
-        raise ValueError(f"Limits.processes must be at most {PROCESSES // 2} in a container, not {limits.processes}")
+    if limits.processes > MAX_PROCESSES // 2:
+        raise ValueError(
+            f"Limits.processes must be at most {MAX_PROCESSES // 2} in a container, not {limits.processes}"
+        )
     return limits.memory_mb + _BESIDE_MB + (_COPIES * request.n_data_bytes >> 20)

@@ -62,7 +62,7 @@ _OPTIONS = [
 ]
 
 
-def packages(words: Sequence[str], folder: str, url: str) -> tuple[Package, ...]:
+def find_packages(words: Sequence[str], folder: str, url: str) -> tuple[Package, ...]:
     """Return the packages of a service. Raises BackendUnavailable if it lacks one of those that are asked for."""
     with closing(Backend(workers=None, isolation="best-effort", seed=None, url=url, packages=words)) as service:
         return service.packages
@@ -152,7 +152,7 @@ class Backend:
         if cancellation is None:
             return self._send_with_retries(request, CancelToken())
         try:
-            with self._sockets.interruptible() as interrupt, cancellation.on_cancel(interrupt):
+            with self._sockets.open_interrupt() as interrupt, cancellation.on_cancel(interrupt):
                 return self._send_with_retries(request, cancellation)
         except SandboxError:
             cancellation.raise_if_cancelled()

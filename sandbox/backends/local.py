@@ -33,7 +33,7 @@ _SHUTDOWN_SECONDS = 10
 _IMAGE_SECONDS = 120
 
 
-def packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
+def find_packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
     """Return the packages that programs would find here. Raises BackendUnavailable if one of them is missing."""
     return tuple(each.package for each in find(words, folder))
 
@@ -70,7 +70,7 @@ class Backend(Pool):
         self._image = _Image(seen)
         start = partial(_ProcessWorker, seed, seen, self._shared, self._image, abi, delegation.scope_failure_reason())
         number = workers or machine.cpu_count()
-        memory_mb = machine.memory_mb()
+        memory_mb = machine.available_memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
         weakref.finalize(self, _remove, self._shared, os.getpid())  # made last, so called first at exit
 
@@ -128,8 +128,8 @@ class _Image:
             finally:
                 maker.kill()
                 maker.wait()
-        if words != image.MADE:
-            raise CannotIsolate(isolation_diagnosis.describe(level, words.decode() or "killed"))
+        if words != image.IMAGE_READY:
+            raise CannotIsolate(isolation_diagnosis.explain_refusal(level, words.decode() or "killed"))
         return descriptors
 
     def close(self) -> None:
@@ -187,8 +187,8 @@ class _ProcessWorker(Channel):
                 packages,
                 image_fds=namespaces,
                 image_copy=copy,
-                abi=abi,
-                refused=refused,
+                max_landlock_abi=abi,
+                refusal_reason=refused,
                 scope_failure=scope_failure,
                 shared=shared,
             )

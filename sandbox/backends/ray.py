@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import sandbox
 from sandbox.backends._cluster import ClusterLost, ClusterScheduler, NodeInfo
-from sandbox.backends._supervisor import NodeSupervisor, fingerprint
+from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint
 from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import BackendUnavailable, Cancelled, SandboxError
 from sandbox.extras import install_command
@@ -49,7 +49,7 @@ _CALLS = 5  # calls that one supervisor may have open: exchanges, its start and 
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
 
-def packages(words: Sequence[str], folder: str, address: str = "auto") -> tuple[Package, ...]:
+def find_packages(words: Sequence[str], folder: str, address: str = "auto") -> tuple[Package, ...]:
     """Return the packages that this process finds, which the nodes must have as well. Raises BackendUnavailable."""
     return tuple(each.package for each in find(words, folder))
 
@@ -80,7 +80,7 @@ class Backend:
     ) -> None:
         self._owner = os.getpid()
         self.packages = tuple(each.package for each in find(packages, packages_from))
-        start = fingerprint(), workers, isolation, seed, tuple(packages), packages_from, self.packages
+        start = code_fingerprint(), workers, isolation, seed, tuple(packages), packages_from, self.packages
         self._dispatcher = ClusterScheduler(_Ray(address, start))
         weakref.finalize(self, self._dispatcher.stop).atexit = False
         try:

@@ -46,16 +46,16 @@ def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def user_errors(
+def report_user_errors(
     *kinds: type[Exception],
-    interrupted: str | None = None,
+    interrupt_message: str | None = None,
     advice: str | Callable[[Exception], str] = "",
     exit_code: int = 1,
 ) -> Iterator[None]:
     """Show errors that the user can do something about as one line each, without a traceback.
 
     kinds: the exceptions whose message is for the user; others pass through.
-    interrupted: what to say after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
+    interrupt_message: what to say after Ctrl-C: what is saved, and how to continue. If None, click ends the command.
     advice: a sentence that follows the message of each error, or what returns it.
     exit_code: the exit status of the command after an error; it is 1 after an interruption.
     """
@@ -67,9 +67,9 @@ def user_errors(
         vars(explained)["exit_code"] = exit_code  # typed as a class attribute, but click reads the instance's
         raise explained from error
     except KeyboardInterrupt:
-        if interrupted is None:
+        if interrupt_message is None:
             raise
-        raise click.ClickException(f"interrupted; {interrupted}") from None
+        raise click.ClickException(f"interrupted; {interrupt_message}") from None
 
 
 def _words(error: Exception) -> str:

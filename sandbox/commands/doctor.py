@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sandbox.commands import options
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
@@ -28,7 +28,7 @@ def command(sandbox: "SandboxOptions") -> None:
 
     click.echo(f"curate-code {version('curate-code')}, Python {platform.python_version()}, Linux {platform.release()}")
     one_worker = replace(sandbox, workers=sandbox.workers or 1)
-    with user_errors(SandboxError, ValueError), one_worker.open() as box:
+    with report_user_errors(SandboxError, ValueError), one_worker.open() as box:
         _show_layers(sandbox.backend, box.layers)
         _show_packages(box)
         n_failed = _check(sandbox.backend, box)

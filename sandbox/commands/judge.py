@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands import options
-from sandbox.commands.console import ProgressBar, confirm_overwrite, user_errors
+from sandbox.commands.console import ProgressBar, confirm_overwrite, report_user_errors
 from sandbox.commands.partial_file import PartialFile
 from sandbox.record_fields import check_fields
 
@@ -49,20 +49,22 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
     from sandbox.packages import fingerprint
 
     confirm_overwrite(out, overwrite=overwrite)
-    with user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
+    with report_user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
         work = _scan(records, progress)
-        with user_errors(SandboxError):
+        with report_user_errors(SandboxError):
             programs = fingerprint(sandbox.find_packages())[:12]  # verdicts depend on what programs can import
-        with user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
+        with report_user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
             partial = PartialFile(out, ".".join(filter(None, [work.fingerprint, "all" if run_all else "", programs])))
         _check_disk_space(work, partial, run_all=run_all)
         saved = f"is in {partial.path}; the same command continues"
         interrupted, advice = f"what was judged {saved}", f"What was judged {saved}."
         try:
             with (
-                user_errors(SandboxError, interrupted=interrupted, advice=advice if partial.n_lines else ""),
+                report_user_errors(
+                    SandboxError, interrupt_message=interrupted, advice=advice if partial.n_lines else ""
+                ),
                 sandbox.open() as box,
-                user_errors(SandboxError, OSError, interrupted=interrupted, advice=advice),
+                report_user_errors(SandboxError, OSError, interrupt_message=interrupted, advice=advice),
             ):
                 _judge_remaining(box, records, partial, work.n_records, progress, run_all=run_all)
         finally:

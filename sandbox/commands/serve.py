@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands import options
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 
 if TYPE_CHECKING:
     from sandbox import Limits, SandboxOptions
@@ -109,7 +109,7 @@ def command(
 
     token = _token(token_file)
     listener = _listen(host, port, token)
-    with user_errors(SandboxError), listener, sandbox.open() as box:
+    with report_user_errors(SandboxError), listener, sandbox.open() as box:
         most = _most(
             box.workers,
             memory_mb=max_memory_mb,
@@ -119,7 +119,12 @@ def command(
             disk_mb=max_disk_mb,
         )
         settings = ServiceSettings(
-            queue=queue, max_body_mb=max_body_mb, token=token, open_metrics=open_metrics, host=host, max_limits=most
+            max_queued_requests=queue,
+            max_body_mb=max_body_mb,
+            token=token,
+            open_metrics=open_metrics,
+            host=host,
+            max_limits=most,
         )
         greeting = f"listening on {_url(listener)} ({box.workers} workers, {'token' if token else 'no token'})"
         all_answered = server.serve(box, settings, listener, lambda: click.echo(greeting))

@@ -11,18 +11,18 @@ Item = TypeVar("Item")
 
 @contextmanager
 def prefetch(
-    items: Iterable[Item], max_waiting: int, *, timeout_seconds: float | None = None
+    items: Iterable[Item], max_buffered: int, *, timeout_seconds: float | None = None
 ) -> Iterator[Iterator[Item]]:
     """Yield an iterator over the items, in order; while the consumer uses one, the next ones are made.
 
-    max_waiting      the most items that wait for the consumer
+    max_buffered     the most items that wait for the consumer
     timeout_seconds  time without an item after which TimeoutError is raised; None: wait for ever
 
     If the iterator raises an exception, the consumer gets it in place of the next item. Leaving the block ends the
     iterator after the item that it is making, without waiting for that.
     """
     arrived: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
-    places = threading.Semaphore(max_waiting)
+    places = threading.Semaphore(max_buffered)
     left = threading.Event()
 
     def produce() -> None:

@@ -20,11 +20,11 @@ class SingleFlightCache(Generic[Result]):
         self._lock = threading.Lock()
         self._futures: OrderedDict[Hashable, Future[Result]] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], Result], keep: Callable[[Result], bool]) -> Result:
+    def get(self, key: Hashable, make: Callable[[], Result], should_cache: Callable[[Result], bool]) -> Result:
         """Return what `make` returned when the key was first asked for.
 
-        An exception, or a result for which `keep` returns False, goes only to those who are already waiting for it; for
-        those who ask later, the result is made anew.
+        An exception, or a result for which `should_cache` returns False, goes only to those who are already waiting for
+        it; for those who ask later, the result is made anew.
         """
         with self._lock:
             is_first = key not in self._futures
@@ -37,7 +37,7 @@ class SingleFlightCache(Generic[Result]):
         kept = False
         try:
             result = make()
-            kept = keep(result)
+            kept = should_cache(result)
         except BaseException as error:
             future.set_exception(error)
             raise

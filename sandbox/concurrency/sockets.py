@@ -62,7 +62,7 @@ class SocketRegistry:
         return Following
 
     @contextlib.contextmanager
-    def interruptible(self) -> Iterator[SocketInterrupt]:
+    def open_interrupt(self) -> Iterator[SocketInterrupt]:
         """Yield an Interrupt. Called within the block, it ends the request whose answer this thread is waiting for."""
         self._of_thread.interrupt = SocketInterrupt()
         try:

@@ -55,7 +55,7 @@ class PreambleCache:
         compiled = self._runner.compile(Program(source))
         if isinstance(compiled, RunResult):
             raise RefereeError(f"their given code does not compile: {_tail(compiled)}")
-        descriptor = os.dup(compiled.artifact)  # the compilation itself may be forgotten meanwhile
+        descriptor = os.dup(compiled.artifact_fd)  # the compilation itself may be forgotten meanwhile
         try:
             yield descriptor
         finally:

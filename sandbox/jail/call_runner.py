@@ -67,7 +67,7 @@ class CallRunner:
         if (
             not self._found
             and self._n_futile < _FUTILE
-            and languages.load("python").may_share_process(compiled.artifact)
+            and languages.load("python").may_share_process(compiled.artifact_fd)
         ):
             lost_seconds = self._run_together(compiled, remaining_seconds)
         self._next += 1

@@ -81,7 +81,7 @@ class Cgroup:
         self._before_counts = (b"", b"")
 
     @property
-    def counters(self) -> list[int]:
+    def counter_fds(self) -> list[int]:
         """The descriptors that zygotes inherit, see process_tree.Counters."""
         return [self.files[name] for name in ("cpu_usage", "events", "processes_now")]
 
@@ -298,9 +298,9 @@ def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool
     return killed
 
 
-def create(subtree: CgroupSubtree, which: str) -> Cgroup:
-    """Make a cgroup for runs of this process; `which` distinguishes its cgroups. Raises OSError, with the reason."""
-    directories = subtree.make(f"{stale_resources.owner_tag()}-{which}")
+def create(subtree: CgroupSubtree, name: str) -> Cgroup:
+    """Make a cgroup for runs of this process; `name` distinguishes its cgroups. Raises OSError, with the reason."""
+    directories = subtree.make(f"{stale_resources.owner_tag()}-{name}")
     try:
         return Cgroup(subtree.version, _open_files(directories, v1=subtree.version == 1), directories.values())
     except OSError:

@@ -15,12 +15,12 @@ from typing import NoReturn
 
 from sandbox.jail import files, linux
 
-BOX = "/box"  # where what a run has for itself is mounted: /tmp and /proc lead there
-WORK = f"{BOX}/tmp"  # the program's private, empty, writable directory
+RUN_ROOT = "/box"  # where what a run has for itself is mounted: /tmp and /proc lead there
+WORK_DIRECTORY = f"{RUN_ROOT}/tmp"  # the program's private, empty, writable directory
 VISIBLE_WORK = "/tmp"  # the name under which the program knows that directory
 PACKAGES = "/packages"  # where packages from outside the standard library appear; on sys.path of programs
 UID = 1000  # the uid of programs inside their user namespace
-START_TIME = Struct("d")  # at the start of the shared page: time.monotonic() when the program began, 0 before
+START_TIME_STRUCT = Struct("d")  # at the start of the shared page: time.monotonic() when the program began, 0 before
 RESULT_FD = 3  # descriptor that a child has besides its streams: for its result, or its executable
 COMPILER_BROKEN = 70  # exit status of a compilation that says nothing about the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler was ended by SIGKILL
@@ -58,7 +58,7 @@ class RunParams:
     disk_mb: int
     has_child_params: bool = False
     has_files: bool = False
-    fetch: bool = False
+    fetches_files: bool = False
     has_preamble: bool = False
 
     @property
@@ -107,7 +107,7 @@ class ChildParams:
 
     entry_point         the function to call, or the tests to run
     arguments           the program's arguments, or the names that the tests use
-    fetch               the names of the files that are fetched afterwards
+    fetch_files         the names of the files that are fetched afterwards
     classes             those of the names that are classes
     cpu_seconds_budget  of calls that share the process: the CPU time after which none is begun; 0: there is only one
                         call
@@ -115,13 +115,13 @@ class ChildParams:
 
     entry_point: str = ""
     arguments: tuple[str, ...] = ()
-    fetch: tuple[str, ...] = ()
+    fetch_files: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     cpu_seconds_budget: float = 0.0
 
     def to_bytes(self) -> bytes:
         return json.dumps(
-            [self.entry_point, self.cpu_seconds_budget, self.arguments, self.fetch, self.classes]
+            [self.entry_point, self.cpu_seconds_budget, self.arguments, self.fetch_files, self.classes]
         ).encode()
 
     @classmethod
@@ -162,13 +162,13 @@ class ZygoteSetup:
     has_namespaces: bool
     mount_proc: linux.PreparedSyscall  # mounts a /proc that shows the child's own pid namespace
     enter_domain: linux.PreparedSyscall | None  # enters a domain of Landlock
-    owner: int | None  # the user and group that the child becomes where there are no namespaces; None keeps ours
+    owner_uid: int | None  # the user and group that the child becomes where there are no namespaces; None keeps ours
     has_cgroup_limits: bool  # memory and the number of processes are bounded by a cgroup
     counts_forks: bool  # the zygote bounds the number of processes
     languages: dict[str, ModuleType]
 
 
-def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
+def prepare_syscalls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
     """Return the system calls that a child makes on its way to becoming the program; the zygote prepares them."""
     # Or kill(0, ...) would reach the zygote. A session costs more. But without a cgroup, the kernel divides processors
     # between sessions, and beside a hundred busy processes in its own one the zygote would wait for seconds.
@@ -177,7 +177,9 @@ def prepared_calls(job: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSys
         prepared.append(setup.mount_proc)
         prepared += linux.prepare_setuid(UID) if os.getuid() == 0 else linux.prepare_capability_drop()
     else:
-        prepared += linux.prepare_capability_drop() if setup.owner is None else linux.prepare_setuid(setup.owner)
+        prepared += (
+            linux.prepare_capability_drop() if setup.owner_uid is None else linux.prepare_setuid(setup.owner_uid)
+        )
         prepared.append(linux.prepare_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
     prepared.append(linux.prepare_prctl(linux.PR_SET_DUMPABLE, 1))  # or its /proc/self would be root's
     cpu_seconds = int(job.cpu_seconds) + 1
@@ -225,7 +227,7 @@ def exec_program(
         for step in prepared:
             step()
         linux.destroy_key()
-        START_TIME.pack_into(ready, 0, time.monotonic())
+        START_TIME_STRUCT.pack_into(ready, 0, time.monotonic())
         ready.close()
         if job.op == "compile":
             status = _compile(language, program)
@@ -239,13 +241,13 @@ def exec_program(
             status = language.serve(program, given, instructions.arguments)
         elif job.op == "examine":
             names, classes = instructions.arguments, instructions.classes
-            status = language.examine(program, given, instructions.entry_point, names, classes, RESULT_FD)
+            status = language.run_tests(program, given, instructions.entry_point, names, classes, RESULT_FD)
         else:
             status = language.run(RESULT_FD if executable else program, instructions.arguments)
     except BaseException as error:
         if not ready.closed:  # for the zygote, which reports a failure of the sandbox and must learn no more
             message = f"{type(error).__name__}: {getattr(error, 'strerror', None)}".encode()[:1000]
-            ready[START_TIME.size : START_TIME.size + len(message)] = message
+            ready[START_TIME_STRUCT.size : START_TIME_STRUCT.size + len(message)] = message
     finally:
         os._exit(status)
 
@@ -254,7 +256,7 @@ def pack_fetched_files(job: RunParams, fds: RunDescriptors) -> NoReturn:
     """Pack the files to be fetched from the directory of a run that has ended. Called in a fork of its own."""
     status = 1
     try:
-        files.collect(ChildParams.read(fds.child_params).fetch, job.output_bytes, fds.fetched_files)
+        files.collect(ChildParams.read(fds.child_params).fetch_files, job.output_bytes, fds.fetched_files)
         status = 0
     finally:
         os._exit(status)

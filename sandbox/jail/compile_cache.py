@@ -27,8 +27,8 @@ _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_
 class CompiledProgram:
     """Descriptors of a program's text and of the compiler's result."""
 
-    source: int
-    artifact: int
+    source_fd: int
+    artifact_fd: int
 
 
 class SharedStore(Protocol):
@@ -109,8 +109,8 @@ class CompileCache:
             return
         self._bytes -= _size(program, compiled)
         if isinstance(compiled, CompiledProgram):
-            os.close(compiled.source)
-            os.close(compiled.artifact)
+            os.close(compiled.source_fd)
+            os.close(compiled.artifact_fd)
 
 
 def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
@@ -157,7 +157,7 @@ def _size(program: Program, compiled: CompiledProgram | RunResult) -> int:
     text = sys.getsizeof(program.source)
     if isinstance(compiled, RunResult):
         return max(text + len(compiled.stderr), _AT_LEAST_IN_MEMORY)
-    files = os.fstat(compiled.source).st_size + os.fstat(compiled.artifact).st_size
+    files = os.fstat(compiled.source_fd).st_size + os.fstat(compiled.artifact_fd).st_size
     return max(text + files, _AT_LEAST_IN_MEMORY)
 
 

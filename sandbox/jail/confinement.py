@@ -28,7 +28,7 @@ class ConfinementManager:
 
     def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level
-        self._abi = min(landlock.abi(), configuration.abi) if configuration.level == LANDLOCK else 0
+        self._abi = min(landlock.abi(), configuration.max_landlock_abi) if configuration.level == LANDLOCK else 0
         if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
             raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs may have our uid, and could read what we hold
@@ -47,15 +47,15 @@ class ConfinementManager:
             for folder in {self._folder, copy}:  # for programs that have another uid
                 os.chmod(folder, 0o711)
 
-    def make(self, kind: ZygoteKind, turn: int) -> ZygoteConfinement:
+    def make(self, kind: ZygoteKind, zygote_number: int) -> ZygoteConfinement:
         """Make the place of a zygote. Raises OSError."""
-        folder = f"{self._folder}/{turn}"
-        owner = program_uid(turn) if self._has_own_uids else None
+        folder = f"{self._folder}/{zygote_number}"
+        owner = program_uid(zygote_number) if self._has_own_uids else None
         if self._has_own_roots and owner is not None and not kind.compiler_language:
             with contextlib.suppress(OSError):  # the file system has no devices, for example
                 self._make_root(folder, owner, packages=bool(kind.preloaded_modules))
                 return ZygoteConfinement(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
-            self.remove(turn)
+            self.remove(zygote_number)
             self._has_own_roots = False
         os.mkdir(folder, 0o700)
         if owner is not None:
@@ -74,16 +74,16 @@ class ConfinementManager:
             os.chmod(device, 0o666)
             os.close(os.open(device, os.O_RDONLY))
 
-    def remove(self, turn: int) -> None:
+    def remove(self, zygote_number: int) -> None:
         """Remove the place of a zygote that has ended."""
         with contextlib.suppress(OSError):
-            directories.empty(f"{self._folder}/{turn}")
-            os.rmdir(f"{self._folder}/{turn}")
+            directories.empty_directory(f"{self._folder}/{zygote_number}")
+            os.rmdir(f"{self._folder}/{zygote_number}")
 
     def close(self) -> None:
         """Remove all places."""
         with contextlib.suppress(OSError):
-            directories.empty(self._folder)
+            directories.empty_directory(self._folder)
             os.rmdir(self._folder)
 
 

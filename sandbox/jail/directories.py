@@ -5,13 +5,15 @@ import os
 
 from sandbox.jail import linux
 
-AS_IT_IS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # to open a directory, whatever its mode
+OPEN_DIRECTORY_FLAGS = (
+    os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+)  # to open a directory, whatever its mode
 
 
-def empty(directory: str) -> None:
+def empty_directory(directory: str) -> None:
     """Remove everything in a directory, whatever modes a program of our uid has set. Raises OSError, also if the
     directory has become a link."""
-    opened = os.open(directory, AS_IT_IS)
+    opened = os.open(directory, OPEN_DIRECTORY_FLAGS)
     try:
         empty_directory_fd(opened)
     finally:
@@ -19,7 +21,7 @@ def empty(directory: str) -> None:
 
 
 def empty_directory_fd(directory: int, proc: int | None = None) -> None:
-    """Do the same for a directory that was opened AS_IT_IS. Raises OSError.
+    """Do the same for a directory that was opened with OPEN_DIRECTORY_FLAGS. Raises OSError.
 
     proc   descriptor of /proc, where that cannot be opened
 
@@ -66,14 +68,14 @@ class _Emptying:
         os.rmdir(name, dir_fd=top)
 
     def _open_writable(self, name: str, parent: int) -> int:
-        opened = os.open(name, AS_IT_IS, dir_fd=parent)
+        opened = os.open(name, OPEN_DIRECTORY_FLAGS, dir_fd=parent)
         try:
             return self._writable(opened)
         finally:
             os.close(opened)
 
     def _writable(self, directory: int) -> int:
-        """Make a directory that was opened AS_IT_IS writable for us, and return a descriptor to read it."""
+        """Make a directory (opened with OPEN_DIRECTORY_FLAGS) writable for us, and return a descriptor to read it."""
         itself = f"self/fd/{directory}"
         linux.chmod(itself, 0o700, self._proc)
         return os.open(itself, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc)

@@ -62,14 +62,14 @@ def write(name: str, source: int, offset: int, size: int, owner: int | None) -> 
         os.close(file)
 
 
-def collect(names: Iterable[str], at_most: int, sink: int) -> None:
-    """Write the named files of the working directory to `sink` if they are plain files, `at_most` bytes in all: what
+def collect(names: Iterable[str], max_bytes: int, sink: int) -> None:
+    """Write the named files of the working directory to `sink` if they are plain files, `max_bytes` bytes in all: what
     exceeds that is cut off.
 
     Called after the run: no link is followed and nothing is waited for, whatever the program has put there.
     """
     table: list[tuple[str, int]] = []
-    left = at_most
+    left = max_bytes
     for name in names:
         try:
             file = _open_beneath(name)

@@ -5,10 +5,10 @@ It is a copy because a file that programs share with the machine is more than it
 or evicts it learns about runs elsewhere, a list of mounts tells where the machine keeps it, and packages installed
 beside the library may hold answers. The copy lies in file systems of its own, which are read-only once they are filled:
 
-    ROOT       the root of programs. Below BOX, where each run mounts its own workspace, lies the code of the zygote,
-               which runs therefore do not see
-    COMPILING  the same root with mount points for a compiler; also below BOX
-    PACKAGES   packages from outside the standard library, for programs that name them
+    ROOT               the root of programs. Below RUN_ROOT, where each run mounts its own workspace, lies the code of
+                       the zygote, which runs therefore do not see
+    COMPILE_DIRECTORY  the same root with mount points for a compiler; also below RUN_ROOT
+    PACKAGES           packages from outside the standard library, for programs that name them
 
 All of them live in a mount namespace of their own and vanish with the last process that uses them, however it ends. The
 compilers of sandbox/languages, a hundred megabytes each, are not copied: a zygote that compiles sees the machine's.
@@ -36,21 +36,24 @@ from types import CodeType
 
 from sandbox import languages
 from sandbox.jail import linux
-from sandbox.jail.child import BOX
 from sandbox.jail.child import PACKAGES as SHOWN_PACKAGES
+from sandbox.jail.child import RUN_ROOT
 from sandbox.jail.packages import EXCLUDED as LEFT_OUT_OF_PACKAGES
 from sandbox.jail.packages import JailPackages, listed_files
 
-HOME = "/tmp"  # where the copies are mounted, in their own namespace only; a directory that every machine has
-ROOT, PACKAGES = f"{HOME}/root", f"{HOME}/packages"
-COMPILING = f"{ROOT}{BOX}/compiling"
-CODE, LIBRARIES = f"{BOX}/code", f"{BOX}/lib"  # below ROOT; LIBRARIES has those from outside the system's folders
-MADE = b"made"
+MOUNT_ROOT = "/tmp"  # where the copies are mounted, in their own namespace only; a directory that every machine has
+ROOT, PACKAGES = f"{MOUNT_ROOT}/root", f"{MOUNT_ROOT}/packages"
+COMPILE_DIRECTORY = f"{ROOT}{RUN_ROOT}/compiling"
+CODE, LIBRARIES = (
+    f"{RUN_ROOT}/code",
+    f"{RUN_ROOT}/lib",
+)  # below ROOT; LIBRARIES has those from outside the system's folders
+IMAGE_READY = b"made"
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 INTERPRETER = f"/usr/bin/{_PYTHON}"
 DEVICES = ("null", "zero", "full", "random", "urandom")
 _EXTENSIONS = "lib-dynload"
-_MOUNTED = {"proc": f"{BOX}/proc", "tmp": f"{BOX}/tmp"}  # links to what each run mounts
+_MOUNTED = {"proc": f"{RUN_ROOT}/proc", "tmp": f"{RUN_ROOT}/tmp"}  # links to what each run mounts
 _LINKS = {
     "dev/fd": "/proc/self/fd",
     "dev/stdin": "/proc/self/fd/0",
@@ -91,7 +94,7 @@ def main(socket_fd: int, folder: str) -> None:
     except Exception as error:
         channel.send(f"{type(error).__name__}: {error}".encode())
         return
-    socket.send_fds(channel, [MADE], [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names])
+    socket.send_fds(channel, [IMAGE_READY], [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names])
 
 
 def enter(namespaces: Iterable[int]) -> None:
@@ -111,24 +114,24 @@ def make(packages: JailPackages) -> bool:
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     content = _Content(packages)
     toolchains = _toolchains()
-    for place in (HOME, ROOT, PACKAGES):
-        if place != HOME:
+    for place in (MOUNT_ROOT, ROOT, PACKAGES):
+        if place != MOUNT_ROOT:
             os.mkdir(place, 0o755)
         linux.mount("tmpfs", place, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     content.copy(ROOT, PACKAGES)
     for name, destination in _MOUNTED.items():
         os.symlink(destination, f"{ROOT}/{name}")
     if toolchains:
-        link_folder(ROOT, COMPILING, left_out=COMPILING)
+        link_folder(ROOT, COMPILE_DIRECTORY, left_out=COMPILE_DIRECTORY)
     for path in toolchains:
         _make_mount_point(path)
-    for root in [ROOT, COMPILING] if toolchains else [ROOT]:
+    for root in [ROOT, COMPILE_DIRECTORY] if toolchains else [ROOT]:
         for name in DEVICES:
             device = f"{root}/dev/{name}"
             os.close(os.open(device, os.O_CREAT | os.O_WRONLY, 0o644))
             linux.mount(f"/dev/{name}", device, None, linux.MS_BIND)
             linux.make_readonly(device, nodev=False)
-    for place in (HOME, ROOT, PACKAGES):
+    for place in (MOUNT_ROOT, ROOT, PACKAGES):
         linux.mount(None, place, None, linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
     return apart
 
@@ -171,7 +174,9 @@ class ImageCopy:
 
 def readable_paths(root: str) -> list[str]:
     """Return the paths of a root that programs must read and execute: all but our own code, and folders of a run."""
-    folders = [entry for entry in os.scandir(root) if not entry.is_symlink() and entry.name not in (BOX[1:], "tmp")]
+    folders = [
+        entry for entry in os.scandir(root) if not entry.is_symlink() and entry.name not in (RUN_ROOT[1:], "tmp")
+    ]
     return [*(folder.path for folder in folders), f"{root}{LIBRARIES}"]
 
 
@@ -208,7 +213,16 @@ class _Content:
         """Copy everything to a root, and the packages to a folder beside it. Raises OSError."""
         for path, destination in self._links.items():
             os.symlink(destination, root + path)
-        for folder in ("/dev", SHOWN_PACKAGES, "/var", f"{BOX}/proc", f"{BOX}/tmp", CODE, LIBRARIES, "/lib64"):
+        for folder in (
+            "/dev",
+            SHOWN_PACKAGES,
+            "/var",
+            f"{RUN_ROOT}/proc",
+            f"{RUN_ROOT}/tmp",
+            CODE,
+            LIBRARIES,
+            "/lib64",
+        ):
             if folder not in self._links:
                 os.makedirs(root + folder, 0o755, exist_ok=True)
         for tree in self._trees:
@@ -352,7 +366,7 @@ def link_folder(source: str, target: str, left_out: str = "") -> None:
 
 
 def _make_mount_point(path: str) -> None:
-    place = COMPILING + path
+    place = COMPILE_DIRECTORY + path
     if os.path.isdir(path):
         os.makedirs(place, 0o755, exist_ok=True)
     elif not os.path.exists(place):

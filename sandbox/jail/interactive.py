@@ -78,7 +78,7 @@ class InteractionResult:
 def run_interactive(
     program: Participant,
     partner: Participant,
-    judge: Referee,
+    referee_spec: Referee,
     remaining_seconds: float,
     is_sound: Callable[[float | None], bool],
 ) -> CaseRun:
@@ -103,7 +103,7 @@ def run_interactive(
     if ended.output_exceeded:
         return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
     try:
-        result, ruling = _outcome(result, answer, ended.referee_ended_first, limit_seconds, judge)
+        result, ruling = _outcome(result, answer, ended.referee_ended_first, limit_seconds, referee_spec)
     except RefereeError as failure:
         waited = _referee_stalled(result, answer, limit_seconds)
         if not is_sound(limit_seconds if waited else None):

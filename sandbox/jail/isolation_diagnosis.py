@@ -11,7 +11,7 @@ _CAP_SYS_ADMIN = 1 << 21
 _SETTINGS = {"kernel.unprivileged_userns_clone": "0", "kernel.apparmor_restrict_unprivileged_userns": "1"}
 
 
-def describe(level: str, error: str) -> str:
+def explain_refusal(level: str, error: str) -> str:
     """Say why this machine refuses a level of isolation: the call that failed, and what was found."""
     found = list({NAMESPACES: _of_namespaces, LANDLOCK: _of_landlock}[level]())
     return f"{error} (found: {'; '.join(found)})" if found else error

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ALWAYS_WARM = ("numpy", "numpy.linalg")  # loaded for a program that names nothing but numpy
+NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # loaded for a program that names nothing but numpy
 EXCLUDED = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
 _NO_USE_HERE = re.compile(r".*\.(pth|pyc|egg-link)")  # nothing reads a .pth here; what is compiled names its old place
 _OF_METADATA = ("METADATA", "entry_points.txt")  # the rest tells where and how it was installed
@@ -34,7 +34,7 @@ class JailPackages:
         named = {name for name in self.modules if name in source} if self else set()
         if not named:
             return ()
-        numpy = ALWAYS_WARM if "numpy" in self.modules else ()
+        numpy = NUMPY_PRELOADS if "numpy" in self.modules else ()
         return numpy if numpy and named == {"numpy"} else (*numpy, *self.preloaded_modules)
 
 

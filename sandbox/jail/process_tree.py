@@ -26,7 +26,7 @@ _REMEASURE_FACTOR = (
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupCounters:
+class CgroupCounterFds:
     """Descriptors of the counters of the cgroup that the zygote and its run are in: CPU time, events, among them
     processes killed for lack of memory, and the number of processes and threads."""
 
@@ -47,7 +47,7 @@ class ProcessTree:
     Nothing that a program has made, such as the name of a process, is kept in memory that later runs inherit.
     """
 
-    def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: CgroupCounters | None) -> None:
+    def __init__(self, proc: int, *, all_but_us: bool, uid: int | None, counters: CgroupCounterFds | None) -> None:
         self._all_but_us = self._has_init = all_but_us  # the init of a pid namespace only sleeps
         self._uid = uid
         self._proc = proc
@@ -72,7 +72,7 @@ class ProcessTree:
         self._measured_again = self._answer_seconds = self._unanswered_seconds = 0.0
         self._own_wait_seconds = self._own_wait()
 
-    def limit_exceeded(self, job: RunParams, deadline: float) -> str:
+    def exceeded_limit(self, job: RunParams, deadline: float) -> str:
         """Return the limit that the run exceeds: memory, time, or "" if none.
 
         A run in a cgroup exceeds its memory as soon as the kernel has killed one of its processes for that. Without a
@@ -108,7 +108,7 @@ class ProcessTree:
         pids = self._pids()
         return len(pids) > 2 and any(self._stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
 
-    def record_answer(self) -> None:
+    def record_syscall_answer(self) -> None:
         """Count the time for which we waited for a processor, and the run for our answer to one of its calls."""
         waited_before, self._own_wait_seconds = self._own_wait_seconds, self._own_wait()
         self._answer_seconds += self._own_wait_seconds - waited_before
@@ -331,12 +331,12 @@ def _until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
             return
 
 
-def kill_children(but: Collection[int]) -> None:
+def kill_children(except_pids: Collection[int]) -> None:
     """Kill and reap all children of this process, which is a subreaper, except these."""
     tree = f"/proc/self/task/{os.getpid()}/children"
     while True:
         with open(tree) as file:
-            others = {int(pid) for pid in file.read().split()}.difference(but)
+            others = {int(pid) for pid in file.read().split()}.difference(except_pids)
         if not others:
             return
         for pid in others:

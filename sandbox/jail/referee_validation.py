@@ -55,10 +55,10 @@ class RefereeValidator:
 
     def passes(
         self,
-        judge: Referee,
+        referee_spec: Referee,
         case: Case,
         answers: Iterable[str],
-        ask: Callable[[bytes, float], RunResult],
+        run_referee: Callable[[bytes, float], RunResult],
         seconds: float,
         cpu_seconds: float | None = None,
     ) -> bool:
@@ -71,14 +71,14 @@ class RefereeValidator:
         Raises as ask does.
         """
         to_try = list(answers)
-        name = _name(judge, case, to_try, seconds, cpu_seconds)
+        name = _name(referee_spec, case, to_try, seconds, cpu_seconds)
         if name in self._passed:
             self._passed.move_to_end(name)
             return True
         seconds_for_one = seconds if len(to_try) == 1 else seconds / _SHARE
         for answer in to_try:
-            result = ask(answer.encode("utf-8", "surrogatepass"), min(seconds_for_one, seconds))
-            if _rules(result, judge) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
+            result = run_referee(answer.encode("utf-8", "surrogatepass"), min(seconds_for_one, seconds))
+            if _rules(result, referee_spec) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
                 self._passed[name] = None
                 if len(self._passed) > _CACHE_SIZE:
                     self._passed.popitem(last=False)

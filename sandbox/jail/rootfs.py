@@ -3,7 +3,7 @@
 import os
 
 from sandbox.jail import image, linux
-from sandbox.jail.child import BOX, PACKAGES
+from sandbox.jail.child import PACKAGES, RUN_ROOT
 
 
 def enter(*, packages: bool, toolchain: list[str]) -> None:
@@ -15,7 +15,7 @@ def enter(*, packages: bool, toolchain: list[str]) -> None:
     The caller has user, mount and pid namespaces of its own and was cloned from a process that is in the namespaces of
     the image. It becomes uid 0 of its user namespace if that has one. Raises OSError.
     """
-    root = image.COMPILING if toolchain else image.ROOT
+    root = image.COMPILE_DIRECTORY if toolchain else image.ROOT
     # Opened now, by a user that may walk the machine's directories, and bound later through the descriptor.
     opened = {path: os.open(path, os.O_PATH) for path in toolchain}
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
@@ -28,7 +28,7 @@ def enter(*, packages: bool, toolchain: list[str]) -> None:
         linux.make_readonly(root + path, nodev=True)
         os.close(descriptor)
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
-    linux.mount("proc", f"{root}{BOX}/proc", "proc", flags, "subset=pid")
+    linux.mount("proc", f"{root}{RUN_ROOT}/proc", "proc", flags, "subset=pid")
     linux.pivot_root(root)
 
 

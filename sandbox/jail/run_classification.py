@@ -19,21 +19,21 @@ class ZygoteReport:
     """What the zygote reports of a run.
 
     status               the program's wait status
-    ended_by             why the zygote ended the run: "time", "memory" or "starved"; "" if the program ended itself
+    kill_reason          why the zygote ended the run: "time", "memory" or "starved"; "" if the program ended itself
     killed               whether the program died of SIGKILL without being ended by the zygote
     killed_from_outside  whether that signal cannot have come from the run
-    ended                when the program ended, in monotonic seconds
+    end_time             when the program ended, in monotonic seconds
     refused_memory       whether it asked for more memory at once than it may have
     loss_reason          why the program never began; "" if it did
     """
 
     status: int
-    ended_by: str
+    kill_reason: str
     killed: bool
     killed_from_outside: bool
     cpu_seconds: float
     wall_seconds: float
-    ended: float
+    end_time: float
     max_resident_mb: float
     refused_memory: bool
     loss_reason: str = ""
@@ -74,18 +74,18 @@ class FinishedRun:
 class LostRun:
     """Why nothing is known about a run.
 
-    with_zygote   whether its zygote was lost together with it
+    zygote_lost  whether its zygote was lost together with it
     """
 
     reason: str
-    with_zygote: bool = False
+    zygote_lost: bool = False
 
 
 def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
     """Return why nothing is known about a run that was reported; None if it can be classified."""
     if report.loss_reason and not memory.limit_exceeded:
         return LostRun(report.loss_reason)
-    if report.ended_by == "starved":
+    if report.kill_reason == "starved":
         got = f"{report.cpu_seconds:.2f} s of processor time in {report.wall_seconds:.0f} s"
         return LostRun(f"the machine gave the program {got}; use fewer workers, or end what else keeps it busy")
     return None
@@ -101,7 +101,7 @@ def classify(job: RunParams, report: ZygoteReport, exit_code: int, longest_outpu
         return Outcome.OUT_OF_MEMORY
     if longest_output >= job.output_bytes:
         return Outcome.OUTPUT_LIMIT
-    if report.ended_by == "time" or job.exceeds_cpu_limit(report.cpu_seconds):
+    if report.kill_reason == "time" or job.exceeds_cpu_limit(report.cpu_seconds):
         return Outcome.TIMED_OUT
     # _NEARLY allows for a limit that counts differently.
     if exit_code in (-signal.SIGXCPU, -signal.SIGKILL) and report.cpu_seconds > _NEARLY * job.cpu_seconds:

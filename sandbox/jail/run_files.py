@@ -48,7 +48,7 @@ class RunFiles:
             self._give(make_memfd(order.child_params.to_bytes()), os.O_RDONLY)
         if job.has_files:
             self._give(make_memfd(order.packed_files), os.O_RDONLY)
-        if job.fetch:
+        if job.fetches_files:
             self._fetched = self._give(make_memfd(), os.O_RDWR)
         if job.has_preamble:
             self.handed.append(order.preamble_fd)

@@ -44,7 +44,7 @@ class RunSpec:
         """Return the order with instructions for the child of the run."""
         if instructions == ChildParams():
             return self
-        job = replace(self.run_params, has_child_params=True, fetch=bool(instructions.fetch))
+        job = replace(self.run_params, has_child_params=True, fetches_files=bool(instructions.fetch_files))
         return replace(self, run_params=job, child_params=instructions)
 
     @property
@@ -52,14 +52,17 @@ class RunSpec:
         """The source of the program and of what runs with it, which shows which packages are needed."""
         return f"{self.program.source}\n{self.preamble_source}" if self.preamble_source else self.program.source
 
-    def with_preamble(self, given: int, beside: str) -> "RunSpec":
+    def with_preamble(self, preamble_fd: int, preamble_source: str) -> "RunSpec":
         """Return the order with code that runs before the program.
 
-        given    descriptor of the compiled code
-        beside   its source, and that of what else runs with the program
+        preamble_fd      descriptor of the compiled code
+        preamble_source  its source, and that of what else runs with the program
         """
         return replace(
-            self, run_params=replace(self.run_params, has_preamble=True), preamble_fd=given, preamble_source=beside
+            self,
+            run_params=replace(self.run_params, has_preamble=True),
+            preamble_fd=preamble_fd,
+            preamble_source=preamble_source,
         )
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":

@@ -62,42 +62,42 @@ class Runner:
         """Return an order, see make_order. Raises ValueError."""
         return make_run_spec(op, program, limits, seed=self._seed, entry_point=entry_point, referee=referee)
 
-    def run(self, order: RunSpec, stdin: bytes) -> RunResult:
+    def run(self, run_spec: RunSpec, stdin: bytes) -> RunResult:
         """Compile a program and run it. Raises as compile and execute do."""
-        compiled = self.compile(order.program)
-        return compiled if isinstance(compiled, RunResult) else self.execute(order, compiled, stdin)
+        compiled = self.compile(run_spec.program)
+        return compiled if isinstance(compiled, RunResult) else self.execute(run_spec, compiled, stdin)
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
         """Return the compiled program, or why there is none; see Compiler.compile."""
         return self._compiler.compile(program)
 
-    def execute(self, order: RunSpec, compiled: CompiledProgram, stdin: bytes) -> RunResult:
+    def execute(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes) -> RunResult:
         """Run a compiled program, again if the sandbox lost the run. Raises ExecutionLost or KilledExternally."""
         lost, was_killed = LostRun(""), False
         for _ in range(ATTEMPTS):
-            attempt = self.attempt(order, compiled, stdin)
+            attempt = self.attempt(run_spec, compiled, stdin)
             if isinstance(attempt, LostRun):
                 lost = attempt
             elif attempt.was_killed and not was_killed:
                 was_killed = True  # by a process or thread of its own, or from outside: the next attempt shows which
             else:
                 return attempt.result
-        if lost.with_zygote and not self._has_wall:
+        if lost.zygote_lost and not self._has_wall:
             # Then a program can kill its zygote, and no other program has done so three times.
             return RunResult(Outcome.VIOLATION, -signal.SIGKILL, b"", lost.reason.encode(), 0, 0, 0)
         raise ExecutionLost(f"a run was lost {ATTEMPTS} times: {lost.reason}")
 
-    def attempt(self, order: RunSpec, compiled: CompiledProgram, stdin: bytes | StdioPipes) -> FinishedRun | LostRun:
+    def attempt(self, run_spec: RunSpec, compiled: CompiledProgram, stdin: bytes | StdioPipes) -> FinishedRun | LostRun:
         """Try once to run a compiled program. Raises KilledExternally."""
-        kind = self._zygotes.kind_for(order)
-        with RunFiles(order, stdin) as run_files:
-            if _text_is_too_large(order.run_params, compiled):
-                return _refuse_for_its_text(order.run_params)
+        kind = self._zygotes.kind_for(run_spec)
+        with RunFiles(run_spec, stdin) as run_files:
+            if _text_is_too_large(run_spec.run_params, compiled):
+                return _refuse_for_its_text(run_spec.run_params)
             try:
-                report = self._run_in_zygote(kind, order, compiled, run_files)
+                report = self._run_in_zygote(kind, run_spec, compiled, run_files)
             except ZygoteLost as error:
                 self._zygotes.discard(kind)
-                return LostRun(f"the zygote was lost: {error}", with_zygote=True)
+                return LostRun(f"the zygote was lost: {error}", zygote_lost=True)
             except cgroups.ChargeNotReleased as error:
                 self._zygotes.replace_all()
                 return LostRun(str(error))
@@ -105,7 +105,7 @@ class Runner:
                 memory = self._zygotes.end_run(report)
             except OSError as error:
                 return LostRun(str(error))
-            return find_loss(report, memory) or _finish(order.run_params, report, memory, run_files)
+            return find_loss(report, memory) or _finish(run_spec.run_params, report, memory, run_files)
 
     def _run_in_zygote(
         self, kind: ZygoteKind, order: RunSpec, compiled: CompiledProgram, run_files: RunFiles
@@ -113,22 +113,22 @@ class Runner:
         """Have a zygote run the program, and wait for its report. Raises ZygoteLost and ChargeNotReleased."""
         job = order.run_params
         zygote = self._zygotes.begin_run(kind, job)
-        artifact = compiled.artifact
+        artifact = compiled.artifact_fd
         if zygote.shares_uid and job.op == "run" and languages.load(job.language).EXECUTABLE:
             # The file's owner can write messages to the next run into its attributes, so each run gets a copy.
             artifact = run_files.copy(artifact)
-        zygote.start_run(order.encoded_params, [compiled.source, artifact, *run_files.handed])
+        zygote.start_run(order.encoded_params, [compiled.source_fd, artifact, *run_files.handed])
         run_files.close_pipe_ends()
         if not zygote.wait_for_end(job.wall_seconds):
             self._zygotes.raise_weight()
         return ZygoteReport.from_response(zygote.wait_for_run(job.max_seconds + _HANG_SECONDS))
 
-    def prepare_zygote(self, order: RunSpec) -> None:
+    def prepare_zygote(self, run_spec: RunSpec) -> None:
         """Start the zygote that the order needs, if there is none, or if so much is left of earlier runs that nothing
         can run beside it. Raises ZygoteLost.
         """
         try:
-            self._zygotes.get_ready_zygote(self._zygotes.kind_for(order))
+            self._zygotes.get_ready_zygote(self._zygotes.kind_for(run_spec))
         except cgroups.ChargeNotReleased as error:
             raise ZygoteLost(str(error)) from error
 
@@ -137,7 +137,7 @@ class Runner:
 
 
 def _text_is_too_large(job: RunParams, compiled: CompiledProgram) -> bool:
-    n_bytes = os.fstat(compiled.source).st_size
+    n_bytes = os.fstat(compiled.source_fd).st_size
     return job.op != "compile" and n_bytes > (job.memory_mb << 20) // _SOURCE_SHARE
 
 
@@ -166,4 +166,4 @@ def _finish(job: RunParams, report: ZygoteReport, memory: MemoryUsage, run_files
         run_files.result(),
         run_files.fetched_files() if not memory.limit_exceeded else {},
     )
-    return FinishedRun(result, report.ended, was_killed)
+    return FinishedRun(result, report.end_time, was_killed)

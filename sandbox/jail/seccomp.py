@@ -31,18 +31,18 @@ _ALL_BITS = 0xFFFFFFFF
 class FilterSettings:
     """What the filter depends on.
 
-    memfds    whether memfd_create is allowed; only a cgroup sees the memory of such files
-    notify    whether the zygote answers notifications (seccomp_notify.py); otherwise the calls concerned are refused,
-              or allowed where honest programs need them
-    abi       the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With it,
-              there must be notifications
-    own_uid   whether programs have a user id of their own
+    allow_memfd  whether memfd_create is allowed; only a cgroup sees the memory of such files
+    notify       whether the zygote answers notifications (seccomp_notify.py); otherwise the calls concerned are
+                 refused, or allowed where honest programs need them
+    abi          the version of Landlock that confines runs; 0 if there are namespaces, or nothing in their place. With
+                 it, there must be notifications
+    has_own_uid  whether programs have a user id of their own
     """
 
-    memfds: bool
+    allow_memfd: bool
     notify: bool = False
     abi: int = 0
-    own_uid: bool = True
+    has_own_uid: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
     # every use of SIGKILL. Without notifications, nobody may kill the first process of the program.
     kills = _Ours(_NOTIFY if setting.notify else _If(0, (0, _MAIN), _EPERM, _unless(0, _NEGATIVE, _EPERM)))
     # Without a cgroup, address space is limited: the zygote notes what was refused.
-    counts_memory = setting.notify and not setting.memfds
+    counts_memory = setting.notify and not setting.allow_memfd
     large = _If(1, (0,), _unless(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
     own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
     known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal what is in the page cache
@@ -195,7 +195,7 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
             _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _Ours(_ENOTTY)),
         ),
         "mmap": _unless(3, _MAP_HUGETLB, _ENOMEM, large),  # of the host's, whose number is not the run's
-        "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if setting.memfds else _EPERM,
+        "memfd_create": _unless(1, _MFD_HUGETLB, _EINVAL) if setting.allow_memfd else _EPERM,
         "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NOTHING, _EINVAL)),
         "preadv2": known_flags,
         "pwritev2": known_flags,
@@ -208,7 +208,7 @@ def _conditions(setting: FilterSettings) -> dict[str, _Rule]:
     }
 
 
-CONDITIONAL = frozenset(_conditions(FilterSettings(memfds=True, notify=True)))  # names of calls
+CONDITIONAL = frozenset(_conditions(FilterSettings(allow_memfd=True, notify=True)))  # names of calls
 
 
 def _beside_landlock(setting: FilterSettings) -> dict[str, _Rule]:
@@ -230,7 +230,7 @@ def _beside_landlock(setting: FilterSettings) -> dict[str, _Rule]:
         # Whoever may write to a file may set its times to now, those of a device, too.
         **names("utime utimes futimesat utimensat", _EPERM),
     }
-    if not setting.own_uid:  # the files of the machine that have our uid could be changed by their path alone
+    if not setting.has_own_uid:  # the files of the machine that have our uid could be changed by their path alone
         rules |= names("chmod fchmod fchmodat fchmodat2", _Ours(_NOTHING))
         rules |= names("chown lchown fchown fchownat", _EPERM)
     if setting.abi < landlock.TRUNCATING_ABI:

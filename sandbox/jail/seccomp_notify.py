@@ -93,7 +93,7 @@ class SeccompSupervisor:
                     error, flags = errno.EPERM, 0
             _ANSWER.pack_into(self._page, 0, identity, 0, -error, flags)
             self._exchange(_SEND)
-            self._tree.record_answer()
+            self._tree.record_syscall_answer()
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise

@@ -119,7 +119,7 @@ class ZygoteProcess:
                 "TMPDIR": place.work_directory,
                 "LD_LIBRARY_PATH": place.image_copy.libraries,
             }
-        inherited = [theirs.fileno()] + (cgroup.counters if cgroup is not None else [])
+        inherited = [theirs.fileno()] + (cgroup.counter_fds if cgroup is not None else [])
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if place.root:
             inherited.append(proc)
@@ -240,9 +240,9 @@ def _is_mapped(uid: int) -> bool:
     return any(first <= uid < first + length for first, _, length in ranges)
 
 
-def program_uid(turn: int) -> int | None:
+def program_uid(zygote_number: int) -> int | None:
     """Return a host uid for the programs of one zygote of this warden; None if nobody may have it."""
-    uid = judge_uid() + 3 + 2 * (turn % (_UIDS // 2 - 1))
+    uid = judge_uid() + 3 + 2 * (zygote_number % (_UIDS // 2 - 1))
     return uid if _is_mapped(uid) else None
 
 

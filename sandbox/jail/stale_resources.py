@@ -50,7 +50,7 @@ def sweep_directories() -> None:
 
 def _remove(folder: int, name: str) -> None:
     """Remove a directory of ours, and nothing else. Raises OSError."""
-    directory = os.open(name, directories.AS_IT_IS, dir_fd=folder)
+    directory = os.open(name, directories.OPEN_DIRECTORY_FLAGS, dir_fd=folder)
     try:
         status = os.fstat(directory)
         if status.st_uid != os.geteuid():

@@ -77,7 +77,7 @@ class JudgeWorker:
     def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
         """Run a program once. Raises ExecutionLost if the sandbox fails repeatedly."""
         order = self._runner.make_run_spec("run", program, limits)
-        order = order.with_child_params(ChildParams(arguments=invocation.arguments, fetch=invocation.fetch))
+        order = order.with_child_params(ChildParams(arguments=invocation.arguments, fetch_files=invocation.fetch))
         if invocation.files:
             order = order.with_files(dict(invocation.files))
         return self._runner.run(order, invocation.stdin)
@@ -89,7 +89,7 @@ class JudgeWorker:
             return judge(suite, runs.run, run_all=run_all, keep_outputs=keep_outputs)
         if suite.entry_point is not None:
             calls = CallRunner(program, suite, self._runner)
-            return judge(suite, calls.run, run_all=run_all, keep_outputs=keep_outputs, alone=calls.run_isolated)
+            return judge(suite, calls.run, run_all=run_all, keep_outputs=keep_outputs, run_isolated=calls.run_isolated)
         order = self._runner.make_run_spec("run", program, suite.limits)
 
         def run_case(case: Case, remaining_seconds: float) -> CaseRun:
@@ -216,7 +216,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
 
     def judge() -> None:
         wardens.close()
-        _drop_privileges(uid, parent=not configuration.alone)
+        _drop_privileges(uid, parent=not configuration.has_own_cgroup)
         _judge(channel, configuration, WardenClient(judges), groups, shutdown_events, heartbeat_fd)
 
     def guard(judge_pid: int) -> int:
@@ -225,7 +225,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
         owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
         return run_warden(judge_pid, wardens, subtree, owned, configuration)
 
-    if configuration.alone:  # In a container the judge is the first process: joining it gains no privileges.
+    if configuration.has_own_cgroup:  # In a container the judge is the first process: joining it gains no privileges.
         first = os.getpid()
         if os.fork() == 0:
             _end_with(lambda: guard(first))

@@ -6,7 +6,7 @@ from sandbox.jail.packages import JailPackages
 
 # The levels of isolation, from the strongest to the weakest; see docs/concepts/isolation.md.
 NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
-WALLS = (NAMESPACES, LANDLOCK)  # those that keep programs from one another, and from their expected outputs
+CONFINING_LEVELS = (NAMESPACES, LANDLOCK)  # those that keep programs from one another, and from their expected outputs
 
 NEWEST_ABI = 7  # of Landlock, as far as landlock.py knows it
 
@@ -15,16 +15,16 @@ NEWEST_ABI = 7  # of Landlock, as far as landlock.py knows it
 class WorkerConfig:
     """What a worker is told and given at its start.
 
-    level          "namespaces", "landlock" or "none"
-    seed           see Sandbox
-    packages       what programs can import besides the standard library
-    image_fds      descriptors of the namespaces of an image (image.py); empty if the worker makes its own
-    image_copy     the folder that holds the image for Landlock (image.py); "" if the worker makes its own
-    abi            the highest version of Landlock to use
-    refused        why there is no stronger level; "" if there is
-    scope_failure  why systemd has not made a scope for the worker; "" if it has, or none is needed
-    shared         directory in which the workers of a Sandbox share results of long compilations; "" for none
-    alone          whether only the worker and its runs are in its cgroup, as in a container of its own
+    level             "namespaces", "landlock" or "none"
+    seed              see Sandbox
+    packages          what programs can import besides the standard library
+    image_fds         descriptors of the namespaces of an image (image.py); empty if the worker makes its own
+    image_copy        the folder that holds the image for Landlock (image.py); "" if the worker makes its own
+    max_landlock_abi  the highest version of Landlock to use
+    refusal_reason    why there is no stronger level; "" if there is
+    scope_failure     why systemd has not made a scope for the worker; "" if it has, or none is needed
+    shared            directory in which the workers of a Sandbox share results of long compilations; "" for none
+    has_own_cgroup    whether only the worker and its runs are in its cgroup, as in a container of its own
     """
 
     level: str
@@ -32,8 +32,8 @@ class WorkerConfig:
     packages: JailPackages
     image_fds: tuple[int, ...] = ()
     image_copy: str = ""
-    abi: int = NEWEST_ABI
-    refused: str = ""
+    max_landlock_abi: int = NEWEST_ABI
+    refusal_reason: str = ""
     scope_failure: str = ""
     shared: str = ""
-    alone: bool = False
+    has_own_cgroup: bool = False

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Callable
 
 from sandbox.jail import directories, files, linux
-from sandbox.jail.child import BOX, UID, WORK, RunParams
+from sandbox.jail.child import RUN_ROOT, UID, WORK_DIRECTORY, RunParams
 
-_PROC = f"{BOX}/proc"
+_PROC = f"{RUN_ROOT}/proc"
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 
 
@@ -68,10 +68,10 @@ class Workspace:
             init = linux.clone_stub()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             size = min(job.disk_mb, max(1, job.memory_mb // 2))  # its pages count as the run's memory
-            linux.mount("tmpfs", BOX, "tmpfs", _PLAIN, f"size={size}m,nr_inodes={_files(size)},mode=755")
+            linux.mount("tmpfs", RUN_ROOT, "tmpfs", _PLAIN, f"size={size}m,nr_inodes={_files(size)},mode=755")
             os.mkdir(_PROC, 0o755)
-            os.mkdir(WORK, 0o755)
-            os.chown(WORK, UID, UID)
+            os.mkdir(WORK_DIRECTORY, 0o755)
+            os.chown(WORK_DIRECTORY, UID, UID)
         else:
             self._source_file = source_file
             self._free = self._free_now()
@@ -94,7 +94,7 @@ class Workspace:
         """Return the bytes used by files that the run has left; 0 without namespaces."""
         if not self._namespaces:
             return 0
-        usage = os.statvfs(BOX)
+        usage = os.statvfs(RUN_ROOT)
         return (usage.f_blocks - usage.f_bfree) * usage.f_bsize
 
     def exceeds_disk_limit(self, disk_mb: int) -> bool:
@@ -132,7 +132,7 @@ class Workspace:
         os.chdir("/")
         self.leave_pid_namespace()
         if self._namespaces:
-            linux.unmount(BOX)  # and the /proc in it: every unmount waits for all processors of the machine
+            linux.unmount(RUN_ROOT)  # and the /proc in it: every unmount waits for all processors of the machine
             return
         with contextlib.suppress(OSError):
             os.unlink(self._source_file, dir_fd=self._directory)
@@ -151,7 +151,7 @@ class Workspace:
         return n_entries <= 2
 
     def _empty(self) -> bool:
-        opened = os.open(self.work, directories.AS_IT_IS)
+        opened = os.open(self.work, directories.OPEN_DIRECTORY_FLAGS)
         directories.empty_directory_fd(opened, self._proc)
         return False
 

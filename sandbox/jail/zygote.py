@@ -24,18 +24,18 @@ from typing import Any
 
 from sandbox.jail import landlock, linux, process_tree, seccomp
 from sandbox.jail.child import (
-    START_TIME,
+    START_TIME_STRUCT,
     UID,
     VISIBLE_WORK,
-    WORK,
+    WORK_DIRECTORY,
     RunDescriptors,
     RunParams,
     ZygoteSetup,
     exec_program,
     pack_fetched_files,
-    prepared_calls,
+    prepare_syscalls,
 )
-from sandbox.jail.packages import ALWAYS_WARM
+from sandbox.jail.packages import NUMPY_PRELOADS
 from sandbox.jail.seccomp_notify import SeccompSupervisor
 from sandbox.jail.worker_config import NAMESPACES, NONE
 from sandbox.jail.workspace import Workspace, prepare_proc_mount
@@ -43,7 +43,7 @@ from sandbox.languages import names as language_names
 
 # Loaded before the first fork, so that programs need not load them: modules that half of all solutions import, and
 # those that printing a traceback needs.
-WARM = (
+PRELOADED_MODULES = (
     "array bisect collections collections.abc contextlib copy dataclasses datetime decimal fractions functools"
     " heapq io itertools json linecache math operator queue random re statistics string textwrap threading time"
     " traceback types typing"
@@ -89,7 +89,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     with contextlib.suppress(OSError):
         linux.set_scheduler_slice(_SLICE_SECONDS)  # or a run of a hundred busy processes would end late
     library = sys.path[1:]  # the first one is ours, put there by the warden
-    for name in WARM:
+    for name in PRELOADED_MODULES:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if we are started without
@@ -105,7 +105,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     has_namespaces = level == NAMESPACES
     work = shown = config["work"]
     if has_namespaces:
-        work, shown = WORK, VISIBLE_WORK
+        work, shown = WORK_DIRECTORY, VISIBLE_WORK
         if os.getuid() == 0:
             os.setgroups([])
     else:
@@ -116,7 +116,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     sys.path[:] = [*library, config["packages"]]
     for name in config["loaded"]:
         # A numpy that is broken here concerns only programs that import it, and they will say so.
-        with contextlib.suppress(ImportError) if name in ALWAYS_WARM else contextlib.nullcontext():
+        with contextlib.suppress(ImportError) if name in NUMPY_PRELOADS else contextlib.nullcontext():
             import_module(name)
     proc = config["proc"] if config["proc"] >= 0 else os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     workspace = Workspace(work, proc, namespaces=has_namespaces)
@@ -125,7 +125,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         linux.set_fsuid_fsgid(owner)  # files of a run are its own, and so are the processes that we look at
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-    setting = seccomp.FilterSettings(memfds=config["cgroup"], notify=True, abi=abi, own_uid=owner is not None)
+    setting = seccomp.FilterSettings(allow_memfd=config["cgroup"], notify=True, abi=abi, has_own_uid=owner is not None)
     layers["seccomp"], listener = _filter_calls(setting, required=level != NONE)
     if listener >= 0 and not config["cgroup"]:
         layers["number of processes"] = "counted at each fork"
@@ -145,7 +145,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         proc,
         all_but_us=has_namespaces,
         uid=UID if has_namespaces and os.getuid() == 0 else None,
-        counters=process_tree.CgroupCounters(4, 5, 6) if config["cgroup"] else None,
+        counters=process_tree.CgroupCounterFds(4, 5, 6) if config["cgroup"] else None,
     )
     notifications = SeccompSupervisor(
         listener,
@@ -190,7 +190,7 @@ def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
 
 
 def _run_descriptors(job: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
-    sent = [job.has_result, job.has_child_params, job.has_files, job.fetch, job.has_preamble]
+    sent = [job.has_result, job.has_child_params, job.has_files, job.fetches_files, job.has_preamble]
     following = iter(others)
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
@@ -229,7 +229,7 @@ class _RunLauncher:
         fds = _run_descriptors(job, artifact, streams[3:])
         language = self._setup.languages[job.language]
         if job is not self._job:
-            self._job, self._steps = job, prepared_calls(job, self._setup)
+            self._job, self._steps = job, prepare_syscalls(job, self._setup)
         owner = UID if self._setup.has_namespaces else None
         random.seed(job.seed)  # or the children of one zygote would share its random state
         if "numpy" in sys.modules:
@@ -252,19 +252,19 @@ class _RunLauncher:
         start_time = self._began()
         answer = {
             "status": status,
-            "ended_by": ended_by,
+            "kill_reason": ended_by,
             "killed": killed,
             "killed_from_outside": from_outside,
             "cpu_seconds": max(cpu_seconds, self._tree.cpu_seconds()),
             "wall_seconds": ended - start_time if start_time else 0.0,
-            "ended": ended,
+            "end_time": ended,
             "max_resident_mb": resident_mb,
             "refused_memory": self._notifications.has_refused_memory,
         }
-        if job.fetch and self._collect(job, fds) == -signal.SIGKILL:
-            answer["ended_by"] = "memory"  # what it printed and what it left do not both fit
+        if job.fetches_files and self._collect(job, fds) == -signal.SIGKILL:
+            answer["kill_reason"] = "memory"  # what it printed and what it left do not both fit
         if not start_time:
-            message = self._ready[START_TIME.size :].split(b"\0")[0].decode("utf-8", "replace")
+            message = self._ready[START_TIME_STRUCT.size :].split(b"\0")[0].decode("utf-8", "replace")
             answer["lost"] = message or f"the child ended with wait status {status} before the program began"
         return answer
 
@@ -307,7 +307,7 @@ class _RunLauncher:
 
     def _began(self) -> float:
         """Return when the program began, in monotonic seconds; 0 if it has not begun."""
-        start_time: float = START_TIME.unpack_from(self._ready)[0]
+        start_time: float = START_TIME_STRUCT.unpack_from(self._ready)[0]
         return start_time
 
     def _wait(self, pid: int, job: RunParams) -> str:
@@ -332,7 +332,7 @@ class _RunLauncher:
                     self._notifications.handle_notification()
                 now = time.monotonic()
                 if now >= check:
-                    exceeded = self._tree.limit_exceeded(job, deadline)
+                    exceeded = self._tree.exceeded_limit(job, deadline)
                     if exceeded:
                         return "" if descriptor in dict(poll_program.poll(0)) else exceeded
                     if self._workspace.exceeds_disk_limit(job.disk_mb):

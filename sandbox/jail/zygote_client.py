@@ -52,9 +52,9 @@ class ZygoteClient:
         """Wait so long for the end of the job; return whether it has come, or anything else that `end` reports."""
         return bool(self._events(seconds))
 
-    def wait_for_run(self, patience_seconds: float) -> dict[str, Any]:
+    def wait_for_run(self, timeout_seconds: float) -> dict[str, Any]:
         """Wait for the end of the job and return how it ended. Raises ZygoteLost."""
-        return self._receive(patience_seconds)
+        return self._receive(timeout_seconds)
 
     def set_shutdown_events(self, shutdown_events: dict[int, int]) -> None:
         """Set the events that end waiting with SystemExit: descriptor -> poll mask."""

@@ -75,7 +75,7 @@ class ZygotePool:
         self._cgroup = None if isinstance(cgroup, str) else cgroup
         self._no_cgroup = cgroup if isinstance(cgroup, str) else ""
         self._surroundings: cgroups.EnclosingCgroup | None = None
-        if configuration.alone:
+        if configuration.has_own_cgroup:
             with contextlib.suppress(OSError):
                 self._surroundings = cgroups.EnclosingCgroup()
         try:
@@ -103,13 +103,15 @@ class ZygotePool:
     def _cannot_isolate(self, reason: str) -> BackendUnavailable:
         level = self._configuration.level
         return (
-            BackendUnavailable(reason) if level == NONE else CannotIsolate(isolation_diagnosis.describe(level, reason))
+            BackendUnavailable(reason)
+            if level == NONE
+            else CannotIsolate(isolation_diagnosis.explain_refusal(level, reason))
         )
 
     @property
     def layers(self) -> dict[str, str]:
         """The layers that isolate a run: name -> how."""
-        level, refused = self._configuration.level, self._configuration.refused
+        level, refused = self._configuration.level, self._configuration.refusal_reason
         of_wall = dict(zip(_OF_WALL, _HOW[level] or (f"none: {refused}",) * len(_OF_WALL), strict=True))
         memory, processes, processors = (f"best-effort: {how}" for how in _WITHOUT_CGROUP)
         memory = f"{memory}. No cgroup: {self._no_cgroup}"
@@ -134,14 +136,14 @@ class ZygotePool:
             "numpy": "yes" if "numpy" in packages.modules and packages else "none: not installed beside the sandbox",
         } | self._zygotes[ZygoteKind()].layers
 
-    def kind_for(self, order: RunSpec) -> ZygoteKind:
+    def kind_for(self, run_spec: RunSpec) -> ZygoteKind:
         """Return the kind of zygote that an order needs."""
-        language = languages.load(order.program.language)
-        if order.run_params.op == "compile" and language.toolchain():
-            return ZygoteKind(compiler_language=order.program.language)
-        interpreted = order.run_params.op != "compile" and not language.EXECUTABLE
-        loaded = self._configuration.packages.modules_to_preload(order.sources) if interpreted else ()
-        return ZygoteKind(preloaded_modules=loaded, is_referee=order.is_referee)
+        language = languages.load(run_spec.program.language)
+        if run_spec.run_params.op == "compile" and language.toolchain():
+            return ZygoteKind(compiler_language=run_spec.program.language)
+        interpreted = run_spec.run_params.op != "compile" and not language.EXECUTABLE
+        loaded = self._configuration.packages.modules_to_preload(run_spec.sources) if interpreted else ()
+        return ZygoteKind(preloaded_modules=loaded, is_referee=run_spec.is_referee)
 
     def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
         """Return a zygote in whose cgroup nothing of earlier runs is charged; if need be, a new one in a new cgroup.
@@ -177,7 +179,7 @@ class ZygotePool:
 
         Raises OSError if it was killed because of memory that others use.
         """
-        exceeded = report.ended_by == "memory"
+        exceeded = report.kill_reason == "memory"
         if self._cgroup is not None:
             parallel = report.cpu_seconds > report.wall_seconds + _PARALLEL_SECONDS
             used = self._cgroup.end_run(was_parallel=parallel)

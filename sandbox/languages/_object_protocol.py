@@ -49,7 +49,12 @@ _DICTS: dict[type, str] = {dict: "d", OrderedDict: "o", Counter: "n", defaultdic
 _VIEWS: dict[type, str] = {
     type(getattr(kind(), name)()): name for kind in (dict, OrderedDict) for name in ("keys", "values", "items")
 }
-SIGNED = ("__name__", "__qualname__", "__module__", "__doc__")  # what functools.wraps copies, other than annotations
+WRAPPER_ATTRIBUTES = (
+    "__name__",
+    "__qualname__",
+    "__module__",
+    "__doc__",
+)  # what functools.wraps copies, other than annotations
 _SINGLETONS = {"Ellipsis": ..., "NotImplemented": NotImplemented}
 _MAKERS: dict[str, Callable[[], Any]] = {
     **{tag: kind for kind, tag in (_LISTS | _DICTS).items()},

@@ -16,7 +16,7 @@ expects data, as after `def f(self): return self`. Calls whose result the test d
                is tested. Nothing else is: what the submission has returned never equals data
     < + ...    two named objects, or a subject and anything, are asked
     in         a subject is asked; of others, the items are looked at, if it has any
-    len, items a subject is asked each time; claims of others must agree with one another, see _claims.py
+    len, items a subject is asked each time; claims of others must agree with one another, see _read_cache.py
     truth      named objects are asked if their class has __bool__ or __len__; other objects are true
     hash       named objects are asked if their class has __hash__; others have the hash of an identity
     x(...)     asked: no data can be called, so the test expects a function, and its arguments are inputs
@@ -32,7 +32,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
-from sandbox.languages._claims import Claims, ProxyTransport
+from sandbox.languages._read_cache import ProxyTransport, ReadCache
 
 Plain = TypeVar("Plain")
 
@@ -47,7 +47,7 @@ _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 
 
 class RemoteClass(type):
-    """The class of the classes of the submission. See `new_class` for how they are made."""
+    """The class of the classes of the submission. See `make_remote_class` for how they are made."""
 
     _asking: ProxyTransport
     _number: int
@@ -235,12 +235,12 @@ def _is_discarded(frame: types.FrameType) -> bool:
     return code[place] == _POP
 
 
-def new_class(
-    asking: ProxyTransport,
+def make_remote_class(
+    transport: ProxyTransport,
     number: int,
     name: str,
     bases: tuple[type, ...],
-    has: frozenset[str],
+    special_methods: frozenset[str],
     methods: frozenset[str],
 ) -> RemoteClass:
     """Return a class for the proxies of a class of the submission, with the special methods that it has."""
@@ -249,15 +249,15 @@ def new_class(
         bases = bases if any(issubclass(base, RemoteProxy) for base in bases) else (RemoteError, *bases)
     else:
         bases = bases or (RemoteObject,)
-        content |= {"__slots__": (), "__doc__": property(lambda self: asking.request("get", self, "__doc__"))}
+        content |= {"__slots__": (), "__doc__": property(lambda self: transport.request("get", self, "__doc__"))}
         content["__contains__"] = _contains  # else Python would stop at the first item that fits
-    content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in has}
-    content |= {"_asking": asking, "_number": number, "_has": has, "_methods": methods}
+    content |= {f"__{part}__": function for part, function in _SPECIAL.items() if part in special_methods}
+    content |= {"_asking": transport, "_number": number, "_has": special_methods, "_methods": methods}
     content |= {"_is_named": False, "_is_tested": False}
     return RemoteClass(name, bases, content, number=number)
 
 
-def mark_named(kind: RemoteClass) -> None:
+def mark_suite_class(kind: RemoteClass) -> None:
     """Note that a class is one of the names that the suite tests, as are its subclasses."""
     type.__setattr__(kind, "_is_named", True)
 
@@ -267,7 +267,7 @@ def set_tested(kind: RemoteClass, is_tested: bool) -> None:
     type.__setattr__(kind, "_is_tested", is_tested)
 
 
-def has_named_base(bases: tuple[type, ...]) -> bool:
+def has_suite_base(bases: tuple[type, ...]) -> bool:
     return any(getattr(base, "_is_named", False) is True for base in bases if isinstance(base, RemoteClass))
 
 
@@ -305,11 +305,13 @@ def _next(iterator: Any) -> Any:
         raise
 
 
-def _claims(owner: Any) -> Claims:
+def _claims(owner: Any) -> ReadCache:
     """Return the claims of an object or class that hold at this time."""
     is_class = isinstance(owner, RemoteClass)
     asking: ProxyTransport = owner._asking if is_class else type(owner)._asking
-    return asking.claims.setdefault((is_class, owner._number if is_class else owner._remote), Claims(owner, asking))
+    return asking.read_caches.setdefault(
+        (is_class, owner._number if is_class else owner._remote), ReadCache(owner, asking)
+    )
 
 
 def _is_among(item: Any, remote: Any) -> bool:
@@ -318,7 +320,7 @@ def _is_among(item: Any, remote: Any) -> bool:
     return any(member is item or member == item for member in members)
 
 
-def remains_subject(operation: str, arguments: tuple[Any, ...]) -> bool:
+def returns_self(operation: str, arguments: tuple[Any, ...]) -> bool:
     """Tell whether an operation asks a subject for what is usually itself, without an answer that could be data."""
     if not (arguments and isinstance(arguments[0], RemoteObject) and arguments[0]._is_subject):
         return False

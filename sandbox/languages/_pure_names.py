@@ -23,7 +23,7 @@ _BUILTINS = set(
 )
 _PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # of heapq, whose other functions are C
 # Names of objects that nobody can change, and from which nothing else can be reached.
-VALUES = frozenset(
+IMMUTABLE_NAMES = frozenset(
     _BUILTINS
     | _public(math)
     | _public(itertools)
@@ -34,7 +34,7 @@ VALUES = frozenset(
     | set("cmp_to_key date defaultdict deque maxsize partial reduce timedelta".split())
 )
 # Names of objects that could be changed, were they reached in any other way than by calling them.
-CALLED = frozenset(
+CALL_ONLY_NAMES = frozenset(
     "Counter OrderedDict bisect cache classmethod copy dataclass datetime deepcopy lru_cache namedtuple property"
     " setrecursionlimit staticmethod super total_ordering".split()
 ) | frozenset(_PYTHON_CODE)
@@ -46,7 +46,7 @@ MODULES = frozenset(
     "__future__ bisect collections copy dataclasses datetime functools heapq itertools math operator string sys"
     " typing".split()
 )
-ANNOTATIONS = VALUES | CALLED | TYPING
+ANNOTATIONS = IMMUTABLE_NAMES | CALL_ONLY_NAMES | TYPING
 METHODS = frozenset(
     name
     for kind in (str, list, dict, set, frozenset, tuple, int, float, bytes, bytearray, complex)
@@ -58,7 +58,7 @@ METHODS = frozenset(
     " _fields __init__".split()
 )
 # Of the library's objects that a program can have; they lead to other objects of the library, or to what it remembers.
-LEADING = frozenset(
+ESCAPING_ATTRIBUTES = frozenset(
     name
     for kind in (type, functools.cache(len), namedtuple("_Pair", ()))
     for name in dir(kind)
@@ -66,7 +66,7 @@ LEADING = frozenset(
 ) - METHODS | {"obj", "strptime"}
 # The special methods that a class may define. Others get classes of exceptions, change how an object is copied, or run
 # when it is collected.
-SPECIAL = frozenset(
+SPECIAL_METHODS = frozenset(
     f"__{name}__"
     for name in "init post_init repr str len iter next reversed contains getitem setitem delitem missing call bool hash"
     " eq ne lt le gt ge neg pos abs invert int float index".split()

@@ -6,8 +6,8 @@ interpreter: modules and their attributes, classes and functions of the library,
 is refused from which these can be reached or changed, and a program is refused if any part of it is not known to be
 harmless. That costs it nothing but speed: each of its calls then has a process of its own.
 
-    names        a name that the program does not define must be in VALUES, whose objects cannot be changed, or in
-                 CALLED, whose objects can be, and may therefore only be called or used as decorators
+    names        a name that the program does not define must be in IMMUTABLE_NAMES, whose objects cannot be changed, or
+                 in CALL_ONLY_NAMES, whose objects can be, and may therefore only be called or used as decorators
     attributes   those that the program itself sets or defines, those of METHODS, and of a module only the names above;
                  never those that lead from objects to the interpreter or to the library (__dict__, gi_frame, mro)
     imports      of MODULES alone; a module's name may stand only before a dot
@@ -29,7 +29,15 @@ expected value is in its process.
 import ast
 from collections.abc import Iterable
 
-from sandbox.languages._pure_names import ANNOTATIONS, CALLED, LEADING, METHODS, MODULES, SPECIAL, VALUES
+from sandbox.languages._pure_names import (
+    ANNOTATIONS,
+    CALL_ONLY_NAMES,
+    ESCAPING_ATTRIBUTES,
+    IMMUTABLE_NAMES,
+    METHODS,
+    MODULES,
+    SPECIAL_METHODS,
+)
 from sandbox.languages._scopes import COMPREHENSIONS, global_names, names_bound_by, names_bound_in_scope, walk_scope
 
 _INTROSPECTION = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "__")  # beginnings of attributes that reveal frames
@@ -65,7 +73,7 @@ class _Program:
         for node in ast.walk(self._tree):
             names = names_bound_by(node)
             bound |= names
-            allowed = SPECIAL if isinstance(node, ast.FunctionDef) else {"__slots__"}
+            allowed = SPECIAL_METHODS if isinstance(node, ast.FunctionDef) else {"__slots__"}
             if any(_is_special(name) and name not in allowed for name in names):
                 raise _Refused
             if isinstance(node, _REFUSED) or getattr(node, "type_params", None) or _compares_identity(node):
@@ -94,7 +102,7 @@ class _Program:
         self._modules = self._imported | (MODULES - bound - self._taken)
         own = names_bound_in_scope(self._tree.body) | global_names(self._tree)
         # At the level of the module, such a name means the library's object until it is assigned to.
-        if any(name.startswith("__") or (name in _OF_LIBRARY and name not in VALUES) for name in own):
+        if any(name.startswith("__") or (name in _OF_LIBRARY and name not in IMMUTABLE_NAMES) for name in own):
             raise _Refused
         self._block(self._tree.body, frozenset(own))
 
@@ -115,7 +123,7 @@ class _Program:
             self._taken.add(alias.name)
 
     def _define(self, name: str) -> None:
-        if name.startswith(_INTROSPECTION) or name in LEADING:
+        if name.startswith(_INTROSPECTION) or name in ESCAPING_ATTRIBUTES:
             raise _Refused
         self._attributes.add(name)
 
@@ -127,11 +135,11 @@ class _Program:
         """Check a part of the program. own: the names in scope that the program defines itself."""
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
-                self._name(node.id, own, VALUES)
+                self._name(node.id, own, IMMUTABLE_NAMES)
             elif node.id in self._modules:
                 raise _Refused
         elif isinstance(node, ast.Attribute):
-            self._attribute(node, own, VALUES)
+            self._attribute(node, own, IMMUTABLE_NAMES)
         elif isinstance(node, ast.Call):
             self._callee(node.func, own)
             if _read_name(node.func) == "deepcopy" and not _is_single(node):
@@ -139,7 +147,7 @@ class _Program:
             self._block([*node.args, *node.keywords], own)
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
-                self._name(node.target.id, own, VALUES)
+                self._name(node.target.id, own, IMMUTABLE_NAMES)
             self._block([node.target, node.value], own)
         elif isinstance(node, ast.FunctionDef | ast.Lambda):
             self._function(node, own, own)
@@ -166,9 +174,9 @@ class _Program:
     def _callee(self, node: ast.AST, own: frozenset[str]) -> None:
         """Check what is called or used as a decorator."""
         if isinstance(node, ast.Name):
-            self._name(node.id, own, VALUES | CALLED)
+            self._name(node.id, own, IMMUTABLE_NAMES | CALL_ONLY_NAMES)
         elif isinstance(node, ast.Attribute):
-            self._attribute(node, own, VALUES | CALLED, called=True)
+            self._attribute(node, own, IMMUTABLE_NAMES | CALL_ONLY_NAMES, called=True)
         else:
             self._node(node, own)
 
@@ -294,7 +302,7 @@ def _makes_class(node: ast.ClassDef, bound: set[str]) -> bool:
     allowed = {"dataclass", "total_ordering"} - bound
     decorators = [one.func if isinstance(one, ast.Call) and not one.args else one for one in node.decorator_list]
     return all(isinstance(one, ast.Name) and one.id in allowed for one in decorators) and all(
-        isinstance(base, ast.Name) and base.id in VALUES - bound for base in node.bases
+        isinstance(base, ast.Name) and base.id in IMMUTABLE_NAMES - bound for base in node.bases
     )
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from sandbox.languages._object_protocol import (
-    SIGNED,
+    WRAPPER_ATTRIBUTES,
     Codec,
     FrameStream,
     ObjectGraph,
@@ -23,7 +23,7 @@ from sandbox.languages._object_protocol import (
 )
 
 # Special methods that the tests may use by syntax, if the class has them.
-SPECIAL = (
+SPECIAL_METHODS = (
     "len iter next getitem setitem delitem contains call enter exit bool hash reversed eq lt le gt ge add sub mul"
     " truediv floordiv mod divmod pow matmul and or xor lshift rshift radd rsub rmul rtruediv rfloordiv rmod rpow"
     " rmatmul rand ror rxor iadd isub imul itruediv iand ior ixor neg pos abs invert int float complex index round"
@@ -236,7 +236,7 @@ class SubmissionServer:
         """Return the number of a class; a new class is described to the tests' side with the next frame."""
         if kind not in self._classes:
             bases = [self._class_reference(base) for base in kind.__bases__ if base is not object]
-            has = [name for name in SPECIAL if _special(kind, name) is not _special(object, name)]
+            has = [name for name in SPECIAL_METHODS if _special(kind, name) is not _special(object, name)]
             if _special(kind, "hash") is None:
                 has = [name for name in has if name != "hash"] + ["nohash"]
             methods = [
@@ -274,7 +274,7 @@ class SubmissionServer:
         def callback(*arguments: Any, **named: Any) -> Any:
             return self._call_back(number, arguments, named)
 
-        for name, text in zip(SIGNED, texts, strict=True):
+        for name, text in zip(WRAPPER_ATTRIBUTES, texts, strict=True):
             if text is not None or name == "__doc__":
                 setattr(callback, name, text)
         self._callbacks[callback] = number

@@ -15,17 +15,24 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from sandbox.languages import _pytest
-from sandbox.languages._claims import CLAIMS, Claims
-from sandbox.languages._object_protocol import SIGNED, Codec, FrameStream, ObjectGraph, PeerDisconnected, ProtocolError
+from sandbox.languages._object_protocol import (
+    WRAPPER_ATTRIBUTES,
+    Codec,
+    FrameStream,
+    ObjectGraph,
+    PeerDisconnected,
+    ProtocolError,
+)
 from sandbox.languages._proxies import (
     RemoteClass,
     RemoteProxy,
-    has_named_base,
-    mark_named,
-    new_class,
-    remains_subject,
+    has_suite_base,
+    make_remote_class,
+    mark_suite_class,
+    returns_self,
     set_tested,
 )
+from sandbox.languages._read_cache import READ_ONLY_OPERATIONS, ReadCache
 from sandbox.languages._submission_server import builtin_name, resolve_data_type, resolve_library_error
 
 MODULE = "tests"  # the name of the module in which the tests run
@@ -85,7 +92,7 @@ class SubmissionClient:
         self._foreign: list[Any] = []
         self._shared: dict[str, type] = {}  # the classes whose instances travel by value
         self._turn = threading.RLock()  # tests may have threads
-        self.claims: dict[Any, Claims] = {}
+        self.read_caches: dict[Any, ReadCache] = {}
         self.exhausted_iterators: set[Any] = set()
         self._codec = Codec(
             class_of=self._shared.get,
@@ -117,8 +124,8 @@ class SubmissionClient:
                 raise ProtocolError("it does not say which names it has")
         for kind in self._classes.values():
             is_used = any(kind is value for value in known.values())
-            if is_used or has_named_base(kind.__bases__):  # bases come before the classes that inherit them
-                mark_named(kind)
+            if is_used or has_suite_base(kind.__bases__):  # bases come before the classes that inherit them
+                mark_suite_class(kind)
         for name, value in known.items():
             if _catches_failures(value):
                 self.fail_test(f"{name} stands for a class of which failures of tests are instances")
@@ -135,12 +142,12 @@ class SubmissionClient:
         exception."""
         self._report.mark_stage("called")
         with self._turn:
-            if operation not in CLAIMS:
-                self.claims.clear()
+            if operation not in READ_ONLY_OPERATIONS:
+                self.read_caches.clear()
             return self._asked(operation, arguments, named)
 
     def _asked(self, operation: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        is_subject = remains_subject(operation, arguments)
+        is_subject = returns_self(operation, arguments)
         try:
             graph = ObjectGraph(self._codec)
             question = {"arguments": graph.encode(arguments), "named": graph.encode(named)}
@@ -255,7 +262,7 @@ class SubmissionClient:
             return ["I", items]
         if callable(value):
             self._functions.append(value)
-            texts = [getattr(value, name, None) for name in SIGNED]
+            texts = [getattr(value, name, None) for name in WRAPPER_ATTRIBUTES]
             return ["F", len(self._functions) - 1, [text if type(text) is str else None for text in texts]]
         bases: tuple[Callable[[Any], Any], ...] = (list, dict, set, str, int, float, tuple)
         for base in bases:
@@ -385,11 +392,11 @@ class SubmissionClient:
             kinds = [kind for kind in kinds if issubclass(kind, BaseException)]
         short = name[:200] if name[:200].isprintable() else "?"
         try:
-            made = new_class(self, number + 1, short, tuple(dict.fromkeys(kinds)), has, methods)
+            made = make_remote_class(self, number + 1, short, tuple(dict.fromkeys(kinds)), has, methods)
         except TypeError:  # they have no order of resolution, or do not fit together
-            made = new_class(self, number + 1, short, tuple(kinds[:1]), has, methods)
-        if has_named_base(made.__bases__):
-            mark_named(made)
+            made = make_remote_class(self, number + 1, short, tuple(kinds[:1]), has, methods)
+        if has_suite_base(made.__bases__):
+            mark_suite_class(made)
         return made
 
 
@@ -407,7 +414,7 @@ def _texts(raw: list[Any]) -> frozenset[str]:
 
 def run(
     setup: types.CodeType,
-    given: types.CodeType,
+    preamble: types.CodeType,
     statements: str,
     names: tuple[str, ...],
     classes: tuple[str, ...],
@@ -432,7 +439,7 @@ def run(
     stage = "its given code"
     try:
         code = compile(statements, FILE, "exec", dont_inherit=True)
-        exec(given, namespace)
+        exec(preamble, namespace)
         report.mark_stage("given")
         known = submission.fetch_objects(classes)
         report.mark_stage("met")

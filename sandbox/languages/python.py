@@ -141,9 +141,9 @@ def run(artifact: bytes, arguments: list[str]) -> int:
     return crashed or finished
 
 
-def call(artifact: bytes, entry_point: str, returned: int) -> int:
-    """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to descriptor `returned`.
-    Returns the exit status."""
+def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
+    """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to descriptor
+    `result_fd`. Returns the exit status."""
     arguments = json.loads(_taken_from_stdin())
     namespace = _namespace_of_solution()
     namespace["__builtins__"] = _builtins
@@ -151,7 +151,7 @@ def call(artifact: bytes, entry_point: str, returned: int) -> int:
     sys.setrecursionlimit(_RECURSION_OF_CALLS)
     try:
         exec(_code(artifact), namespace)
-        _write(returned, dumps(to_json(_function(namespace, entry_point)(*arguments)), check_circular=False))
+        _write(result_fd, dumps(to_json(_function(namespace, entry_point)(*arguments)), check_circular=False))
         return 0  # whatever the program would still do, the value has been written
     except BaseException as error:
         return _report(error) or 1  # SystemExit(0) in place of a value is not a success
@@ -168,9 +168,9 @@ def _function(namespace: dict[str, Any], entry_point: str) -> Any:
     raise NameError(f"the program defines no {entry_point!r}")
 
 
-def call_each(artifact: bytes, entry_point: str, returned: int, max_seconds: float) -> int:
+def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: float) -> int:
     """Call entry_point with one list of arguments after the other, as long as this takes no more than max_seconds of
-    CPU time. For each call that returns, write a line to descriptor `returned`: its CPU seconds and the encoded value.
+    CPU time. For each call that returns, write a line to descriptor `result_fd`: its CPU seconds and the encoded value.
     Returns 0.
 
     The program must be one that `shares`. stdin has the JSON of each list after its length in bytes. Each call finds
@@ -196,12 +196,12 @@ def call_each(artifact: bytes, entry_point: str, returned: int, max_seconds: flo
                     max_seconds = max(
                         max_seconds, min(_GROWTH_FACTOR * executed_seconds, _MAX_SECONDS), executed_seconds
                     )
-                    _call_in_forks(namespace, entry_point, source, returned, executed_seconds, max_seconds)
+                    _call_in_forks(namespace, entry_point, source, result_fd, executed_seconds, max_seconds)
                     return 0
                 signal.setitimer(signal.ITIMER_PROF, _TIMEOUT_FACTOR * max_seconds + _TIMEOUT_SECONDS)
             value = json.dumps(to_json(_function(namespace, entry_point)(*json.loads(text))), check_circular=False)
             ended = clock()
-            _write(returned, f"{ended - begun:.6f} {value}\n")
+            _write(result_fd, f"{ended - begun:.6f} {value}\n")
             if ended > max_seconds:
                 return 0
             begun = ended
@@ -250,19 +250,19 @@ def _fresh_namespace(at_start: dict[str, Any]) -> dict[str, Any]:
     return vars(program)
 
 
-def evaluate(artifact: bytes, given: bytes, returned: int) -> int:
+def evaluate(artifact: bytes, preamble: bytes, result_fd: int) -> int:
     """Evaluate the call on stdin, whose text the judge has checked, and write its encoded value to descriptor
-    `returned`. Returns the exit status.
+    `result_fd`. Returns the exit status.
 
-    given   the artifact of the code that runs first, in the same namespace
+    preamble   the artifact of the code that runs first, in the same namespace
     """
     expression = compile(_taken_from_stdin(), "<test>", "eval")
     namespace = _namespace_of_solution()
     dumps = json.dumps  # before the program can replace it
     try:
-        exec(_code(given), namespace)
+        exec(_code(preamble), namespace)
         exec(_code(artifact), namespace)
-        _write(returned, dumps(to_literal_json(eval(expression, namespace)), check_circular=False))
+        _write(result_fd, dumps(to_literal_json(eval(expression, namespace)), check_circular=False))
         return 0
     except BaseException as error:
         return _report(error) or 1
@@ -270,19 +270,19 @@ def evaluate(artifact: bytes, given: bytes, returned: int) -> int:
         _flush(getattr(sys, "stderr", None))
 
 
-def serve(artifact: bytes, given: bytes, names: list[str]) -> int:
+def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
     """Run the program, and then do what the tests at the other end of stdin and stdout ask for, until they end.
     Returns the exit status.
 
-    given   the artifact of the code that runs first, in the same namespace
-    names   the names that the tests use of the program
+    preamble  the artifact of the code that runs first, in the same namespace
+    names     the names that the tests use of the program
     """
     wire = _taken_streams()
     namespace = _namespace_of_solution()
     server = SubmissionServer(wire, namespace, tuple(names))
     sys.setrecursionlimit(sys.getrecursionlimit() + _FRAMES_OF_SERVER)
     try:
-        exec(_code(given), namespace)
+        exec(_code(preamble), namespace)
         exec(_code(artifact), namespace)
         server.serve()
         return 0
@@ -298,23 +298,23 @@ def warm_for_tests() -> None:
     _test_runner.append(import_module("sandbox.languages._test_runner"))
 
 
-def examine(
-    artifact: bytes, given: bytes, statements: str, names: tuple[str, ...], classes: tuple[str, ...], report: int
+def run_tests(
+    artifact: bytes, preamble: bytes, statements: str, names: tuple[str, ...], classes: tuple[str, ...], report: int
 ) -> int:
     """Run tests of a submission, which is at the other end of stdin and stdout, and write how they ended to descriptor
     `report`. Does not return.
 
-    artifact     compiled code that runs before the tests, and after `given`
-    given        compiled code that runs first
-    statements   the tests
-    names        the names that the tests use of the submission
-    classes      those of the names that are classes
+    artifact    compiled code that runs before the tests, and after `preamble`
+    preamble    compiled code that runs first
+    statements  the tests
+    names       the names that the tests use of the submission
+    classes     those of the names that are classes
     """
     (test_runner,) = _test_runner
     wire = _taken_streams()
     sys.set_int_max_str_digits(0)  # as for programs
     return test_runner.run(  # type: ignore[no-any-return]
-        _code(artifact), _code(given), statements, names, classes, test_runner.AssertionReportWriter(report), wire
+        _code(artifact), _code(preamble), statements, names, classes, test_runner.AssertionReportWriter(report), wire
     )
 
 

@@ -23,7 +23,7 @@ from sandbox.service.prometheus import ServiceMetrics
 from sandbox.service.rate_limit import RateLimiter
 from sandbox.service.request_codec import JudgeBatch, Request
 from sandbox.service.service_errors import ClientDisconnected, SandboxFailed, ShuttingDown, translate_parse_errors
-from sandbox.service.settings import ANSWER_BYTES, BODIES, ServiceSettings
+from sandbox.service.settings import ANSWER_BYTES, MAX_HELD_BODIES, ServiceSettings
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,9 @@ class RequestExecutor:
             settings.max_limits or request_bounds.default_max_limits(box.workers)
         )
         turns = box.workers + min(_PREFETCH, box.workers)
-        self.queue = FairQueue(turns, settings.queue)
+        self.queue = FairQueue(turns, settings.max_queued_requests)
         self.pace = RateLimiter(self.queue.is_contended)
-        self.bodies = ByteBudget(BODIES * settings.max_body, "requests that have not been answered")
+        self.bodies = ByteBudget(MAX_HELD_BODIES * settings.max_body, "requests that have not been answered")
         self.answers = ByteBudget(ANSWER_BYTES, "answers that have not been read")
         self.metrics = ServiceMetrics(self.queue, box.workers)
         self._threads = ThreadPoolExecutor(turns, "turn")
@@ -74,14 +74,16 @@ class RequestExecutor:
         identity: str | int | None = None,
         *,
         run_all: bool | None = None,
-        patience_seconds: float | None = None,
+        timeout_seconds: float | None = None,
         admitted: bool = False,
     ) -> bytes:
         """Wait for a turn, carry the request out and return its answer. If the client goes away, its program is killed.
 
         Raises a ServiceError, or ClientDisconnected: see FairQueue.turn.
         """
-        turn = self.queue.slot(requester.client, requester.disconnect_future, patience_seconds, admitted=admitted)
+        turn = self.queue.wait_for_turn(
+            requester.client, requester.disconnect_future, timeout_seconds, admitted=admitted
+        )
         async with turn as waited_seconds:
             self.metrics.queue_seconds.observe(waited_seconds)
             cancellation = CancelToken()

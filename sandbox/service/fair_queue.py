@@ -97,7 +97,7 @@ class FairQueue:
         own = (account.running + len(account.waiting)) if account is not None else 0
         return self.n_running + self.waiting > own
 
-    def check_capacity(self, client: str) -> None:
+    def make_room(self, client: str) -> None:
         """Make sure that a request of this client may wait.
 
         If the queue is full, the last request of the client with the most waiting requests is turned away to make
@@ -124,32 +124,34 @@ class FairQueue:
         return max(1, min(_MAX_RETRY_AFTER, math.ceil(seconds)))
 
     @asynccontextmanager
-    async def slot(
+    async def wait_for_turn(
         self,
         client: str,
-        departure: Callable[[], asyncio.Future[Any]],
-        patience_seconds: float | None = None,
+        disconnect_future: Callable[[], asyncio.Future[Any]],
+        timeout_seconds: float | None = None,
         *,
         admitted: bool = False,
     ) -> AsyncIterator[float]:
         """Wait for a turn and hold it while the context is open; yield the seconds that the wait took.
 
-        client            who waits
-        departure         returns a future that completes when the client goes away; then it gets no turn
-        patience_seconds  how long to wait at most
-        admitted          whether this is a later part of a request that has been admitted already
+        client             who waits
+        disconnect_future  returns a future that completes when the client goes away; then it gets no turn
+        timeout_seconds    how long to wait at most
+        admitted           whether this is a later part of a request that has been admitted already
 
-        Raises TooManyRequests, ShuttingDown, ClientDisconnected, and QueueTimeout after `patience_seconds`.
+        Raises TooManyRequests, ShuttingDown, ClientDisconnected, and QueueTimeout after `timeout_seconds`.
         """
         if not admitted:
-            self.check_capacity(client)
+            self.make_room(client)
         arrived = time.monotonic()
         account = self._account(client)
         if self._free:
             self._free -= 1
             start_time = self._begin(account)
         else:
-            start_time = await self._wait(account, _Turn(asyncio.Future(), admitted), departure(), patience_seconds)
+            start_time = await self._wait(
+                account, _Turn(asyncio.Future(), admitted), disconnect_future(), timeout_seconds
+            )
         try:
             yield start_time - arrived
         finally:

@@ -29,7 +29,7 @@ async def judge(executor: RequestExecutor, incoming: IncomingRequest, request: R
     assert isinstance(batch, JudgeBatch)
     if batch.is_single:
         return JsonResponse(await _judge(executor, incoming, batch.records[0], run_all=run_all), incoming, executor)
-    executor.queue.check_capacity(incoming.client)
+    executor.queue.make_room(incoming.client)
     answers = _judge_all(executor, incoming, batch.records, run_all=run_all)
     if JSON_LINES in request.headers.get("accept", ""):
         return JsonLinesResponse(answers)
@@ -51,7 +51,7 @@ async def _judge(
 ) -> bytes:
     if isinstance(record.request, str):
         raise MalformedRequest(record.request)
-    return await executor.execute_queued(incoming, record.request, record.identity, run_all=run_all, admitted=admitted)
+    return await executor.execute_queued(incoming, record.request, record.record_id, run_all=run_all, admitted=admitted)
 
 
 async def _judge_all(
@@ -68,7 +68,7 @@ async def _judge_all(
                 return await _judge(executor, incoming, record, run_all=run_all, admitted=True)
         except ServiceError as refusal:
             cause = "malformed record" if isinstance(refusal, MalformedRequest) else "sandbox"
-            return json_codec.dumps({"index": index, "id": record.identity, "error": f"{cause}: {refusal}"})
+            return json_codec.dumps({"index": index, "id": record.record_id, "error": f"{cause}: {refusal}"})
 
     tasks = [asyncio.create_task(answer(index, record)) for index, record in enumerate(records)]
     try:

@@ -15,7 +15,7 @@ from sandbox.program import Limits, RunResult
 from sandbox.record_fields import IGNORED
 from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
-from sandbox.suite import Convention
+from sandbox.suite import RefereeConvention
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _TEXT, _NUMBER = {"type": "string"}, {"type": "number"}
@@ -66,7 +66,7 @@ _RECORD = {
             "properties": {
                 "code": _TEXT,
                 "language": {**_TEXT, "default": "python"},
-                "convention": {"enum": [convention.value for convention in Convention]},
+                "convention": {"enum": [convention.value for convention in RefereeConvention]},
             },
         },
         **{name: {"description": "ignored"} for name in IGNORED},
@@ -121,7 +121,7 @@ _REFUSALS = {
 }
 
 
-def build_document(version: str, most: Limits) -> dict[str, Any]:
+def build_document(version: str, max_limits: Limits) -> dict[str, Any]:
     """Return the OpenAPI document. most: upper bounds for the limits of one run."""
     schemas: dict[str, Any] = {
         "Record": copy.deepcopy(_RECORD),
@@ -146,7 +146,7 @@ def build_document(version: str, most: Limits) -> dict[str, Any]:
         path: _post(summary, _schema(request, schemas), _schema(answer, schemas))
         for path, (summary, request, answer) in runs.items()
     }
-    for limit, bound in bounds_by_name(most).items():
+    for limit, bound in bounds_by_name(max_limits).items():
         places = [("Limits", limit)]
         places += {"wall_seconds": [("Record", "time_limit_s"), ("RunCodeRequest", "run_timeout")]}.get(limit, [])
         places += {"memory_mb": [("Record", "memory_limit_mb")]}.get(limit, [])

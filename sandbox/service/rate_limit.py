@@ -11,7 +11,7 @@ _SHARE = 0.04  # each client's share of one processor
 _BURST_SECONDS = 0.1  # processor time that a client may use before it has to wait
 _POLL_SECONDS = 0.05
 _MAX_TRACKED_CLIENTS = 4096
-BYTE_SECONDS = 6e-9  # cost of receiving one byte
+SECONDS_PER_BYTE = 6e-9  # cost of receiving one byte
 REFUSAL_SECONDS = 0.005  # cost of a refused request, in addition to the time it took
 
 

@@ -68,7 +68,7 @@ class IncomingRequest:
             if self._size > most:
                 raise _too_large(most)
             if self._size > SMALL_BYTES:
-                self._executor.pace.charge(self.client, len(chunk) * rate_limit.BYTE_SECONDS)
+                self._executor.pace.charge(self.client, len(chunk) * rate_limit.SECONDS_PER_BYTE)
                 await self._let_others_go_first(timeout)
         return b"".join(chunks)
 

@@ -36,27 +36,27 @@ class RequestBounds:
 def default_max_limits(workers: int) -> Limits:
     """Return the bounds that hold unless the operator sets others: all workers can have their share of the memory at
     the same time."""
-    machine_mb = machine.memory_mb()
+    machine_mb = machine.available_memory_mb()
     max_mb = max(machine_mb // workers, min(machine_mb, _WHOLE_MB))
     return Limits(
         wall_seconds=3600,
         cpu_seconds=3600,
         memory_mb=max_mb,
-        processes=limit_bounds.PROCESSES,
+        processes=limit_bounds.MAX_PROCESSES,
         output_kb=64 * 1024,  # the service holds it in memory
         disk_mb=max_mb,
         budget_seconds=24 * 3600,
     )
 
 
-def clamp_limits(limits: Limits, requested: Mapping[str, str], most: Limits) -> Limits:
+def clamp_limits(limits: Limits, requested: Mapping[str, str], max_limits: Limits) -> Limits:
     """Return the limits of a run, with default values lowered to the bounds.
 
     requested   the limits that the request sets itself: limit -> field of the request
 
     Raises ValueError if one of these is above its bound.
     """
-    bounds = limit_bounds.bounds_by_name(most)
+    bounds = limit_bounds.bounds_by_name(max_limits)
     for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():
         if name in requested:
             option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""

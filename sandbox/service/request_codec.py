@@ -28,7 +28,7 @@ _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 class BatchRecord:
     """One record of a batch: its request, or a message that says what is wrong with it."""
 
-    identity: str | int | None
+    record_id: str | int | None
     request: Request | bytes | str
 
 
@@ -163,7 +163,7 @@ def _record(raw: Any, bound: RequestBounds) -> BatchRecord:
 
 def _request(raw: Any, bound: RequestBounds) -> Request:
     _, program, suite = judge_record.parse(raw)
-    requested = {limit: field for limit, field in judge_record.LIMITS.items() if field in raw}
+    requested = {limit: field for limit, field in judge_record.LIMIT_FIELDS.items() if field in raw}
     return JudgeRequest(
         program, replace(suite, limits=request_bounds.clamp_limits(suite.limits, requested, bound.max_limits))
     )

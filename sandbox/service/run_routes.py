@@ -30,5 +30,5 @@ async def _answer(
 ) -> Response:
     parsed = await incoming.read()
     assert not isinstance(parsed, JudgeBatch)
-    answer = await executor.execute_queued(incoming, parsed, patience_seconds=patience_seconds)
+    answer = await executor.execute_queued(incoming, parsed, timeout_seconds=patience_seconds)
     return JsonResponse(answer, incoming, executor)

@@ -19,7 +19,7 @@ from typing import Any
 from sandbox import json_codec
 from sandbox.program import BadLimit, Invocation, Limits, Outcome, Program, RunResult
 
-LIMITS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> the field that sets it
+LIMIT_FIELDS = {"wall_seconds": "run_timeout", "memory_mb": "memory_limit_MB"}  # limit -> the field that sets it
 MEMORY_MB = 1024  # if the request sets no limit; the same as verl sets
 _KILLED = -9  # return code of a run that exceeded a limit but has exit status 0
 _INTERPRETED = {"python"}
@@ -78,11 +78,11 @@ def parse(raw: dict[str, Any]) -> tuple[Program, Invocation, Limits, Mapping[str
         raise ValueError(f"field 'files' must hold base64: {error}") from None
     memory_mb = max(0, request.memory_limit_MB or 0)
     sets = {"wall_seconds": "run_timeout" in raw, "memory_mb": memory_mb > 0}
-    requested = {limit: field for limit, field in LIMITS.items() if sets[limit]}
+    requested = {limit: field for limit, field in LIMIT_FIELDS.items() if sets[limit]}
     try:
         limits = Limits(wall_seconds=request.run_timeout, memory_mb=memory_mb or MEMORY_MB)
     except BadLimit as error:
-        raise error.under(LIMITS) from None
+        raise error.with_field_names(LIMIT_FIELDS) from None
     return Program(request.code, request.language), Invocation(stdin, (), files, request.fetch_files), limits, requested
 
 

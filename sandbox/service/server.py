@@ -44,8 +44,8 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(box: Sandbox, settings: ServiceSettings, listener: socket.socket, ready: Callable[[], object]) -> bool:
-    """Serve until SIGTERM or SIGINT, then close the box; `ready` is called once requests can be answered.
+def serve(box: Sandbox, settings: ServiceSettings, listener: socket.socket, on_ready: Callable[[], object]) -> bool:
+    """Serve until SIGTERM or SIGINT, then close the box; `on_ready` is called once requests can be answered.
 
     The first signal lets accepted requests finish, for at most settings.drain_seconds; a second one stops at once.
     Returns whether every accepted request has been answered.
@@ -60,7 +60,7 @@ def serve(box: Sandbox, settings: ServiceSettings, listener: socket.socket, read
         keep_alive_seconds=_KEEP_ALIVE_SECONDS,
         stop_seconds=math.ceil(settings.drain_seconds) + _SHUTDOWN_SECONDS,
     )
-    server = _Server(config, app, settings.drain_seconds, ready)
+    server = _Server(config, app, settings.drain_seconds, on_ready)
     try:
         server.run(sockets=[listener])
     finally:

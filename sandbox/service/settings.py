@@ -11,8 +11,8 @@ from sandbox.program import Limits
 class ServiceSettings:
     """The operator's choices.
 
-    queue                  number of requests that may wait for a worker; further ones are told to come back later
-    max_body_mb            size of one request's body; all requests together may hold BODIES times as much
+    max_queued_requests    number of requests that may wait for a worker; further ones are told to come back later
+    max_body_mb            size of one request's body; all requests together may hold MAX_HELD_BODIES times as much
     token                  what clients must send as `Authorization: Bearer TOKEN`, or as the password of
                            http://anyone:TOKEN@host if that is all they can do; None serves everyone
     open_metrics           whether /metrics needs no token, as /health never does
@@ -31,7 +31,7 @@ class ServiceSettings:
                            waits before it kills
     """
 
-    queue: int = 1024
+    max_queued_requests: int = 1024
     max_body_mb: float = 32
     token: str | None = None
     open_metrics: bool = False
@@ -49,7 +49,7 @@ class ServiceSettings:
         return int(self.max_body_mb * 2**20)
 
 
-BODIES = 32  # bodies of the largest size that may be held at once
+MAX_HELD_BODIES = 32  # bodies of the largest size that may be held at once
 ANSWER_BYTES = 256 << 20  # bytes of answers that may be held at once
 
 

@@ -54,9 +54,9 @@ def _report(showcase_build: Path, folder: Path) -> None:
         for n, id in enumerate(ids):
             right = (n * step) % 9
             records = verdicts[:1] * right + verdicts[1:] * (8 - right)
-            rows.append(table.row(id, "", settings | {"model": model}, records, n_sampled=8))
+            rows.append(table.build_row(id, "", settings | {"model": model}, records, n_sampled=8))
         with table.lock_samples(out, model):
-            table.write(out, model, rows)
+            table.replace_model_rows(out, model, rows)
     manifest = json.loads((out / "manifest.json").read_text())
     manifest["solve_rate"] = {"band": "0.125:0.5", "models": ["b", "someone/some-model-of-7B"], "warning": None}
     (out / "manifest.json").write_text(json.dumps(manifest | {"manifest_hash": hash_of(manifest)}))

@@ -12,8 +12,8 @@ def write_solve_rates(dataset: Path, model: str, counts: Mapping[str, int], n: i
     """Record how many of n samples were right, by the id of the problem."""
     right, wrong = ({"verdict": verdict, "n_tokens": 5} for verdict in ("accepted", "wrong_answer"))
     rows = [
-        table.row(id, "name", {**_SETTINGS, "model": model}, [right] * k + [wrong] * (n - k), n_sampled=n)
+        table.build_row(id, "name", {**_SETTINGS, "model": model}, [right] * k + [wrong] * (n - k), n_sampled=n)
         for id, k in counts.items()
     ]
     with table.lock_samples(dataset, model):
-        table.write(dataset, model, rows)
+        table.replace_model_rows(dataset, model, rows)

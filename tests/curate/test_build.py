@@ -205,7 +205,7 @@ def test_overwriting_replaces_the_dataset(raw, tmp_path):
     build(raw[2:], tmp_path, BuildOptions())
     manifest = build(raw[2:], tmp_path, BuildOptions(no_reference="drop"), overwrite=True)
     assert outcomes(tmp_path)["livecodebench/1"] == "no_reference"
-    assert manifest.counts["livecodebench"].kept == 0
+    assert manifest.counts["livecodebench"].n_kept == 0
 
 
 def test_a_survey_counts_and_writes_nothing(raw, built):
@@ -218,7 +218,7 @@ def test_a_survey_counts_and_writes_nothing(raw, built):
 
 def test_a_limit_holds_for_each_source_separately(raw, tmp_path):
     counts, _ = dry_run(raw, BuildOptions(limit=2), progress=lambda stage, done, total: None)
-    assert [count.read for count in counts.values()] == [2, 2, 2]
+    assert [count.n_read for count in counts.values()] == [2, 2, 2]
 
 
 def test_the_order_of_the_sources_decides_between_equal_duplicates(raw, tmp_path):
@@ -241,7 +241,7 @@ def test_a_repeated_id_is_a_rejection(raw, tmp_path):
     (tmp_path / "raw" / "test.jsonl").write_text(f"{lines[0]}\n{lines[0]}\n")
     manifest = build([("livecodebench", str(tmp_path / "raw"))], tmp_path / "out", BuildOptions())
     assert manifest.counts["livecodebench"].rejected == {"parse": {"repeated_id": 1}}
-    assert manifest.counts["livecodebench"].kept == 1
+    assert manifest.counts["livecodebench"].n_kept == 1
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,11 @@ def test_the_manifest_and_the_card_say_what_was_done(dataset, tmp_path):
     manifest, _ = write_filtered(dataset, ["verified"], out)
     before = read_manifest(dataset)
     (step,) = manifest.plan.steps
-    assert (step.step, step.content, step.options) == ("filter", before.content_hash, {"where": ["verified"]})
+    assert (step.step, step.parent_content_hash, step.options) == (
+        "filter",
+        before.content_hash,
+        {"where": ["verified"]},
+    )
     assert manifest.content_hash != before.content_hash
     card = (out / "README.md").read_text()
     assert "- Filtered: only rows for which this is true: `verified`." in card

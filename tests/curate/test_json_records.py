@@ -1,6 +1,6 @@
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_fields_are_written_in_order_and_omitted_where_they_have_their_defaults(
 def test_a_field_may_have_another_key_in_the_json():
     @dataclass(frozen=True)
     class Renamed:
-        n_executed: int = json_key("n_asked", 0)
+        n_executed: int = field(default=0, metadata=json_key("n_asked"))
 
     assert to_json(Renamed(3)) == {"n_asked": 3}
     assert from_json(Renamed, {"n_asked": 3}) == Renamed(3)

@@ -56,10 +56,10 @@ def test_selection_changes_nothing_but_the_cases():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"how": "best"}, "longest, strongest, all"),
-        ({"how": "longest", "budget": 0}, "at least 1"),
-        ({"how": "strongest", "strongest": [6]}, "6 cases"),
-        ({"how": "strongest", "strongest": [1, 1]}, "6 cases"),
+        ({"strategy": "best"}, "longest, strongest, all"),
+        ({"strategy": "longest", "budget": 0}, "at least 1"),
+        ({"strategy": "strongest", "strongest": [6]}, "6 cases"),
+        ({"strategy": "strongest", "strongest": [1, 1]}, "6 cases"),
     ],
 )
 def test_impossible_selections_are_refused_with_the_reason(arguments, message):

@@ -13,7 +13,7 @@ from batch import HARMLESS, judged
 from hostile import LIMITS, attacks, verdicts_of_failure
 
 from sandbox import Case, Judgement, Limits, Program, RefereeError, Sandbox, Suite
-from sandbox.suite import Convention, Referee
+from sandbox.suite import Referee, RefereeConvention
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 ATTACKS = attacks("cpp")
@@ -133,7 +133,7 @@ def test_a_referee_does_not_find_what_a_program_has_left_for_it(box: Sandbox) ->
         "import os, sys\nprint(int(sys.argv[1:] != ['input.txt', 'answer.txt', 'output.txt']"
         " or len(os.listdir()) != 4 or open('answer.txt').read() != '7'))"
     )
-    suite = Suite([Case("", "7")], checker="program", limits=LIMITS, referee=Referee(looks, Convention.PRINTED))
+    suite = Suite([Case("", "7")], checker="program", limits=LIMITS, referee=Referee(looks, RefereeConvention.PRINTED))
     assert box.judge(Program(source), suite).verdict.value == "wrong_answer"
 
 

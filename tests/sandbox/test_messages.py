@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RunResult, Suite, Verdict
+from sandbox import Case, Judgement, Limits, Program, Referee, RefereeConvention, RunResult, Suite, Verdict
 from sandbox.json_codec import decode, dumps, loads
 from sandbox.judge import CaseJudgement
 from sandbox.program import Invocation, Outcome
@@ -21,7 +21,7 @@ PROGRAM = st.builds(Program, TEXT, st.sampled_from(["python", "cpp"]))
 LIMITS = st.builds(
     Limits, st.floats(0.001, 1e5), st.none() | st.floats(0.001, 1e5), st.integers(1, 1 << 24), st.integers(1, 99)
 )
-REFEREE = st.builds(Referee, PROGRAM, st.sampled_from(Convention))
+REFEREE = st.builds(Referee, PROGRAM, st.sampled_from(RefereeConvention))
 CASES = st.lists(st.builds(Case, TEXT, TEXT), max_size=4)
 SUITE = st.builds(Suite, CASES, st.none() | TEXT, TEXT, LIMITS, st.none() | REFEREE)
 FILES = st.dictionaries(st.from_regex(r"[a-z]{1,9}(/[a-z]{1,9})?", fullmatch=True), st.binary(max_size=20), max_size=3)

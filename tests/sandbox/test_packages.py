@@ -21,7 +21,7 @@ from sandbox import (
     Suite,
     Verdict,
 )
-from sandbox.backends._supervisor import NodeSupervisor, fingerprint
+from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint
 from sandbox.packages import find
 
 HOSTILE_PTH = "import os; os.environ['PTH_WAS_READ'] = 'yes'\n"
@@ -161,7 +161,7 @@ def test_a_node_with_other_packages_is_left_out(folder: Path) -> None:
     supervisor = NodeSupervisor()
     try:
         with pytest.raises(BackendUnavailable, match=r"it has tables 2\.1 \(.*\), but the caller has tables 2\.1 \("):
-            supervisor.start(fingerprint(), 1, "full", None, ("tables",), str(folder), others, 1)
+            supervisor.start(code_fingerprint(), 1, "full", None, ("tables",), str(folder), others, 1)
     finally:
         supervisor.close()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from batch import Answer, judged
 
-from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeError, Sandbox, Suite, Verdict
+from sandbox import Case, Judgement, Limits, Program, Referee, RefereeConvention, RefereeError, Sandbox, Suite, Verdict
 from sandbox.judge_record import parse, verdict_line
 
 LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the same time
@@ -38,7 +38,7 @@ int main(int count, char** names) {
 
 
 def printed(source: str, limits: Limits = LIMITS) -> Suite:
-    referee = Referee(Program(source), Convention.PRINTED)
+    referee = Referee(Program(source), RefereeConvention.PRINTED)
     return Suite([Case("7\n", "3 4\n")], checker="program", limits=limits, referee=referee)
 
 
@@ -145,7 +145,7 @@ WRONG = [
     ("program", None, None, "needs a referee"),
     ("tokens", Referee(Program("")), None, "needs the checker program or interactive"),
     ("program", Referee(Program("")), "f", "calls a function"),
-    ("interactive", Referee(Program(""), Convention.PRINTED), None, "must be testlib"),
+    ("interactive", Referee(Program(""), RefereeConvention.PRINTED), None, "must be testlib"),
 ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from batch import Answer, judged
 
-from sandbox import Case, Convention, Judgement, Limits, Program, Referee, RefereeError, Sandbox, Suite, Verdict
+from sandbox import Case, Judgement, Limits, Program, Referee, RefereeConvention, RefereeError, Sandbox, Suite, Verdict
 from sandbox.jail.referee_validation import RefereeValidator
 from sandbox.program import Outcome, RunResult
 
@@ -16,8 +16,14 @@ LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the
 TRACEBACK = 'Traceback (most recent call last):\\n  File "/tmp/solution.py", line 1, in <module>\\n'
 
 
-def checked(source: str, expected: str = "7\n", convention: Convention = Convention.TESTLIB, language: str = "python",
-            limits: Limits = LIMITS, trial: str = "") -> Suite:  # fmt: skip
+def checked(
+    source: str,
+    expected: str = "7\n",
+    convention: RefereeConvention = RefereeConvention.TESTLIB,
+    language: str = "python",
+    limits: Limits = LIMITS,
+    trial: str = "",
+) -> Suite:
     referee = Referee(Program(source, language), convention)
     return Suite([Case("3 4\n", expected, trial)], checker="program", limits=limits, referee=referee)
 
@@ -55,7 +61,7 @@ int main(int, char** names) {
 """
 FAILING = {
     "text for one that reads int": (checked(READS_INT), "print('x')"),
-    "text for one that reads int and prints": (checked(PRINTS_INT, convention=Convention.PRINTED), "print('x')"),
+    "text for one that reads int and prints": (checked(PRINTS_INT, convention=RefereeConvention.PRINTED), "print('x')"),
     "nothing for one that reads int": (checked(READS_INT), ""),
     "two numbers for one that reads int": (checked(READS_INT), "print(3, 4)"),
     "bytes that are not text": (checked(READS_INT), "import os\nos.write(1, b'\\xff')"),
@@ -63,9 +69,9 @@ FAILING = {
     "a forged traceback in what it repeats": (checked(REPEATS), f"print('x\\n{TRACEBACK}ValueError: 7')"),
     "a forged lack of memory in what it repeats": (checked(REPEATS), "print('x\\nMemoryError')"),
     "one that gives up": (checked(GIVES_UP), "print('x')"),
-    "one that prints no score": (checked(PRINTS_WORDS, convention=Convention.PRINTED), "print('x')"),
-    "one that prints too high a score": (checked(PRINTS_WORDS, convention=Convention.PRINTED), "print(2)"),
-    "one that prints without an end": (checked(PRINTS_ALL, convention=Convention.PRINTED), "print('x')"),
+    "one that prints no score": (checked(PRINTS_WORDS, convention=RefereeConvention.PRINTED), "print('x')"),
+    "one that prints too high a score": (checked(PRINTS_WORDS, convention=RefereeConvention.PRINTED), "print(2)"),
+    "one that prints without an end": (checked(PRINTS_ALL, convention=RefereeConvention.PRINTED), "print('x')"),
     "one that needs too much memory": (checked(IS_GREEDY), "print('x')"),
     "one that is killed": (checked(IS_KILLED), "print('x')"),
     "no expected answer": (checked(READS_INT, expected=""), "print('x')"),
@@ -383,7 +389,7 @@ def test_a_program_whose_source_does_not_fit_exceeds_its_memory_limit(box: Sandb
 
 @pytest.mark.thorough
 def test_a_program_whose_source_does_not_fit_also_fails_in_a_conversation(box: Sandbox) -> None:
-    referee = Referee(Program("print(7, flush=True)\nprint(input())"), Convention.TESTLIB)
+    referee = Referee(Program("print(7, flush=True)\nprint(input())"), RefereeConvention.TESTLIB)
     limits = Limits(wall_seconds=5, memory_mb=64)
     suite = Suite([Case("", "7\n")], checker="interactive", limits=limits, referee=referee)
     program = Program("print(input())\n#" + "\U0001f600" * (15 << 20))

@@ -30,9 +30,9 @@ class Run:
     ) -> None:
         self.rng = rng = random.Random(seed)
         drawn = ControllerSettings(
-            prompts=rng.randint(1, 3),
-            completions=rng.randint(1, 3),
-            steps=steps,
+            prompts_per_batch=rng.randint(1, 3),
+            completions_per_prompt=rng.randint(1, 3),
+            total_steps=steps,
             max_tokens=8,
             max_staleness=rng.choice([0, 1, 1, 2, 4]),
             max_running_groups=rng.choice([0, 0, 1, 4]),
@@ -69,12 +69,12 @@ class Run:
             (self.kill_learner, 0.3),
         ]  # fmt: skip
         actions, weights = zip(*chances, strict=True)
-        while self.step < self.settings.steps and self.actions_left:
+        while self.step < self.settings.total_steps and self.actions_left:
             self.actions_left -= 1
             self.rng.choices(actions, weights)[0]()
         self.workers = [self.new_worker()]
-        for _ in range(400 + 40 * self.settings.steps):
-            if self.step >= self.settings.steps:
+        for _ in range(400 + 40 * self.settings.total_steps):
+            if self.step >= self.settings.total_steps:
                 return
             for action in (self.load, self.ask, *[self.answer] * 6, *[self.reward] * 6, self.train, self.pass_time):
                 action()
@@ -174,7 +174,7 @@ class Run:
             return
         if not groups:
             if self.settings.online_filter:  # a hopeless run is over
-                self.step = self.settings.steps
+                self.step = self.settings.total_steps
             else:  # no reward is known: the run has ended, and is resumed
                 self.kill_learner()
             return

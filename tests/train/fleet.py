@@ -20,7 +20,7 @@ from train.asynchronous.messages import (
     LeaseRequest,
     ResultStatus,
     SampleResult,
-    SubmitResults,
+    SubmitRequest,
     VersionSpan,
 )
 from train.rollouts.prompt_dataset import TrainingPrompt
@@ -51,7 +51,7 @@ class MemoryJournal:
         self._segments.setdefault(self._segment, []).append(event)
 
     def rotate(self, header: SegmentStarted) -> None:
-        self._segment = header.cuts
+        self._segment = header.batches_taken
         self.append(header)
 
     def sync(self) -> None: ...
@@ -65,7 +65,7 @@ class MemoryJournal:
 class Endless:
     """An endless series of questions, which are named after their positions."""
 
-    def at(self, position: int) -> TrainingPrompt:
+    def prompt_at(self, position: int) -> TrainingPrompt:
         return TrainingPrompt(f"q{position}", (position,), Task())
 
 
@@ -105,9 +105,9 @@ def answer_to(
         number=number,
         attempt=lease.attempt,
         tokens=pack_tokens(ids),
-        logprobs=pack_logprobs([-math.log(2 + token) for token in ids]) if lease.draw.logprobs else b"",
+        logprobs=pack_logprobs([-math.log(2 + token) for token in ids]) if lease.sampling_params.logprobs else b"",
         spans=tuple(spans) or ((lease.version, 0, len(ids)),),
-        finish="stop",
+        finish_reason="stop",
     )
 
 
@@ -131,7 +131,7 @@ class Worker:
             self.loaded = manifest.version
 
     def send(self, *answers: SampleResult) -> list[ResultStatus]:
-        return self.controller.submit_results(SubmitResults(self.name, answers))
+        return self.controller.submit_results(SubmitRequest(self.name, answers))
 
     def finish(self, lease: Lease) -> list[ResultStatus]:
         self.leases.remove(lease)
@@ -139,7 +139,9 @@ class Worker:
 
     def beat(self, tokens_per_second: float = 1.0) -> None:
         running = tuple((lease.group, lease.attempt) for lease in self.leases)
-        drop = set(self.controller.heartbeat(Heartbeat(self.name, self.loaded, running, tokens_per_second)).drop)
+        drop = set(
+            self.controller.heartbeat(Heartbeat(self.name, self.loaded, running, tokens_per_second)).leases_to_drop
+        )
         self.leases = [lease for lease in self.leases if (lease.group, lease.attempt) not in drop]
 
 

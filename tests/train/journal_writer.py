@@ -16,7 +16,9 @@ from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.journal import RunJournal
 
 STEPS = 30
-SETTINGS = ControllerSettings(prompts=3, completions=2, steps=STEPS, max_tokens=8, max_staleness=2)
+SETTINGS = ControllerSettings(
+    prompts_per_batch=3, completions_per_prompt=2, total_steps=STEPS, max_tokens=8, max_staleness=2
+)
 
 
 def main(folder: Path, seed: int) -> None:

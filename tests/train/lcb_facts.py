@@ -32,4 +32,6 @@ def all_problems(model: str) -> list[ProblemOutcomes]:
 def in_window(model: str) -> list[ProblemOutcomes]:
     """Return the outcomes of the 279 problems of the usual window."""
     first, last = WINDOW
-    return [problem for problem in all_problems(model) if problem.facts.date and first <= problem.facts.date <= last]
+    return [
+        problem for problem in all_problems(model) if problem.metadata.date and first <= problem.metadata.date <= last
+    ]

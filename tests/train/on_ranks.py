@@ -166,7 +166,7 @@ def main() -> None:
     elif job == "memory":
         measure(path, Path(path).parent / f"memory-{rank}")
     else:
-        heartbeats.LOST_SECONDS, heartbeats.STUCK_SECONDS = 5.0, 2
+        heartbeats.LOST_SECONDS, heartbeats.FAILURE_GRACE_SECONDS = 5.0, 2
         one = learner(path)
         if job == f"lose-{rank}":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import listen
-from train.swarm.broadcast.manifest import LatestVersion, signed_latest
+from train.swarm.broadcast.manifest import LatestVersion, sign_latest
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
@@ -234,7 +234,7 @@ def forging(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
     """Name a version that does not exist, with a key of its own."""
     latest = LatestVersion(RUN, 99, bytes(32), 2e9)
     is_latest = handler.path.endswith("/latest")
-    honest(handler, signed_latest(latest, Ed25519PrivateKey.from_private_bytes(bytes(32))) if is_latest else content)
+    honest(handler, sign_latest(latest, Ed25519PrivateKey.from_private_bytes(bytes(32))) if is_latest else content)
 
 
 def lacking(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from train.asynchronous.messages import Lease
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
-from train.sampling.verifiable.commitment import CHUNK_BYTES, CHUNK_TOKENS
+from train.sampling.verifiable.commitment import CHUNK_TOKENS, COMMITMENT_BYTES
 from train.swarm.files.rows import RolloutRow
 from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease
@@ -32,7 +32,7 @@ def rows(given: SwarmLease, **changes: Any) -> list[RolloutRow]:
         n_tokens = rng.randint(65, MAX_TOKENS)
         tokens = tuple(rng.randrange(VOCABULARY) for _ in range(n_tokens))
         logprobs = tuple(-rng.randrange(64) / 8 for _ in tokens)
-        commitments = rng.randbytes(CHUNK_BYTES * -(-n_tokens // CHUNK_TOKENS))
+        commitments = rng.randbytes(COMMITMENT_BYTES * -(-n_tokens // CHUNK_TOKENS))
         lease = given.lease
         made.append(RolloutRow(number, lease.version, its_seed, lease.prompt, tokens, logprobs, "stop", commitments))
     return [*made[:-1], replace(made[-1], **changes)]

@@ -9,7 +9,7 @@ from small_runs import same, trained, weights
 from cli import main
 from train.asynchronous import journal, runtime
 from train.asynchronous.journal.audit import audit_journal
-from train.asynchronous.messages import LeaseRequest, SubmitResults
+from train.asynchronous.messages import LeaseRequest, SubmitRequest
 from train.asynchronous.workers.result_encoding import encode_result
 from train.errors import SamplerError
 from train.run import checkpoint
@@ -180,7 +180,7 @@ class Lockstep:
         return tuple(answers)
 
     def send(self, answers):
-        self.controller.submit_results(SubmitResults(self.name, answers))
+        self.controller.submit_results(SubmitRequest(self.name, answers))
 
     def leave(self): ...
 

@@ -5,7 +5,7 @@ A worker asks; the controller never calls a worker. All versions are numbers of 
 
 from typing import Annotated, Literal, Protocol
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from train.sampling.protocol import SamplingParams
 from train.weights.manifest import WeightManifest
@@ -19,12 +19,14 @@ VersionSpan = tuple[int, int, int]  # version of the weights, and the first toke
 class Lease(Struct, frozen=True):
     """One group to sample: all answers to one prompt.
 
-    group     number of the group, counted from 0 in the order of asking; evaluation counts separately, from -1 down
-    attempt   how often the group was asked before; its prompt and seeds stay the same
-    version   the birth of the group: the version that the worker had loaded when it asked
-    prompt    ids of the prompt's tokens
-    seeds     one for each answer
-    seconds   the lease runs out after this time without an answer, or a beat that names it while tokens are drawn
+    group               number of the group, counted from 0 in the order of asking; evaluation counts separately, from
+                        -1 down
+    attempt             how often the group was asked before; its prompt and seeds stay the same
+    version             the birth of the group: the version that the worker had loaded when it asked
+    prompt              ids of the prompt's tokens
+    seeds               one for each answer
+    expires_in_seconds  the lease runs out after this time without an answer, or a beat that names it while tokens are
+                        drawn
     """
 
     group: int
@@ -32,39 +34,39 @@ class Lease(Struct, frozen=True):
     version: int
     prompt: tuple[int, ...]
     seeds: tuple[int, ...]
-    draw: SamplingParams
-    seconds: float
+    sampling_params: SamplingParams = field(name="draw")
+    expires_in_seconds: float = field(name="seconds")
 
 
 class LeaseRequest(Struct, frozen=True):
     """A worker asks for groups.
 
-    loaded  version of the weights that it samples with
-    slots   number of further answers that it can draw at once
+    loaded_version  version of the weights that it samples with
+    slots           number of further answers that it can draw at once
     """
 
     worker: WorkerName
-    loaded: int
+    loaded_version: int = field(name="loaded")
     slots: int
 
 
 class LeaseResponse(Struct, frozen=True):
-    """The reply: groups to sample. `wait_seconds` says when to ask again, `over` that the run has ended."""
+    """The reply: groups to sample. `wait_seconds` says when to ask again, `run_ended` that the run has ended."""
 
     leases: tuple[Lease, ...] = ()
     wait_seconds: float = 0.0
-    over: bool = False
+    run_ended: bool = field(name="over", default=False)
 
 
 class SampleResult(Struct, frozen=True, omit_defaults=True):
     """One finished answer. (group, number, attempt) identifies it, so that it can be sent again.
 
-    tokens    token ids, 4 bytes each, little-endian and unsigned
-    logprobs  their log-probabilities after temperature, as 4-byte floats, little-endian; empty in evaluation
-    spans     versions of the weights that drew the tokens, without gaps, versions ascending
-    finish    "refused" if the engine cannot take the prompt; then there are no tokens
+    tokens         token ids, 4 bytes each, little-endian and unsigned
+    logprobs       their log-probabilities after temperature, as 4-byte floats, little-endian; empty in evaluation
+    spans          versions of the weights that drew the tokens, without gaps, versions ascending
+    finish_reason  "refused" if the engine cannot take the prompt; then there are no tokens
 
-    commitments  to the hidden states behind the tokens, if the lease asks for answers that others can check
+    commitments    to the hidden states behind the tokens, if the lease asks for answers that others can check
     """
 
     group: int
@@ -73,11 +75,11 @@ class SampleResult(Struct, frozen=True, omit_defaults=True):
     tokens: bytes
     logprobs: bytes
     spans: tuple[VersionSpan, ...]
-    finish: Literal["stop", "length", "refused"]
+    finish_reason: Literal["stop", "length", "refused"] = field(name="finish")
     commitments: bytes = b""
 
 
-class SubmitResults(Struct, frozen=True):
+class SubmitRequest(Struct, frozen=True):
     """Finished answers of a worker."""
 
     worker: WorkerName
@@ -92,36 +94,36 @@ ResultStatus = Literal["taken", "again", "stale", "broken"]
 class Heartbeat(Struct, frozen=True):
     """A sign of life.
 
-    loaded             version of the weights that it samples with
-    running            (group, attempt) of the leases it works on, until all their answers are handed over
+    loaded_version     version of the weights that it samples with
+    running_leases     (group, attempt) of the leases it works on, until all their answers are handed over
     tokens_per_second  tokens drawn, over the last seconds
     cache_use          share of the engine's cache that is in use
-    busy               share of the last seconds in which it drew tokens
+    busy_share         share of the last seconds in which it drew tokens
     """
 
     worker: WorkerName
-    loaded: int
-    running: tuple[tuple[int, int], ...]
+    loaded_version: int = field(name="loaded")
+    running_leases: tuple[tuple[int, int], ...] = field(name="running")
     tokens_per_second: float = 0.0
     cache_use: float = 0.0
-    busy: float = 0.0
+    busy_share: float = field(name="busy", default=0.0)
 
 
 class HeartbeatResponse(Struct, frozen=True):
     """The reply: (group, attempt) of the leases to drop, and whether the run has ended."""
 
-    drop: tuple[tuple[int, int], ...] = ()
-    over: bool = False
+    leases_to_drop: tuple[tuple[int, int], ...] = field(name="drop", default=())
+    run_ended: bool = field(name="over", default=False)
 
 
 class ReleaseRequest(Struct, frozen=True):
     """A worker ends, and gives all leases back; or it goes on, and gives back only those of some groups.
 
-    only  (group, attempt) of these; None: all, and the worker ends
+    leases  (group, attempt) of these; None: all, and the worker ends
     """
 
     worker: WorkerName
-    only: tuple[LeaseKey, ...] | None = None
+    leases: tuple[LeaseKey, ...] | None = field(name="only", default=None)
 
 
 class ControllerAPI(Protocol):
@@ -133,17 +135,17 @@ class ControllerAPI(Protocol):
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         """Ask for groups."""
 
-    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
+    def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
         """Hand over finished answers; one receipt for each."""
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         """Say that the worker lives."""
 
-    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
-        """Return the newest manifest if its version is not `after`, waiting up to so many seconds; else None.
+    def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
+        """Return the newest manifest if its version is not `known_version`, waiting up to so many seconds; else None.
 
-        The version is lower than `after` if the run was resumed at an earlier step: the worker has to load it.
+        The version is lower than `known_version` if the run was resumed at an earlier step: the worker has to load it.
         """
 
-    def release(self, leaving: ReleaseRequest) -> None:
+    def release(self, request: ReleaseRequest) -> None:
         """Give leases back; their groups are asked again, with the same seeds."""

@@ -33,7 +33,7 @@ class AsynchronousPipeline:
         publisher: WeightPublisher,
         questions: PromptDataset,
     ) -> None:
-        self.sampler: Sampler = controller.sampler(config.rollout.max_seconds)
+        self.sampler: Sampler = controller.create_sampler(config.rollout.max_seconds)
         self.signal_counts: dict[str, int] = {}
         self.wait_seconds = 0.0
         self._config = config
@@ -52,7 +52,7 @@ class AsynchronousPipeline:
         return nan  # workers tell their share of idle time themselves
 
     def publish(self, step: int) -> dict[str, float]:
-        prompts = [self._prompts.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
+        prompts = [self._prompts.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
         probe = make_probe(self._learner, prompts)
         manifest = self._publisher.publish(self._learner.export_weights(), step, probe, self._config.engine.parity)
         self._controller.publish_weights(manifest)

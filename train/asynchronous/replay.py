@@ -37,7 +37,7 @@ class ReplayPipeline:
         self.wait_seconds = self.sampling_seconds = 0.0
         self._recorded = recorded
         self._minibatches = minibatches
-        self._batches = journal.recorded_batches(folder, step)
+        self._batches = journal.read_batches(folder, step)
 
     def publish(self, step: int) -> dict[str, float]:
         """Do nothing: there is no one to hand weights to."""

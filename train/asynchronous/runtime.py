@@ -20,7 +20,7 @@ from train.asynchronous.workers.local_workers import TOKEN_VARIABLE, LocalWorker
 from train.asynchronous.workers.rollout_worker import RolloutWorker
 from train.config import Config
 from train.learning.learner import Learner
-from train.rollouts.batch_collector import Submit
+from train.rollouts.batch_collector import SubmitForReward
 from train.rollouts.prompt_dataset import PromptDataset
 from train.sampling.chat_template import tokenize_prompt
 from train.sampling.open_engine import engine_spec, open_engine_in_process
@@ -42,7 +42,7 @@ def open_async_pipeline(
     learner: Learner,
     questions: PromptDataset,
     tokenizer: Any,
-    submit: Submit,
+    submit: SubmitForReward,
     *,
     step: int,
     position: int,
@@ -127,9 +127,9 @@ def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> 
     """Return what the controller has to know of the configuration."""
     rollout = config.rollout
     return ControllerSettings(
-        prompts=rollout.prompts,
-        completions=rollout.completions,
-        steps=config.run.steps,
+        prompts_per_batch=rollout.prompts,
+        completions_per_prompt=rollout.completions,
+        total_steps=config.run.steps,
         max_tokens=max_tokens,
         max_staleness=rollout.staleness,
         max_running_groups=rollout.most_running,

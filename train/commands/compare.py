@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import warn
 from train.commands.cells import print_cells
 from train.commands.finite_range import FiniteRange
@@ -70,7 +70,7 @@ def command(
     from train.evaluation.results.reader import read_result
 
     failures: list[str] = []
-    with user_errors(CurateError, NoRunError, OSError):
+    with report_user_errors(CurateError, NoRunError, OSError):
         if is_run:
             tables = list(_steps(results[0]))
         else:
@@ -124,7 +124,7 @@ class _Compared:
         models = {name: result.outcomes for name, result in self.results.items()}
         suite = self.results[self.reference].suite
         click.echo(f"{suite}: differences from {self.reference}, {'the first' if self.is_first else 'the best'}")
-        print_cells(*difference.differences(self.reference, models, self.contenders))
+        print_cells(*difference.difference_table(self.reference, models, self.contenders))
         for name in self.contenders:
             if most_changed and name in of:
                 moved = difference.changed_problems(models[self.reference], models[name])

@@ -2,7 +2,7 @@
 
 import click
 
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 
 
 @click.group("config")
@@ -24,6 +24,6 @@ def for_training(preset: str | None) -> None:
     from train.config.template import template_lines
     from train.errors import ConfigError
 
-    with user_errors(ConfigError):
+    with report_user_errors(ConfigError):
         lines = list(template_lines(preset))
     click.echo("\n".join(lines))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.urls import validate_urls
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def command(
     require_extra("relay")
     from train.errors import TrainError
 
-    with user_errors(TrainError), _interrupted():
+    with report_user_errors(TrainError), _interrupted():
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
@@ -88,10 +88,10 @@ def command(
             return SwarmSettings(
                 run=sanitize_run_name(terms.run),
                 engine=terms,
-                vocabulary=vocabulary or read_vocab_size(terms.model),
+                vocab_size=vocabulary or read_vocab_size(terms.model),
                 thresholds=measured,
                 lease_seconds=lease_seconds,
-                versions_kept=versions_kept,
+                retained_versions=versions_kept,
                 stake=stake,
             )
 
@@ -99,7 +99,10 @@ def command(
             click.echo(f"listening on {here}\nstatus: {page}\ninvite nodes: curate swarm invite {folder}")
 
         run_coordinator(
-            CoordinatorOptions(folder, url, token, listen, public_url, relays), settings, ready=ready, note=click.echo
+            CoordinatorOptions(folder, url, token, listen, public_url, relays),
+            settings,
+            on_ready=ready,
+            note=click.echo,
         )
         click.echo("the run is over")
 
@@ -108,7 +111,7 @@ def command(
 def _interrupted() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with user_errors(interrupted="start the command again to go on"):
+        with report_user_errors(interrupt_message="start the command again to go on"):
             yield
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include_option import include
+from curate.commands.include_option import include_option
 from curate.commands.printing import print_hashes
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import TableColumn, TableRow, print_table, warn
 from train.commands.engine_options import engine_option
 from train.commands.language import language
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from train.engine_options import EngineOptions
     from train.evaluation.difficulty import DifficultyMeasurement
     from train.evaluation.difficulty_settings import DifficultySettings
-    from train.evaluation.sample_and_judge import Sample
+    from train.evaluation.sample_and_judge import SampleFunction
 
 
 @click.command("difficulty")
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Random seed of the samples.  [default: 0]")
 @click.option("--resample", is_flag=True, help="Drop the existing samples of the named models and draw new ones.")
-@include
+@include_option
 @prompt_options
 @engine_option
 @language
@@ -111,7 +111,7 @@ def command(
             "--solve-rate and --out belong together: the band, and the folder for the problems in it"
         )
     to_continue = f"the samples are in {dataset}; the same command continues"
-    with user_errors(CurateError, TrainError, SandboxError, OSError, interrupted=to_continue):
+    with report_user_errors(CurateError, TrainError, SandboxError, OSError, interrupt_message=to_continue):
         dataset = require_local_folder(dataset, "curate difficulty")
         band = SolveRateBand.parse(solve_rate) if solve_rate is not None else None
         chosen = {name: value for name, value in settings.items() if value is not None}
@@ -131,7 +131,7 @@ def command(
 def sample_models(
     dataset: Path,
     models: Sequence[str],
-    chosen: dict[str, Any],
+    overrides: dict[str, Any],
     base_url: str | None,
     include: Sequence[str],
     prompt: Mapping[str, Any],
@@ -142,7 +142,7 @@ def sample_models(
 ) -> None:
     """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
 
-    chosen          sampling settings that the user gave
+    overrides       sampling settings that the user gave
     prompt, engine  tables [prompt] and [engine]
 
     Raises CurateError, TrainError or SandboxError.
@@ -153,19 +153,19 @@ def sample_models(
     from train.engine_options import EngineOptions
 
     if prompt:
-        chosen = {**chosen, "prompt": prompt}
+        overrides = {**overrides, "prompt": prompt}
     read_prompt(prompt)  # a wrong one is an error before anything else is read
     engine_options = EngineOptions.from_table(engine)
-    if deciding := engine_options.deciding_answers():
-        chosen = {**chosen, "engine": deciding}
+    if deciding := engine_options.sample_affecting_options():
+        overrides = {**overrides, "engine": deciding}
     if base_url is not None:
-        engine_options.for_server()
+        engine_options.server_concurrency()
     else:
         _check_models(dataset, models, engine_options)
     if models:
         sandbox = with_packages(sandbox, dataset)
     open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
-    _measure(dataset, models, chosen, open_sampler, sandbox, resample, TrustPolicy.from_choices(include))
+    _measure(dataset, models, overrides, open_sampler, sandbox, resample, TrustPolicy.from_choices(include))
 
 
 def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:
@@ -185,7 +185,7 @@ def _measure(
     dataset: Path,
     models: Sequence[str],
     chosen: dict[str, Any],
-    open_sampler: "Callable[[DifficultySettings], AbstractContextManager[Sample]]",
+    open_sampler: "Callable[[DifficultySettings], AbstractContextManager[SampleFunction]]",
     sandbox: "SandboxOptions",
     resample: bool,
     trust: "TrustPolicy",
@@ -212,7 +212,9 @@ def _measure(
 
 
 @contextmanager
-def _sample_with(settings: "DifficultySettings", base_url: str | None, engine: "EngineOptions") -> "Iterator[Sample]":
+def _sample_with(
+    settings: "DifficultySettings", base_url: str | None, engine: "EngineOptions"
+) -> "Iterator[SampleFunction]":
     from train.sampling.open_sampler import open_sampler
     from train.sampling.protocol import SamplingParams
 

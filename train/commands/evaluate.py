@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include_option import include
+from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from sandbox.commands.table import warn
 from train.commands.engine_options import engine_option
-from train.commands.evaluation.display import show
+from train.commands.evaluation.display import print_evaluation
 from train.commands.evaluation.model import EvaluatedModel
 from train.commands.evaluation.suite_evaluation import EvaluationOptions, prepare, run
 from train.commands.language import language
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
 )
-@include
+@include_option
 @protocol_options
 @click.option(
     "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
@@ -108,12 +108,12 @@ def command(
     from train.errors import TrainError
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
-    with user_errors(*kinds, interrupted=_to_continue(out)):
+    with report_user_errors(*kinds, interrupt_message=_to_continue(out)):
         form = read_prompt(prompt)
         asked = EvaluatedModel(model, base_url, EngineOptions.from_table(engine), form, prices)
         trust, spoken = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         terms = EvaluationOptions(
-            protocol, wishes, form, problems or 0, trust, spoken, contests, several=len(suites) > 1
+            protocol, wishes, form, problems or 0, trust, spoken, contests, has_several_suites=len(suites) > 1
         )
         asked.check()
         jobs = [prepare(*place, terms, sandbox) for place in _places(data, suites, out)]
@@ -122,7 +122,7 @@ def command(
         with asked.open() as sampler:
             for job in jobs:
                 try:
-                    with user_errors(*kinds):
+                    with report_user_errors(*kinds):
                         evaluation, ratings = run(job, asked, sampler, seed)
                 except click.ClickException as error:
                     if len(jobs) == 1:
@@ -130,7 +130,7 @@ def command(
                     warn(f"{job.suite} was not evaluated: {error.message}")
                     succeeded.append(False)
                 else:
-                    show(job, asked, evaluation, ratings)
+                    print_evaluation(job, asked, evaluation, ratings)
                     succeeded.append(evaluation.n_samples > 0)
     sys.exit(0 if all(succeeded) else 1)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 
@@ -57,21 +57,23 @@ def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> 
     require_extra("data", ("pyarrow", "urllib3"))
     from curate.errors import CurateError
     from train.evaluation.codeforces.contest_file import default_path
-    from train.evaluation.codeforces.contest_ids import contest_numbers
+    from train.evaluation.codeforces.contest_ids import parse_contest_ids
     from train.evaluation.codeforces.fetch import fetch_contests
 
     path = out or default_path()
     with (
-        user_errors(CurateError, OSError, interrupted=f"the contests so far are in {path}; the same command continues"),
+        report_user_errors(
+            CurateError, OSError, interrupt_message=f"the contests so far are in {path}; the same command continues"
+        ),
         ProgressBar(" contests") as progress,
     ):
         done = fetch_contests(
-            contest_numbers(contests), path, base_url=base_url, pause_seconds=pause, progress=progress
+            parse_contest_ids(contests), path, base_url=base_url, pause_seconds=pause, progress=progress
         )
-    for id, why in done.refused.items():
+    for id, why in done.failure_reasons.items():
         warn(f"contest {id}: {why}")
     click.echo(
         f"{path}: {done.n_fetched} fetched, {done.n_cached} already there"
-        + (f", {len(done.refused)} could not be fetched" if done.refused else "")
+        + (f", {len(done.failure_reasons)} could not be fetched" if done.failure_reasons else "")
     )
-    sys.exit(1 if done.refused else 0)
+    sys.exit(1 if done.failure_reasons else 0)

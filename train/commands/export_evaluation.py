@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import confirm_overwrite, require_extra, user_errors
+from sandbox.commands.console import confirm_overwrite, report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 _FORMS = ("lcb", "lcb-leaderboard", "evalplus")
@@ -33,10 +33,10 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
     from train.evaluation.exports import evalplus, lcb, lcb_leaderboard, livecodebench
     from train.evaluation.exports.export_data import load_export_data
 
-    with user_errors(CurateError, OSError):
+    with report_user_errors(CurateError, OSError):
         if form == "evalplus":
             answers = load_export_data(result, evalplus.SUITES, form)
-            text = evalplus.content(answers)
+            text = evalplus.format_samples(answers)
             dataset = "humaneval" if answers.loaded_result.provenance.suite == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
@@ -45,16 +45,16 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
             if rows.unreadable:
                 warn(f"{len(rows.unreadable)} problems cannot be read here; LiveCodeBench counts them as wrong")
             if form == "lcb":
-                text = lcb.content(answers, rows)
-                advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.options}"
+                text = lcb.format_samples(answers, rows)
+                advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.cli_arguments}"
             else:
                 out = out / lcb_leaderboard.path(answers)
                 text = lcb_leaderboard.format_submission(answers, rows)
                 advice = f"python -m lcb_runner.evaluation.compute_scores --eval_all_file {out}"
-                if len(rows.rows) != livecodebench.ALL_ROWS:
+                if len(rows.rows) != livecodebench.N_LEADERBOARD_ROWS:
                     warn(
                         f"this file has {len(rows.rows)} problems, and the leaderboard shows only files with all "
-                        f"{livecodebench.ALL_ROWS} of release_v5"
+                        f"{livecodebench.N_LEADERBOARD_ROWS} of release_v5"
                     )
         confirm_overwrite(out, overwrite=overwrite)
         out.parent.mkdir(parents=True, exist_ok=True)

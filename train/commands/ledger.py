@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 from train.commands.cells import print_cells
 
 _DIGEST = re.compile("[0-9a-fA-F]{64}")
@@ -35,9 +35,9 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
     from train.swarm.ledger.ledger import read_rows
     from train.swarm.signatures import parse_public_key, public_key_bytes, read_key
 
-    with user_errors(TrainError):
+    with report_user_errors(TrainError):
         if folder.is_dir():
-            path = SwarmFolder(folder).ledger
+            path = SwarmFolder(folder).ledger_path
         elif public_key:
             path = folder
         else:
@@ -47,7 +47,7 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
         if seen and not _DIGEST.fullmatch(seen):
             raise ConfigError(f"--seen is a digest of 64 hexadecimal digits, unlike {seen[:80]!r}")
         key = parse_public_key(public_key) if public_key else public_key_bytes(read_key(SwarmFolder(folder).key_path))
-        found = audit_ledger(read_rows(path), key, seen=bytes.fromhex(seen))
+        found = audit_ledger(read_rows(path), key, seen_head=bytes.fromhex(seen))
     heads = ("node", "state", "given", "accepted", "reputation", "earned", "stake", "reasons")
     lines = [
         (

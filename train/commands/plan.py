@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.config_options import ConfigSource, config_options
 
 if TYPE_CHECKING:
@@ -59,14 +59,16 @@ def command(
     require_extra("train")
     from train.errors import TrainError
     from train.planning import simulation_inputs
-    from train.planning.rates import GPUS
     from train.planning.split import MODES, best_split
+    from train.planning.timings import GPUS
 
-    with user_errors(TrainError, ValueError):
+    with report_user_errors(TrainError, ValueError):
         settings = config.read()
         model = simulation_inputs.model_size(settings)
-        workload = simulation_inputs.workload(settings, mean_tokens=mean_tokens, sigma=sigma, rejected=rejected)
-        cluster = simulation_inputs.cluster(settings, GPUS[gpu], gpus)
+        workload = simulation_inputs.build_workload(
+            settings, mean_tokens=mean_tokens, sigma=sigma, rejected_share=rejected
+        )
+        cluster = simulation_inputs.build_cluster(settings, GPUS[gpu], gpus)
         click.echo(
             f"{settings.model.path}, {model.parameters / 1e9:.3g}B parameters, on {gpus} x {cluster.gpu.name}; "
             f"{workload.groups} x {workload.completions} answers of {workload.lengths.mean:,.0f} tokens on average, "
@@ -90,10 +92,10 @@ def command(
 def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int) -> str:
     outcome = split.result
     if split.mode.pipeline == "sync":
-        idle = outcome.idle_learner + outcome.idle_engines - 1
+        idle = outcome.learner_idle_share + outcome.engine_idle_share - 1
     else:
         of_engines = split.engines * tensor_parallel
-        idle = (outcome.idle_learner * split.learner_gpus + outcome.idle_engines * of_engines) / gpus
+        idle = (outcome.learner_idle_share * split.learner_gpus + outcome.engine_idle_share * of_engines) / gpus
     return (
         f"{split.mode!s:<22}{split.learner_gpus:>9}{split.engines:>9}{outcome.step_seconds:>9.0f}"
         f"{outcome.tokens_per_second / first.result.tokens_per_second:>7.2f}x"

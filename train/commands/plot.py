@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 
 
 @click.command("plot")
@@ -60,17 +60,17 @@ def command(
         return
     from curate.errors import CurateError
     from train.errors import NoRunError
-    from train.run.plot import curves
-    from train.run.plot_evaluations import plot_by_step
+    from train.run.plot import plot_curves
+    from train.run.plot_evaluations import plot_evaluations
     from train.run.plot_style import PlottedRun
-    from train.run.plot_timeline import timeline as draw_timeline
+    from train.run.plot_timeline import plot_timeline as draw_timeline
 
     labelled = [PlottedRun.parse(run) for run in runs]
-    name, draw = ("curves", curves)
+    name, draw = ("curves", plot_curves)
     if timeline or evaluations:
-        name, draw = ("timeline", draw_timeline) if timeline else ("evaluations", plot_by_step)
+        name, draw = ("timeline", draw_timeline) if timeline else ("evaluations", plot_evaluations)
     out = out or labelled[0].folder / f"{name}.svg"
-    with user_errors(CurateError, NoRunError, OSError):
+    with report_user_errors(CurateError, NoRunError, OSError):
         draw(labelled, out)
     click.echo(out)
 
@@ -81,7 +81,7 @@ def _by_month(results: tuple[Path, ...], out: Path | None, released: datetime | 
     from train.evaluation.results.reader import read_result
     from train.run.plot_by_month import plot_by_month
 
-    with user_errors(CurateError, NoRunError, OSError):
+    with report_user_errors(CurateError, NoRunError, OSError):
         out = out or results[0].with_name(f"{results[0].stem}.by-month.svg")
         plot_by_month([read_result(path) for path in results], out, released and released.date())
     click.echo(out)

@@ -9,7 +9,7 @@ import click
 from train.commands.finite_range import FiniteRange
 from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
 from train.evaluation.protocols.overrides import CHAT, COMPLETE, ProtocolOverrides
-from train.evaluation.protocols.registry import FORMS, OWN, PROTOCOLS
+from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
 
 Command = Callable[..., Any]
 _OPTIONS = (
@@ -54,7 +54,7 @@ _OPTIONS = (
     ),
     click.option(
         "--form",
-        type=click.Choice([OWN, *FORMS]),
+        type=click.Choice([OWN_FORM, *FORMS]),
         help="Official form of the prompt, or curate for our own.  [default: curate, or the protocol's]",
     ),
     click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.urls import validate_urls
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def command(
 
     if bool(sources) + bool(invite) + bool(controller) != 1:
         raise click.UsageError(_EITHER)
-    with user_errors(TrainError):
+    with report_user_errors(TrainError):
         from train.swarm.broadcast.rate_limiter import RelayRateLimiter
         from train.swarm.broadcast.relay import RelayApp
         from train.swarm.broadcast.relay_server import listener_url, open_listener, serve
@@ -144,7 +144,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
 
     if invite:
         read = read_invite(invite)
-        sources, run, public = (read.coordinator, *read.relays), read.run, read.public
+        sources, run, public = (read.coordinator, *read.relays), read.run, read.public_key
     else:
         if not run or not public_key:
             raise click.UsageError(
@@ -157,7 +157,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         folder,
-        lambda stop: mirror.follow(stop, every_seconds=POLL_SECONDS),
+        lambda stop: mirror.sync_until_stopped(stop, every_seconds=POLL_SECONDS),
         f"relay of {run}, which fetches from {', '.join(sources)}",
     )
 
@@ -170,13 +170,13 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
     from train.swarm.broadcast.manifest import sanitize_run_name
     from train.swarm.broadcast.origin import Origin
-    from train.swarm.signatures import new_key, public_key_bytes, read_key
+    from train.swarm.signatures import create_key_file, public_key_bytes, read_key
 
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
     terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
-    private = read_key(key) if key.exists() else new_key(key)
+    private = read_key(key) if key.exists() else create_key_file(key)
     name = sanitize_run_name(run or terms.run)
     store = (folder / "store").resolve()
     origin = Origin(f"file://{store}", name, private, keep=keep)
@@ -185,7 +185,7 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     public = public_key_bytes(private).hex()
     return (
         store,
-        broadcaster.follow,
+        broadcaster.publish_until_stopped,
         f"first relay of {name}\nfurther relays: curate relay --from {url} --run {name} --public-key {public}\n"
         f"workers: curate rollout --controller {controller} --relay {url} --public-key {public}\nit is ready",
     )

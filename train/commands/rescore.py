@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands import options
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 from train.commands.cells import print_cells
 from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
@@ -64,7 +64,7 @@ def command(
     from train.evaluation.results.reader import read_result
 
     to_continue = "the same command continues" if out else "give --out to continue"
-    with user_errors(CurateError, SandboxError, OSError, interrupted=to_continue):
+    with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
         reopened = load_result(read_result(result), suite, extraction)
         sandbox = with_packages(sandbox, reopened.provenance.location)
         with ProgressBar(" answers") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def command(
                 reopened,
                 box,
                 samples_path(out or Path(folder) / result.name),
-                judged_with=verdict_dependencies(sandbox.find_packages()),
+                dependencies=verdict_dependencies(sandbox.find_packages()),
                 progress=progress,
             )
         if out:
@@ -87,8 +87,8 @@ def _print(reopened: "LoadedResult", found: "RescoreResult", most: int) -> None:
 
     before = reopened.result.outcomes
     print_cells(*breakdown(found.evaluation.outcomes))
-    moved = [row for row in found.verdicts if row[0] != row[1]]
-    click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdicts)} verdicts changed")
+    moved = [row for row in found.verdict_changes if row[0] != row[1]]
+    click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdict_changes)} verdicts changed")
     if moved:
         print_cells(["before", "now", "samples"], [[was, now, str(n)] for was, now, n in moved])
     problems = changed_problems(before, found.evaluation.outcomes)
@@ -96,7 +96,9 @@ def _print(reopened: "LoadedResult", found: "RescoreResult", most: int) -> None:
         rest = f", the {most} with the largest change" if len(problems) > most else ""
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
         print_cells(["", "before", "now"], problems[:most])
-    if found.left_out:
-        warn(f"{reopened.provenance.location} does not have {len(found.left_out)} of the problems; they are left out")
+    if found.missing_ids:
+        warn(
+            f"{reopened.provenance.location} does not have {len(found.missing_ids)} of the problems; they are left out"
+        )
     if found.evaluation.n_unscored:
         warn(f"{found.evaluation.n_unscored} samples have no verdict and are left out")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 from train.commands.cells import print_cells
 
 _FORMATS = ("text", "markdown", "html", "csv", "model-card")
@@ -30,13 +30,13 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     from curate.errors import CurateError
     from train.evaluation.results import formats
     from train.evaluation.results.leaderboard import leaderboard
-    from train.evaluation.results.model_card import section
-    from train.evaluation.results.reader import read_all
+    from train.evaluation.results.model_card import model_card_section
+    from train.evaluation.results.reader import read_results
 
-    with user_errors(CurateError, OSError):
-        found = read_all(results)
+    with report_user_errors(CurateError, OSError):
+        found = read_results(results)
         if form == "model-card":
-            text = section(found)
+            text = model_card_section(found)
         elif form == "text":
             text = ""
         else:

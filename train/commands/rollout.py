@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.engine_options import engine_option
 from train.commands.graceful_shutdown import leave_on_signal
 from train.commands.urls import validate_urls
@@ -126,10 +126,10 @@ def command(
     from train.errors import TrainError
 
     if invite:
-        with user_errors(TrainError):
+        with report_user_errors(TrainError):
             _join(invite, model, engine, key, patience)
         return
-    with user_errors(TrainError):
+    with report_user_errors(TrainError):
         from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
         from train.asynchronous.workers.rollout_process import RolloutOptions, RolloutProcess
         from train.swarm.broadcast.relay_source import RelaySourceFactory
@@ -149,10 +149,10 @@ def command(
 
 
 def _join(invite: str, model: str, engine: dict[str, Any], key: Path | None, patience: float) -> None:
-    from train.swarm.node.identity_key import DEFAULT
+    from train.swarm.node.identity_key import DEFAULT_KEY_PATH
     from train.swarm.node.node_process import NodeOptions, NodeProcess
 
-    node = NodeProcess(NodeOptions(invite, model, engine, key or Path(DEFAULT), patience), note=click.echo)
+    node = NodeProcess(NodeOptions(invite, model, engine, key or Path(DEFAULT_KEY_PATH), patience), note=click.echo)
     with leave_on_signal(node):
         node.run()
 
@@ -161,7 +161,7 @@ def _join(invite: str, model: str, engine: dict[str, Any], key: Path | None, pat
 def _stopping(interrupted: str) -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with user_errors(interrupted=interrupted):
+        with report_user_errors(interrupt_message=interrupted):
             yield
     finally:
         signal.signal(signal.SIGTERM, before)

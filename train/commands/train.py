@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include_option import include
+from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.config_options import ConfigSource, config_options
 from train.commands.configuration_keys import CommandWithConfigKeys
 from train.commands.engine_options import engine_option
@@ -46,7 +46,7 @@ _OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
     type=click.Path(path_type=Path),
     help="Folder of the run.  [default: runs/ and the name of CONFIG, or of the preset if there is no CONFIG]",
 )
-@include
+@include_option
 @prompt_options
 @engine_option
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
@@ -107,8 +107,10 @@ def command(
     run = out or (_replay_folder(recorded) if recorded else Path("runs") / config.name)
     is_first_rank = os.environ.get("RANK", "0") == "0"
     with (
-        user_errors(TrainError, CurateError, SandboxError),
-        user_errors(OSError, advice=lambda error: "" if dry_run else f"{recovery_hint(error)}; --resume continues."),
+        report_user_errors(TrainError, CurateError, SandboxError),
+        report_user_errors(
+            OSError, advice=lambda error: "" if dry_run else f"{recovery_hint(error)}; --resume continues."
+        ),
         _interruptible(run) if is_first_rank else _silently_interruptible(),
     ):
         if recorded:
@@ -167,23 +169,24 @@ def _replay(
     from train.config import with_overrides
     from train.errors import ConfigError
     from train.run.folder import open_run, read_stored_config
-    from train.run.model_card import MODEL
+    from train.run.model_card import MODEL_FOLDER
     from train.run.weights_digest import weights_digest
 
     if run.resolve() == recorded.resolve():
         raise ConfigError(f"{recorded} would be replaced by its own replay. Choose another --out.")
     settings = with_overrides(read_stored_config(recorded), changes)
-    before = weights_digest(recorded / MODEL)
+    before = weights_digest(recorded / MODEL_FOLDER)
     if is_first_rank:
         for line in audit_lines(recorded, staleness=settings.rollout.staleness):
             click.echo(line)
     with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
         loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
-        again = weights_digest(run / MODEL)
+        again = weights_digest(run / MODEL_FOLDER)
         words = "the same weights as" if before == again else "other weights than"
         click.echo(
-            f"model in {run / MODEL}, {words} {recorded / MODEL}: {again}" + f", not {before}" * (before != again)
+            f"model in {run / MODEL_FOLDER}, {words} {recorded / MODEL_FOLDER}: {again}"
+            + f", not {before}" * (before != again)
         )
 
 
@@ -212,7 +215,7 @@ def _interruptible(run: Path) -> Iterator[None]:
     """Treat SIGTERM, which clusters send before they kill, like Ctrl-C, and explain how to continue after either."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with user_errors(interrupted=f"--resume continues from the last checkpoint in {run}"):
+        with report_user_errors(interrupt_message=f"--resume continues from the last checkpoint in {run}"):
             yield
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import require_extra, user_errors
+from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.graceful_shutdown import leave_on_signal
 
 
@@ -38,7 +38,7 @@ def command(invite: str, model: str, key: Path | None, patience: float) -> None:
     from sandbox.errors import SandboxError
     from train.errors import TrainError
 
-    with user_errors(TrainError, SandboxError):
+    with report_user_errors(TrainError, SandboxError):
         from train.swarm.verifier.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
 
         verifier = VerifierProcess(VerifierOptions(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)

@@ -25,9 +25,9 @@ _ABOVE_ZERO = {  # in other keys, 0 has a meaning of its own
     "evaluation": "k top_p tensor_parallel memory_share",
     "run": "steps checkpoint_steps",
 }
-OUR_REWARDS = ("code", "math", "format", "length_budget", "overlong", "random")
+BUILTIN_REWARDS = ("code", "math", "format", "length_budget", "overlong", "random")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-DECIDED_BY = {  # options of vLLM that other keys of the configuration decide -> these keys
+CONFIG_KEY_OF_OPTION = {  # options of vLLM that other keys of the configuration decide -> these keys
     "dtype": "model.dtype",
     "revision": "model.path",
     "tokenizer": "model.path",
@@ -141,7 +141,7 @@ def _asynchronous(config: "Config") -> Iterator[str]:
 def _engine(config: "Config") -> Iterator[str]:
     engine = config.engine
     try:
-        options = EngineOptions.from_table(engine.options, elsewhere=DECIDED_BY)
+        options = EngineOptions.from_table(engine.options, reserved_keys=CONFIG_KEY_OF_OPTION)
     except ConfigError as error:
         yield f"engine: {error}"
         return
@@ -204,7 +204,7 @@ def _reward(config: "Config") -> Iterator[str]:
         yield "reward.least_wall_seconds must be at most reward.most_wall_seconds"
     if reward.function and not _FUNCTION.fullmatch(reward.function):
         yield f'reward.function must have the form "module:function", not {reward.function!r}'
-    if function_name(reward.function) in OUR_REWARDS:
+    if function_name(reward.function) in BUILTIN_REWARDS:
         yield f"reward.function: {function_name(reward.function)} is a reward of ours. Give yours another name"
     if not reward.languages:
         yield 'reward.languages: give at least one language, such as ["python"]'

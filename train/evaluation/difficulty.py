@@ -33,9 +33,9 @@ from train.evaluation.difficulty_settings import DifficultySettings, choose_sett
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.sample_and_judge import (
-    Judged,
+    JudgedOutput,
     ModelOutput,
-    Sample,
+    SampleFunction,
     SampleRequest,
     judge_outputs,
     sample_and_judge,
@@ -80,8 +80,8 @@ class DifficultyMeasurement:
 def measure_difficulty(
     dataset: Path,
     model: str,
-    chosen: Mapping[str, Any],
-    open_sampler: Callable[[DifficultySettings], AbstractContextManager[Sample]],
+    overrides: Mapping[str, Any],
+    open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]],
     open_sandbox: Callable[[], Sandbox],
     *,
     resample: bool = False,
@@ -91,7 +91,7 @@ def measure_difficulty(
 ) -> DifficultyMeasurement:
     """Sample the model on every trusted problem until n of its answers are judged; write the counts into the dataset.
 
-    chosen        the Settings that the user named; the others keep their values from earlier samples, or the defaults
+    overrides     the Settings that the user named; the others keep their values from earlier samples, or the defaults
     open_sampler  called only if samples are missing
     open_sandbox  called only if verdicts are missing
     resample      drop the earlier samples of this model
@@ -112,7 +112,7 @@ def measure_difficulty(
             answers_path.unlink(missing_ok=True)
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with ResultJournal(verdicts_path) as verdicts, ResultJournal(answers_path) as answers:
-            settings = _settings(model, chosen, verdicts, rows)
+            settings = _settings(model, overrides, verdicts, rows)
             names = {
                 row["id"]: _name(row, settings, packages)
                 for row in stored.read_columns(*_COLUMNS)
@@ -139,7 +139,7 @@ def measure_difficulty(
             )
         if not measured.n_unscored:
             answers_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
-        solve_rates.write(dataset, model, table)
+        solve_rates.replace_model_rows(dataset, model, table)
         refresh_report(dataset)
     return measured
 
@@ -220,7 +220,7 @@ class _Samples:
 
     def complete(
         self,
-        open_sampler: Callable[[DifficultySettings], AbstractContextManager[Sample]],
+        open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]],
         open_sandbox: Callable[[], Sandbox],
     ) -> None:
         """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing."""
@@ -235,7 +235,7 @@ class _Samples:
                 with open_sampler(self._settings) as sample, closing(self._drawn(sample, sandbox)) as judged:
                     self._note(judged, n_known + self.n_scored, n_total)
 
-    def _drawn(self, sample: Sample, sandbox: Sandbox) -> Generator[Judged, None, None]:
+    def _drawn(self, sample: SampleFunction, sandbox: Sandbox) -> Generator[JudgedOutput, None, None]:
         return sample_and_judge(
             self._wanted(lambda key: key not in self._answers),
             sample,
@@ -253,9 +253,9 @@ class _Samples:
         keys = self._keys(name)
         records = [self._verdicts[key] for key in keys if key in self._verdicts]
         n_sampled = sum(key in self._verdicts or key in self._answers for key in keys)
-        return solve_rates.row(id, name, self._settings.to_dict(), records, n_sampled=n_sampled)
+        return solve_rates.build_row(id, name, self._settings.to_dict(), records, n_sampled=n_sampled)
 
-    def _note(self, judged: Iterator[Judged], n_known: int, n_total: int) -> None:
+    def _note(self, judged: Iterator[JudgedOutput], n_known: int, n_total: int) -> None:
         """Record the verdicts in the journal as they arrive, and report the progress."""
         stage = f"sample {self._settings.model}"
         self._progress(stage, n_known, n_total)

@@ -18,7 +18,7 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 class DifficultySettings:
     """How a model is sampled: n samples of each problem, from which pass@k is estimated.
 
-    engine     the options of vLLM on which answers depend (EngineOptions.deciding_answers)
+    engine     the options of vLLM on which answers depend (EngineOptions.sample_affecting_options)
     languages  the languages that an answer may be written in; see rewards.extract
 
     Raises CurateError if there are fewer samples than k.
@@ -50,19 +50,19 @@ class DifficultySettings:
 _FIXED = ("temperature", "top_p", "max_tokens", "seed", "prompt", "engine", "languages")
 
 
-def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> DifficultySettings:
+def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> DifficultySettings:
     """Return the settings of a call.
 
-    chosen   the settings that the user named; prompt is a table as read_prompt takes it, engine a table of options
-    earlier  the record of the settings with which the model was sampled before; None: it was never sampled
+    overrides  the settings that the user named; prompt is a table as read_prompt takes it, engine a table of options
+    earlier    the record of the settings with which the model was sampled before; None: it was never sampled
 
     Settings that the user did not name keep their earlier values, or else get their defaults. Raises CurateError if
     samples would be drawn with other settings than the earlier ones.
     """
     sampled = None if earlier is None else _of_record(earlier)
-    settings = {**(sampled or {}), **chosen, "model": model}
-    if "prompt" in chosen:
-        settings["prompt"] = read_prompt(chosen["prompt"], (sampled or {}).get("prompt"))
+    settings = {**(sampled or {}), **overrides, "model": model}
+    if "prompt" in overrides:
+        settings["prompt"] = read_prompt(overrides["prompt"], (sampled or {}).get("prompt"))
     if sampled is not None:
         for name in _FIXED:
             if name in sampled and settings[name] != sampled[name]:
@@ -71,7 +71,7 @@ def choose_settings(model: str, chosen: Mapping[str, Any], earlier: Mapping[str,
                     f"{_described('', settings[name])}. "
                     "Leave that option out to continue with them, or add --resample to drop them."
                 )
-    if "n" not in chosen:
+    if "n" not in overrides:
         settings["n"] = max((sampled or {}).get("n", 0), settings.get("k", _K))
     return DifficultySettings(**settings)
 

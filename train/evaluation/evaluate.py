@@ -24,10 +24,10 @@ from train.evaluation.fingerprints import legacy_fingerprint, sample_fingerprint
 from train.evaluation.result_metadata import parsing_settings, result_metadata, tests_fingerprint
 from train.evaluation.results.cost import TokenCounts, sum_tokens
 from train.evaluation.sample_and_judge import (
-    Judged,
+    JudgedOutput,
     ModelOutput,
     OnAnswer,
-    Sample,
+    SampleFunction,
     SampleRequest,
     judge_outputs,
     sample_and_judge,
@@ -131,7 +131,7 @@ class _Counted:
 
 def evaluate(
     exercises: Sequence[Exercise],
-    sample: Sample,
+    sample: SampleFunction,
     sandbox: Sandbox,
     *,
     k: int,
@@ -165,16 +165,16 @@ def _adopt_earlier(question: CachedExercise, earlier: str, samples: SampleStore,
         key = sample_key(question.samples_digest, number)
         record = samples.get(sample_key(earlier, number))
         if record is not None and samples.get(key) is None:
-            samples.add(key, replace(record, judge=question.judge_digest))
+            samples.add(key, replace(record, judge_digest=question.judge_digest))
 
 
 def evaluate_cached(
-    questions: Sequence[CachedExercise],
+    exercises: Sequence[CachedExercise],
     sandbox: Sandbox,
     *,
     k: int,
     samples: SampleStore | None = None,
-    sample: Sample | None = None,
+    sample: SampleFunction | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> EvaluationResult:
@@ -182,7 +182,7 @@ def evaluate_cached(
 
     sample   None: no samples are drawn, and those that are missing have no verdict
     """
-    places = {sample_key(one.samples_digest, number): (one, number) for one in questions for number in range(k)}
+    places = {sample_key(one.samples_digest, number): (one, number) for one in exercises for number in range(k)}
     wanted = {
         key: SampleRequest(key, sample_seed(seed, number, one.exercise.id), one.exercise)
         for key, (one, number) in places.items()
@@ -193,7 +193,7 @@ def evaluate_cached(
         record = None if samples is None else samples.get(key)
         if record is None:
             missing.append(wanted[key])
-        elif record.verdict and record.judge == one.judge_digest:
+        elif record.verdict and record.judge_digest == one.judge_digest:
             known[key] = _Counted.of(record)
         else:
             unjudged.append(wanted[key])
@@ -215,7 +215,7 @@ def evaluate_cached(
                 samples.add(sampled.key, record)
             progress(_STAGE, len(known), len(places))
     return _summary(
-        [(one, [known.get(sample_key(one.samples_digest, number)) for number in range(k)]) for one in questions], k
+        [(one, [known.get(sample_key(one.samples_digest, number)) for number in range(k)]) for one in exercises], k
     )
 
 
@@ -224,16 +224,16 @@ def _kept(wanted: Sequence[SampleRequest], samples: SampleStore | None) -> Itera
     for one in wanted:
         record = None if samples is None else samples.get(one.key)
         if record is not None:
-            yield one, record.answer
+            yield one, record.model_output
 
 
 def _rulings(
     kept: Iterator[tuple[SampleRequest, ModelOutput]],
     missing: Sequence[SampleRequest],
-    sample: Sample | None,
+    sample: SampleFunction | None,
     sandbox: Sandbox,
     keep: OnAnswer,
-) -> Generator[Judged, None, None]:
+) -> Generator[JudgedOutput, None, None]:
     """Judge the answers that are kept, then draw and judge those that are missing."""
     yield from judge_outputs(kept, sandbox)
     if sample is not None and missing:

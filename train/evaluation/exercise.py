@@ -9,7 +9,7 @@ from sandbox import Sandbox
 from train.evaluation.judges.judge import Judge, JudgeResult
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
-NOTHING_KNOWN = ProblemMetadata()
+UNKNOWN_METADATA = ProblemMetadata()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Exercise:
     id: str
     prompt: Chat | str
     judge: Judge
-    metadata: ProblemMetadata = NOTHING_KNOWN
+    metadata: ProblemMetadata = UNKNOWN_METADATA
     answer_prefix: str = ""
     answer_suffix: str = ""
 

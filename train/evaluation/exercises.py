@@ -18,7 +18,7 @@ from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.suites import dataset
 from train.evaluation.suites.registry import choose_suite
-from train.evaluation.suites.suite import Bounds, SuiteOptions
+from train.evaluation.suites.suite import DateRange, SuiteOptions
 
 log = logging.getLogger(__name__)
 
@@ -78,12 +78,12 @@ def _read(location: str, suite: str, asked: SuiteOptions, trust: TrustPolicy, le
             raise CurateError(f"{location} is not a dataset that curate built: it has no data/*.parquet.")
     table = locate(location)
     rows = choose_suite(table, suite)
-    if asked.bounds is not None and not rows.has_dates:
+    if asked.date_range is not None and not rows.has_dates:
         raise CurateError(f"{table.location}: {rows.title} has no dates. Leave the window out.")
     return list(rows.read(table, asked))
 
 
-def _bounds(window: str) -> Bounds | None:
+def _bounds(window: str) -> DateRange | None:
     if not window:
         return None
     first, _, last = window.partition("..")

@@ -20,14 +20,14 @@ def sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -
     return _digest([exercise.id, exercise.prompt, list(settings), seed])
 
 
-def verdict_fingerprint(tests: str, reading: Sequence[str], judged_with: Sequence[Any]) -> str:
+def verdict_fingerprint(tests: str, parsing_settings: Sequence[str], dependencies: Sequence[Any]) -> str:
     """Return a digest of all that a verdict depends on, except the answer.
 
-    tests         the digest of the tests, see result_metadata.py
-    reading       what decides how the answer is read, see result_metadata.py
-    judged_with   the packages that programs can import; JSON values
+    tests             the digest of the tests, see result_metadata.py
+    parsing_settings  what decides how the answer is read, see result_metadata.py
+    dependencies      the packages that programs can import; JSON values
     """
-    return _digest([tests, list(reading), list(judged_with)])
+    return _digest([tests, list(parsing_settings), list(dependencies)])
 
 
 def legacy_fingerprint(exercise: Exercise, settings: Sequence[Any], judged_with: Sequence[Any], seed: int) -> str:

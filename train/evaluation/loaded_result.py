@@ -47,7 +47,7 @@ def samples_path(result: Path) -> Path:
 
 def sample_keys(problem: ProblemOutcomes) -> list[str]:
     """Return the keys under which the samples of a problem are kept."""
-    return [sample_key(problem.samples, number) for number in range(len(problem.correct))]
+    return [sample_key(problem.samples_digest, number) for number in range(len(problem.correct))]
 
 
 def load_result(result: Result, suite: str | None = None, extraction: str | None = None) -> LoadedResult:
@@ -59,7 +59,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
     Raises CurateError if the file does not say how its samples came about, or if the rows are not there any more.
     """
     origin = result.provenance
-    if origin is None or not all(problem.samples for problem in result.outcomes):
+    if origin is None or not all(problem.samples_digest for problem in result.outcomes):
         raise CurateError(f"{result.path} does not say which answers are its own. {_AGAIN}")
     if suite is not None:
         name, location = parse_suite(suite)

@@ -23,57 +23,59 @@ NO_VERDICT = "no verdict"
 class RescoreResult:
     """The outcome of judging again.
 
-    verdicts  the numbers of samples by their verdicts before and now, the most frequent changes first
-    left_out  ids of problems that the rows do not have
+    verdict_changes  the numbers of samples by their verdicts before and now, the most frequent changes first
+    missing_ids      ids of problems that the rows do not have
     """
 
     evaluation: EvaluationResult
-    verdicts: tuple[tuple[str, str, int], ...]
-    left_out: tuple[str, ...]
+    verdict_changes: tuple[tuple[str, str, int], ...]
+    missing_ids: tuple[str, ...]
 
 
 def rescore(
-    reopened: LoadedResult,
+    loaded_result: LoadedResult,
     sandbox: Sandbox,
     samples: Path,
     *,
-    judged_with: Sequence[Any] = (),
+    dependencies: Sequence[Any] = (),
     progress: Progress = no_progress,
 ) -> RescoreResult:
     """Judge the answers of a result again, and keep them with their verdicts in `samples`.
 
-    samples      may be the file with the answers of the result itself. A call that was interrupted is continued there
-    judged_with  what verdicts depend on besides the exercises, such as packages; JSON values
+    samples       may be the file with the answers of the result itself. A call that was interrupted is continued there
+    dependencies  what verdicts depend on besides the exercises, such as packages; JSON values
 
     Raises CurateError if the rows have none of the problems, or if the sandbox fails again and again.
     """
-    known = [problem for problem in reopened.result.outcomes if problem.id in reopened.exercises]
+    known = [problem for problem in loaded_result.result.outcomes if problem.id in loaded_result.exercises]
     if not known:
-        raise CurateError(f"{reopened.provenance.location} has none of the problems of {reopened.result.path}.")
+        raise CurateError(
+            f"{loaded_result.provenance.location} has none of the problems of {loaded_result.result.path}."
+        )
     judges: dict[str, str] = {}  # by the key of a sample
     questions = []
     for problem in known:
-        exercise = _with_known(problem.facts, reopened.exercises[problem.id])
-        questions.append(CachedExercise.of(exercise, problem.samples, judged_with))
+        exercise = _with_known(problem.metadata, loaded_result.exercises[problem.id])
+        questions.append(CachedExercise.of(exercise, problem.samples_digest, dependencies))
         judges |= dict.fromkeys(sample_keys(problem), questions[-1].judge_digest)
     before = dict.fromkeys(judges, NO_VERDICT)
     with SampleStore(samples) as kept:
-        for key, record in iterate_samples(reopened.samples_path, judges):
+        for key, record in iterate_samples(loaded_result.samples_path, judges):
             before[key] = record.verdict or NO_VERDICT
             if kept.get(key) is None:
                 kept.add(key, record)
-        evaluation = evaluate_cached(questions, sandbox, k=reopened.result.k, samples=kept, progress=progress)
+        evaluation = evaluate_cached(questions, sandbox, k=loaded_result.result.k, samples=kept, progress=progress)
         changes = Counter((before[key], _verdict(kept.get(key), judge)) for key, judge in judges.items())
     return RescoreResult(
         evaluation,
         tuple((was, now, n) for (was, now), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
-        tuple(problem.id for problem in reopened.result.outcomes if problem.id not in reopened.exercises),
+        tuple(problem.id for problem in loaded_result.result.outcomes if problem.id not in loaded_result.exercises),
     )
 
 
 def _verdict(record: SampleRecord | None, judge: str) -> str:
     """Return the verdict that this judge gave."""
-    return record.verdict if record is not None and record.verdict and record.judge == judge else NO_VERDICT
+    return record.verdict if record is not None and record.verdict and record.judge_digest == judge else NO_VERDICT
 
 
 def _with_known(facts: ProblemMetadata, exercise: Exercise) -> Exercise:

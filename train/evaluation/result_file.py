@@ -16,7 +16,7 @@ from curate.prompt import PromptFormat
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package
 from train.engine_options import EngineOptions
-from train.evaluation.codeforces.rating import ratings_of
+from train.evaluation.codeforces.rating import ratings_as_json
 from train.evaluation.evaluate import EvaluationResult
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
@@ -28,7 +28,7 @@ from train.evaluation.results.summary_json import summarize_by_stratum, summary_
 from train.evaluation.results.tests_source import tests_source
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.statistics.summary import summarize
-from train.evaluation.suite_metadata import file_sha256, suite_tests
+from train.evaluation.suite_metadata import file_sha256, suite_tests_source
 from train.sampling.protocol import SamplingParams
 
 NO_PROTOCOL: Mapping[str, Any] = MappingProxyType({})
@@ -87,7 +87,7 @@ def suite_table(
         "given": suite,
         "location": location,
         **({"file_sha256": digest} if digest else {}),
-        "tests": tests_source(evaluation.outcomes) or suite_tests(location, suite),
+        "tests": tests_source(evaluation.outcomes) or suite_tests_source(location, suite),
         "window": {"asked": window, **_found(evaluation.outcomes)},
         "problems": len(exercises),
         "exercises_sha256": hashlib.sha256(names.encode()).hexdigest(),
@@ -119,12 +119,12 @@ def sample_results_json(
 
 
 def with_new_verdicts(
-    content: Mapping[str, Any], reopened: LoadedResult, evaluation: EvaluationResult
+    content: Mapping[str, Any], loaded_result: LoadedResult, evaluation: EvaluationResult
 ) -> dict[str, Any]:
     """Return the content of a result file after its answers were judged again."""
-    origin = reopened.provenance
+    origin = loaded_result.provenance
     found = {problem.id for problem in evaluation.outcomes}
-    exercises = [exercise for exercise in reopened.exercises.values() if exercise.id in found]
+    exercises = [exercise for exercise in loaded_result.exercises.values() if exercise.id in found]
     prices = content["numbers"].get("prices")
     return {
         **{name: value for name, value in content.items() if name != "ratings"},
@@ -133,7 +133,7 @@ def with_new_verdicts(
         **({"protocol": dict(origin.protocol)} if origin.protocol else {}),
         **sample_results_json(
             evaluation,
-            ratings_of(evaluation.outcomes, seed=content["seed"]),
+            ratings_as_json(evaluation.outcomes, seed=content["seed"]),
             None if prices is None else Prices(**prices),
         ),
     }
@@ -154,7 +154,7 @@ def _version() -> str | None:
 
 def _found(outcomes: Iterable[ProblemOutcomes]) -> dict[str, str | None]:
     """Return the days of the first and the last problem, which may lie well within the window that was asked for."""
-    days = [problem.facts.date for problem in outcomes if problem.facts.date is not None]
+    days = [problem.metadata.date for problem in outcomes if problem.metadata.date is not None]
     return {"first": str(min(days)) if days else None, "last": str(max(days)) if days else None}
 
 
@@ -163,7 +163,7 @@ def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptForm
 
     The prompt and the engine add nothing if they are the default ones, so that earlier samples are found again.
     """
-    more = {"template_arguments": dict(prompt.template_arguments), "engine": engine.deciding_answers()}
+    more = {"template_arguments": dict(prompt.template_arguments), "engine": engine.sample_affecting_options()}
     return [_identity(model), sampling.as_table(), *([more] if any(more.values()) else [])]
 
 

@@ -28,7 +28,7 @@ from train.sampling.protocol import SampledCompletion, SeededPrompt
 log = logging.getLogger(__name__)
 
 # The method `sample` of a sampler (train/sampling/protocol.py), with its Sampling already bound.
-Sample = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
+SampleFunction = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
 
 _MAX_REFUSALS = 16  # after so many refusals and no answer, the other prompts are not tried
 _MAX_WAITING = 256  # answers that may wait for the sandbox
@@ -65,7 +65,7 @@ class ModelOutput:
 
 OnAnswer = Callable[[SampleRequest, ModelOutput], None]
 OnRefusal = Callable[[SampleRequest], None]
-Judged = tuple[SampleRequest, ModelOutput, JudgeResult]
+JudgedOutput = tuple[SampleRequest, ModelOutput, JudgeResult]
 
 
 def sample_seed(seed: int, number: int, exercise_id: str) -> int:
@@ -75,16 +75,16 @@ def sample_seed(seed: int, number: int, exercise_id: str) -> int:
 
 
 def sample_and_judge(
-    wanted: Iterable[SampleRequest],
-    sample: Sample,
+    requests: Iterable[SampleRequest],
+    sample: SampleFunction,
     sandbox: Sandbox,
     *,
     on_answer: OnAnswer = lambda wanted, answer: None,
     on_refusal: OnRefusal = lambda wanted: None,
-) -> Generator[Judged, None, None]:
+) -> Generator[JudgedOutput, None, None]:
     """Draw the samples and yield each with its ruling, in the order in which verdicts become known.
 
-    wanted      is read only as far as the model keeps up
+    requests    is read only as far as the model keeps up
     on_answer   is called in another thread with each answer, before it is judged
     on_refusal  is called in another thread for each prompt that the model refuses
 
@@ -92,7 +92,7 @@ def sample_and_judge(
     Raises SamplerError if the model refuses every prompt or stops answering, and CurateError if the sandbox fails
     again and again.
     """
-    drawn = _draw(wanted, sample, on_answer, on_refusal)
+    drawn = _draw(requests, sample, on_answer, on_refusal)
     with prefetch(drawn, _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
         try:
             yield from judge_outputs(answers, sandbox)
@@ -100,7 +100,7 @@ def sample_and_judge(
             raise SamplerError(f"timed out: the model has not answered for {_TIMEOUT_SECONDS:g} s") from None
 
 
-def judge_outputs(answers: Iterable[tuple[SampleRequest, ModelOutput]], sandbox: Sandbox) -> Iterator[Judged]:
+def judge_outputs(answers: Iterable[tuple[SampleRequest, ModelOutput]], sandbox: Sandbox) -> Iterator[JudgedOutput]:
     """Yield each answer with its ruling. Answers whose verdict cannot be known because a checker fails are left out.
 
     Raises CurateError if the sandbox fails again and again.
@@ -124,7 +124,7 @@ def judge_outputs(answers: Iterable[tuple[SampleRequest, ModelOutput]], sandbox:
 
 
 def _draw(
-    wanted: Iterable[SampleRequest], sample: Sample, on_answer: OnAnswer, on_refusal: OnRefusal
+    wanted: Iterable[SampleRequest], sample: SampleFunction, on_answer: OnAnswer, on_refusal: OnRefusal
 ) -> Iterator[tuple[SampleRequest, ModelOutput]]:
     """Yield the answers as they arrive. Raises SamplerError if the model refuses every prompt."""
     open_samples: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for answers

@@ -15,7 +15,7 @@ class SampleRecord:
     n_prompt_tokens  length of the prompt; 0: it is not known
     verdict          "" while it is not known
     parts            the verdicts on the parts of the tests, where these have parts
-    judge            a digest of all that the verdict depends on, except the answer; "" in lines of earlier versions,
+    judge_digest     a digest of all that the verdict depends on, except the answer; "" in lines of earlier versions,
                      whose keys name the judge
     """
 
@@ -28,7 +28,7 @@ class SampleRecord:
     parts: tuple[tuple[str, str], ...] = omit_if_default(())
     reasoning: str = omit_if_default("")
     n_prompt_tokens: int = omit_if_default(0)
-    judge: str = omit_if_default("")
+    judge_digest: str = omit_if_default("")
 
     @classmethod
     def of(cls, id: str, number: int, answer: ModelOutput) -> "SampleRecord":
@@ -45,10 +45,10 @@ class SampleRecord:
         )
 
     @property
-    def answer(self) -> ModelOutput:
+    def model_output(self) -> ModelOutput:
         end = "length" if self.truncated else "stop"
         return ModelOutput(self.text, end, self.n_tokens, self.reasoning, self.n_prompt_tokens)
 
-    def with_verdict(self, result: JudgeResult, judge: str) -> "SampleRecord":
+    def with_verdict(self, result: JudgeResult, judge_digest: str) -> "SampleRecord":
         """Return this record with the verdict that this judge gave."""
-        return replace(self, verdict=result.verdict, parts=result.parts, judge=judge)
+        return replace(self, verdict=result.verdict, parts=result.parts, judge_digest=judge_digest)

@@ -17,14 +17,14 @@ Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its an
 class FlopsPerToken:
     """What a token costs.
 
-    body       weights that each token is multiplied by; of experts, those that it is routed to
-    head       weights of the head, by which only tokens that predict others are multiplied
-    attention  layers times the width of all heads together
+    body_weights     weights that each token is multiplied by; of experts, those that it is routed to
+    head_weights     weights of the head, by which only tokens that predict others are multiplied
+    attention_width  layers times the width of all heads together
     """
 
-    body: float
-    head: float
-    attention: float
+    body_weights: float
+    head_weights: float
+    attention_width: float
 
 
 def flops_per_token(path: str) -> FlopsPerToken:
@@ -32,9 +32,9 @@ def flops_per_token(path: str) -> FlopsPerToken:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from train.learning.model.policy import read_configuration
+    from train.learning.model.policy import load_hf_config
 
-    config = read_configuration(path)
+    config = load_hf_config(path)
     with torch.device("meta"):
         causal: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     text = config.get_text_config()
@@ -57,7 +57,9 @@ def forward_flops(size: FlopsPerToken, groups: Iterable[Lengths]) -> float:
     for prompt, completions in groups:
         tokens = prompt + sum(completions)
         pairs = prompt**2 / 2 + sum(completion * prompt + completion**2 / 2 for completion in completions)
-        total += 2 * size.body * tokens + 2 * size.head * sum(completions) + 4 * size.attention * pairs
+        total += (
+            2 * size.body_weights * tokens + 2 * size.head_weights * sum(completions) + 4 * size.attention_width * pairs
+        )
     return total
 
 

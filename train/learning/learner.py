@@ -21,7 +21,7 @@ from train import config
 from train.errors import LearnerError, UpdateError
 from train.interrupts import defer_interrupts
 from train.learning.distributed import sharded_state
-from train.learning.distributed.context_parallel import incompatibility, row_shard
+from train.learning.distributed.context_parallel import find_incompatibility, shard_row
 from train.learning.distributed.offload import step_in_shards
 from train.learning.distributed.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
@@ -29,7 +29,7 @@ from train.learning.model import sharded_model
 from train.learning.model.adapter import FOLDER as ADAPTER
 from train.learning.model.adapter import adapter_weights, write_adapter
 from train.learning.model.model_files import write_weights
-from train.learning.model.policy import Policy, buckets, export_tensors, layers, load
+from train.learning.model.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
 from train.learning.schedule import learning_rate
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 from train.recovery_hints import recovery_hint
@@ -65,7 +65,7 @@ class Learner:
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
         with self._ranks.translate_errors():
-            self._causal = load(model, seed=seed) if self._ranks.size == 1 else self._empty(model)
+            self._causal = load_causal_lm(model, seed=seed) if self._ranks.size == 1 else self._empty(model)
             self._policy = Policy(
                 self._causal,
                 self._dtype,
@@ -163,7 +163,7 @@ class Learner:
         """
         if self._device == "cuda":
             torch.cuda.empty_cache()  # a sampler on the same GPU needs it next
-        for names in buckets(self._causal, self._dtype, _BUCKET_BYTES):
+        for names in bucket_parameter_names(self._causal, self._dtype, _BUCKET_BYTES):
             # All of them, before the first is yielded: gathering between a sampler's own collectives would deadlock.
             yield from self._everywhere("_gathered", names)
 
@@ -256,11 +256,11 @@ class Learner:
         self._free()
 
     def _empty(self, model: config.ModelConfig) -> Any:
-        self._ranks.check_on_rank_zero(lambda: sharded_model.check_family(model.path))
+        self._ranks.check_on_rank_zero(lambda: sharded_model.check_packing_support(model.path))
         causal = sharded_model.empty_model(model)
         settings = causal.config.get_text_config()
         heads = settings.num_attention_heads
-        if problem := incompatibility(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
+        if problem := find_incompatibility(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
             raise LearnerError(problem)
         return causal
 
@@ -363,7 +363,7 @@ class Learner:
             rank=self._ranks.rank // context,
             device=self._device,
         )
-        return (row_shard(row, ranks=context, rank=self._ranks.rank % context) for row in rows)
+        return (shard_row(row, ranks=context, rank=self._ranks.rank % context) for row in rows)
 
     @torch.no_grad()
     def _logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:

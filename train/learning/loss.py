@@ -14,14 +14,14 @@ from torch import Tensor
 from train.config import ObjectiveConfig
 from train.learning.objectives import (
     clipped_loss,
-    constant_length,
+    constant_length_mean,
     k3,
+    mask_mismatched_sequences,
     mask_overlong,
     ratio,
-    sampler_weights,
-    sequence_mask,
     sequence_mean,
     token_mean,
+    truncated_importance_weights,
     zero_overlong_advantages,
 )
 from train.learning.sequences import TrainingSequence
@@ -100,12 +100,12 @@ def minibatch(
         advantage_T = zero_overlong_advantages(advantage_T, rewards_N[samples], truncated_N[samples])
     loss_mask_T, weight_T = denominator_mask_T, torch.ones_like(sampler_T)
     if old is not None and objective.mismatch_high:
-        loss_mask_T = sequence_mask(
+        loss_mask_T = mask_mismatched_sequences(
             old_T, sampler_T, denominator_mask_T, samples, len(sequences),
             low=objective.mismatch_low, high=objective.mismatch_high,
         )  # fmt: skip
     if old is not None and objective.truncation:
-        weight_T = sampler_weights(old_T, sampler_T, cap=objective.truncation)
+        weight_T = truncated_importance_weights(old_T, sampler_T, cap=objective.truncation)
     tokens_N = torch.zeros(len(sequences)).index_add(0, samples, denominator_mask_T)
     return Minibatch(
         samples.to(device),
@@ -147,7 +147,7 @@ def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objecti
         return sequence_mean(
             loss_T, batch.loss_mask_T, batch.sample_index_T, tokens_N=batch.tokens_N, n_sequences=batch.n_sequences
         )
-    return constant_length(loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens)
+    return constant_length_mean(loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens)
 
 
 def minibatch_metrics(

@@ -16,7 +16,7 @@ from torch import Tensor
 from train.config import Config, ModelConfig
 from train.learning.model.attention import PACKED
 from train.learning.model.logprob import CHUNK_TOKENS
-from train.learning.model.policy import base_dtype, layers, read_configuration, with_lora
+from train.learning.model.policy import base_dtype, insert_lora_layers, layers, load_hf_config
 
 _COUNTED_TOKENS = 64
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
@@ -30,7 +30,7 @@ class LearnerMemory:
     """The number of parameters, and the bytes on each GPU for each purpose."""
 
     parameters: int
-    trained: int
+    trainable_parameters: int
     weights: int  # as they are kept, and the copies with which the model computes
     gradients: int
     moments: int  # of AdamW
@@ -43,7 +43,7 @@ class LearnerMemory:
         return sum(getattr(self, field.name) for field in fields(self)[2:])
 
     @property
-    def lasting(self) -> int:
+    def resident_bytes(self) -> int:
         """The bytes that stay while the learner rests; gradients and activations do not."""
         return self.weights + self.moments + self.reference
 
@@ -57,21 +57,21 @@ def row_tokens(config: Config) -> int:
 def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
     """Estimate the memory of a run's learner, if so many ranks have one copy of the weights together.
 
-    With `optimizer.offload`, the moments are counted all the same; `on_gpu` leaves out those on the CPU. Raises
+    With `optimizer.offload`, the moments are counted all the same; `gpu_memory` leaves out those on the CPU. Raises
     LearnerError if the model cannot be found.
     """
     part = -(-row_tokens(config) // config.ranks.context)  # of a row that ranks share
     return estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
 
 
-def on_gpu(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
+def gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
     """Return the part of the memory that is on the GPU while the learner updates the weights."""
     return replace(memory, moments=min(memory.moments, _VISITING_BYTES)) if offload else memory
 
 
 def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
-    config = read_configuration(model.path)
+    config = load_hf_config(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
     causal = _empty_model(config, model)
     parameters = sum(weight.numel() for weight in causal.parameters())
@@ -94,7 +94,7 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     a_token = n_layers * residual + saved if model.activation_checkpointing else n_layers * saved
     return LearnerMemory(
         parameters=parameters,
-        trained=trained,
+        trainable_parameters=trained,
         weights=-(-lasting // ranks) + copies,
         gradients=-(-trained * 4 // ranks),
         moments=-(-trained * 8 // ranks),
@@ -111,7 +111,7 @@ def _empty_model(config: Any, model: ModelConfig | None, dtype: torch.dtype = to
     with torch.device("meta"):
         causal = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
         if model is not None and model.lora_rank:
-            with_lora(causal, model)
+            insert_lora_layers(causal, model)
     return causal
 
 

@@ -40,7 +40,7 @@ def outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-
     return torch.where(differ_P1, centred_PG / (variance_P1.sqrt() + epsilon), 0.0)
 
 
-def process_advantages(
+def step_reward_advantages(
     steps: Sequence[Sequence[tuple[int, float]]], lengths: Sequence[int], *, by_std: bool, epsilon: float = 1e-4
 ) -> list[list[float]]:
     """Return the advantage of each token of each completion of a prompt, from the rewards of their steps.
@@ -62,13 +62,13 @@ def process_advantages(
     return advantages
 
 
-def ratio(logp_T: Tensor, old_T: Tensor) -> Tensor:
+def ratio(logp_T: Tensor, old_logp_T: Tensor) -> Tensor:
     """Return (T,), each probability in `logp` divided by its counterpart in `old`; both are given as logarithms."""
-    return (logp_T - old_T).clamp(-_LOG_RATIO_BOUND, _LOG_RATIO_BOUND).exp()
+    return (logp_T - old_logp_T).clamp(-_LOG_RATIO_BOUND, _LOG_RATIO_BOUND).exp()
 
 
 def clipped_loss(
-    logp_T: Tensor, old_T: Tensor, advantage_T: Tensor, *, low: float, high: float, delta: float | None = None
+    logp_T: Tensor, old_logp_T: Tensor, advantage_T: Tensor, *, low: float, high: float, delta: float | None = None
 ) -> Tensor:
     """Return (T,), PPO's loss -min(r A, clip(r, 1 - low, 1 + high) A) (arXiv:1707.06347).
 
@@ -76,7 +76,7 @@ def clipped_loss(
     INTELLECT-2 (arXiv:2505.07291, sec. 3.4) puts on r where A is negative: -min(min(r, delta) A, clip(r) A); for
     delta >= 1 + high, others call this dual clip with c = delta.
     """
-    ratio_T = ratio(logp_T, old_T)
+    ratio_T = ratio(logp_T, old_logp_T)
     bounded_T = ratio_T if delta is None else ratio_T.clamp(max=delta)
     clipped_T = ratio_T.clamp(1 - low, 1 + high)
     return -torch.minimum(bounded_T * advantage_T, clipped_T * advantage_T)
@@ -89,25 +89,34 @@ def k3(logp_T: Tensor, reference_T: Tensor) -> Tensor:
     return difference_T.exp() - difference_T - 1
 
 
-def sampler_weights(old_T: Tensor, sampler_T: Tensor, *, cap: float = 2.0) -> Tensor:
+def truncated_importance_weights(old_logp_T: Tensor, sampler_logp_T: Tensor, *, cap: float = 2.0) -> Tensor:
     """Return (T,), min(old / sampler, most), without gradient.
 
     These weights correct for a sampling engine whose probabilities differ from the trainer's (truncated importance
     sampling, fengyao.notion.site/off-policy-rl). There is one per token, because their product over a completion of
     16K tokens would vanish, however small the differences are.
     """
-    return ratio(old_T.detach(), sampler_T).clamp(max=cap)
+    return ratio(old_logp_T.detach(), sampler_logp_T).clamp(max=cap)
 
 
-def sequence_mask(
-    old_T: Tensor, sampler_T: Tensor, mask_T: Tensor, sample_T: Tensor, n_samples: int, *, low: float, high: float
+def mask_mismatched_sequences(
+    old_logp_T: Tensor,
+    sampler_logp_T: Tensor,
+    mask_T: Tensor,
+    sample_index_T: Tensor,
+    n_samples: int,
+    *,
+    low: float,
+    high: float,
 ) -> Tensor:
     """Return (T,), the mask without completions whose geometric mean of old / sampler is outside [low, high]: another
     model must have sampled them."""
-    sums_N = old_T.new_zeros(n_samples).index_add(0, sample_T, (old_T - sampler_T).detach() * mask_T)
-    counts_N = mask_T.new_zeros(n_samples).index_add(0, sample_T, mask_T)
+    sums_N = old_logp_T.new_zeros(n_samples).index_add(
+        0, sample_index_T, (old_logp_T - sampler_logp_T).detach() * mask_T
+    )
+    counts_N = mask_T.new_zeros(n_samples).index_add(0, sample_index_T, mask_T)
     mean_N = (sums_N / counts_N.clamp(min=1)).exp()
-    return mask_T * ((mean_N >= low) & (mean_N <= high))[sample_T]
+    return mask_T * ((mean_N >= low) & (mean_N <= high))[sample_index_T]
 
 
 def token_mean(loss_T: Tensor, mask_T: Tensor, *, n_tokens: float) -> Tensor:
@@ -115,25 +124,27 @@ def token_mean(loss_T: Tensor, mask_T: Tensor, *, n_tokens: float) -> Tensor:
     return (loss_T * mask_T).sum() / max(n_tokens, 1.0)
 
 
-def sequence_mean(loss_T: Tensor, mask_T: Tensor, sample_T: Tensor, *, tokens_N: Tensor, n_sequences: float) -> Tensor:
+def sequence_mean(
+    loss_T: Tensor, mask_T: Tensor, sample_index_T: Tensor, *, tokens_N: Tensor, n_sequences: float
+) -> Tensor:
     """Return a scalar in which all completions count the same, as do the tokens within each (DeepSeekMath eq. 3).
 
     tokens_N     number of tokens that count in each completion
     n_sequences  number of completions in the batch that have any such token
     """
-    return (loss_T * mask_T / tokens_N.clamp(min=1)[sample_T]).sum() / max(n_sequences, 1.0)
+    return (loss_T * mask_T / tokens_N.clamp(min=1)[sample_index_T]).sum() / max(n_sequences, 1.0)
 
 
-def constant_length(loss_T: Tensor, mask_T: Tensor, *, n_sequences: float, max_tokens: int) -> Tensor:
+def constant_length_mean(loss_T: Tensor, mask_T: Tensor, *, n_sequences: float, max_tokens: int) -> Tensor:
     """Return a scalar, the sum divided by a constant, completions times maximum length (Dr.GRPO): no bias by length."""
     return (loss_T * mask_T).sum() / max(n_sequences * max_tokens, 1.0)
 
 
-def mask_overlong(mask_T: Tensor, truncated_N: Tensor, sample_T: Tensor) -> Tensor:
+def mask_overlong(mask_T: Tensor, truncated_N: Tensor, sample_index_T: Tensor) -> Tensor:
     """Return (T,), the mask without completions that were cut off at the length limit, since it is unknown whether they
     would have been right. Like DAPO's overlong filtering, and DeepCoder's as it is described, this takes them out of
     numerator and denominator."""
-    return mask_T * ~truncated_N[sample_T]
+    return mask_T * ~truncated_N[sample_index_T]
 
 
 def zero_overlong_advantages(advantage_N: Tensor, rewards_N: Tensor, truncated_N: Tensor) -> Tensor:

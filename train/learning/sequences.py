@@ -57,7 +57,7 @@ class PackedRow:
 
     lengths         for each prompt, its own tokens followed by those of each of its answers; a prompt with a single
                     answer is one sequence
-    positions_U     the position in the row from which each completion token is predicted
+    source_index_U  the position in the row from which each completion token is predicted
     targets_U       the completion tokens themselves
     token_index_R   the indices, in T, of the tokens that this row predicts
     unique_index_R  the index, in U, of each of these tokens
@@ -66,7 +66,7 @@ class PackedRow:
     token_ids_L: Tensor
     position_ids_L: Tensor
     lengths: tuple[tuple[int, ...], ...]
-    positions_U: Tensor
+    source_index_U: Tensor
     targets_U: Tensor
     token_index_R: Tensor
     unique_index_R: Tensor

@@ -1,11 +1,12 @@
-"""An engine that only keeps time: it draws one token for each of its answers in a step, and steps take EngineRates."""
+"""An engine that only keeps time: it draws one token for each of its answers in a step, and steps take
+EngineTimings."""
 
 from collections import deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf, sqrt
 
-from train.planning.rates import EngineRates
+from train.planning.timings import EngineTimings
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class SimulatedSample:
 class TimedEngine:
     """One engine. `advance` lets time pass and returns what has finished; the other methods act at the present."""
 
-    def __init__(self, rates: EngineRates, *, version: int = 0) -> None:
+    def __init__(self, rates: EngineTimings, *, version: int = 0) -> None:
         self.version = version
         self._rates = rates
         self._now = 0.0
@@ -52,7 +53,7 @@ class TimedEngine:
     def load_weights(self, version: int) -> None:
         """Load new weights: the cache of what runs is computed again, as when generation is interrupted."""
         self.version = version
-        self._busy(self._rates.load_seconds + self._context * self._rates.prefill_seconds)
+        self._busy(self._rates.load_seconds + self._context * self._rates.prefill_seconds_per_token)
         self.recomputed_tokens += self._context
         for _, _, drawing in self._running:
             drawn = round(self._steps - drawing.first_step)
@@ -106,7 +107,7 @@ class TimedEngine:
             drawing.first_step = self._steps
             drawing.versions = [(self.version, 0)]
             self._context += drawing.prompt_tokens
-            self._busy(drawing.prompt_tokens * self._rates.prefill_seconds)
+            self._busy(drawing.prompt_tokens * self._rates.prefill_seconds_per_token)
             heappush(self._running, (self._steps + drawing.tokens, drawing.key, drawing))
 
     def _busy(self, seconds: float) -> None:
@@ -132,5 +133,9 @@ class TimedEngine:
 
     def _costs(self) -> tuple[float, float]:
         rates, answers = self._rates, len(self._running)
-        linear = rates.step_seconds + answers * rates.answer_seconds + self._context * rates.context_seconds
-        return linear, answers * rates.context_seconds / 2
+        linear = (
+            rates.step_seconds
+            + answers * rates.step_seconds_per_answer
+            + self._context * rates.step_seconds_per_context_token
+        )
+        return linear, answers * rates.step_seconds_per_context_token / 2

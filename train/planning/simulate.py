@@ -19,10 +19,10 @@ from rewards.reward import Reward, Task
 from train.asynchronous.controller.controller import Controller
 from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.journal import NullJournal
-from train.asynchronous.messages import Lease, LeaseRequest, SampleResult, SubmitResults, VersionSpan
+from train.asynchronous.messages import Lease, LeaseRequest, SampleResult, SubmitRequest, VersionSpan
 from train.planning.engine import SimulatedSample, TimedEngine
 from train.planning.lengths import LengthDistribution
-from train.planning.rates import EngineRates, LearnerRates
+from train.planning.timings import EngineTimings, LearnerTimings
 from train.rollouts.batch_collector import Group
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.weights.manifest import WeightManifest
@@ -36,7 +36,7 @@ class Workload:
     """What is sampled and trained on.
 
     groups          groups in a batch, with `completions` answers each
-    rejected        share of the groups that teach nothing and are replaced
+    rejected_share  share of the groups that teach nothing and are replaced
     reward_seconds  least, most likely and most seconds until an answer is scored
     token_stride    tokens for which one token stands in a message
     """
@@ -45,7 +45,7 @@ class Workload:
     completions: int
     prompt_tokens: int
     lengths: LengthDistribution
-    rejected: float = 0.0
+    rejected_share: float = 0.0
     reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)
     token_stride: int = 64
 
@@ -55,8 +55,8 @@ class Layout:
     """The engines and the learner. In the pipeline "sync" they take turns on the same GPUs."""
 
     engines: int
-    engine: EngineRates
-    learner: LearnerRates
+    engine: EngineTimings
+    learner: LearnerTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +84,26 @@ SYNC, ONE_OFF = TrainingMode("sync"), TrainingMode("one-off", 1)
 class SimulationResult:
     """What a simulated run measured, over its later steps.
 
-    tokens_per_second           completion tokens that were trained on
-    idle_learner, idle_engines  shares of the time
-    staleness_mean              versions between a token's sampling and its training, over the tokens
-    recomputed                  tokens whose cache was computed again, for each token that was drawn
+    tokens_per_second                      completion tokens that were trained on
+    learner_idle_share, engine_idle_share  shares of the time
+    staleness_mean                         versions between a token's sampling and its training, over the tokens
+    recomputed_share                       tokens whose cache was computed again, for each token that was drawn
     """
 
     step_seconds: float
     tokens_per_second: float
-    idle_learner: float
-    idle_engines: float
+    learner_idle_share: float
+    engine_idle_share: float
     staleness_mean: float
     staleness_max: int
-    recomputed: float
+    recomputed_share: float
 
 
 def simulate(
-    way: TrainingMode, workload: Workload, layout: Layout, *, steps: int = 6, seed: int = 0
+    mode: TrainingMode, workload: Workload, layout: Layout, *, steps: int = 6, seed: int = 0
 ) -> SimulationResult:
     """Run so many steps after the engines have filled, and return what was measured."""
-    return _Run(way, workload, layout, steps, seed).outcome()
+    return _Run(mode, workload, layout, steps, seed).outcome()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Step:
 class _Prompts:
     """Endless prompts that all look the same; only their numbers differ."""
 
-    def at(self, position: int) -> TrainingPrompt:
+    def prompt_at(self, position: int) -> TrainingPrompt:
         return TrainingPrompt(str(position), (0,), Task())
 
 
@@ -151,12 +151,12 @@ class _Run:
         self._controller = Controller(
             _Prompts(),
             ControllerSettings(
-                prompts=workload.groups,
-                completions=workload.completions,
-                steps=self._n_steps + way.staleness + 1,
+                prompts_per_batch=workload.groups,
+                completions_per_prompt=workload.completions,
+                total_steps=self._n_steps + way.staleness + 1,
                 max_tokens=ceil(workload.lengths.limit / workload.token_stride),
                 max_staleness=way.staleness,
-                online_filter=workload.rejected > 0,
+                online_filter=workload.rejected_share > 0,
                 max_rounds=1_000,
                 worker_timeout_seconds=_FOREVER,
                 min_lease_seconds=_FOREVER,
@@ -182,11 +182,11 @@ class _Run:
         return SimulationResult(
             step_seconds=seconds / len(measured),
             tokens_per_second=tokens / seconds,
-            idle_learner=1 - (last.learner_seconds - first.learner_seconds) / seconds,
-            idle_engines=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
+            learner_idle_share=1 - (last.learner_seconds - first.learner_seconds) / seconds,
+            engine_idle_share=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
             staleness_mean=fmean(step.ages[0] for step in measured),
             staleness_max=max(step.ages[1] for step in measured),
-            recomputed=(last.recomputed - first.recomputed) / drawn if drawn else 0.0,
+            recomputed_share=(last.recomputed - first.recomputed) / drawn if drawn else 0.0,
         )
 
     # --- events ---
@@ -235,7 +235,7 @@ class _Run:
         tokens = sum(len(rollout.token_ids) for group in groups for rollout in group) * self._workload.token_stride
         prompts = len(groups) * self._workload.prompt_tokens
         rates = self._layout.learner
-        seconds = (tokens + prompts) * rates.token_seconds + rates.batch_seconds
+        seconds = (tokens + prompts) * rates.seconds_per_token + rates.batch_seconds
         if self._way.pipeline == "sync":
             seconds += rates.switch_seconds
         self._learner_is_free = False
@@ -313,7 +313,7 @@ class _Run:
 
     def _begin(self, number: int, lease: Lease) -> None:
         workload = self._workload
-        self._teaches[lease.group] = self._rng.random() >= workload.rejected
+        self._teaches[lease.group] = self._rng.random() >= workload.rejected_share
         for place in range(workload.completions):
             tokens = workload.lengths.draw(self._rng)
             key = (lease.group, lease.attempt, place)
@@ -336,7 +336,7 @@ class _Run:
         finish: Literal["stop", "length"] = "length" if drawing.tokens >= self._workload.lengths.limit else "stop"
         answer = SampleResult(group, place, attempt, data, data, spans, finish)
         self._sent = group, place
-        (receipt,) = self._controller.submit_results(SubmitResults(str(number), (answer,)))
+        (receipt,) = self._controller.submit_results(SubmitRequest(str(number), (answer,)))
         assert receipt == "taken", receipt
 
     def _submit(self, completion: Completion, task: Task) -> "Future[Reward]":

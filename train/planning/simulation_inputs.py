@@ -5,12 +5,12 @@ from typing import Any
 
 from train.config import Config
 from train.errors import ConfigError, LearnerError
-from train.learning.memory_estimate import estimate, estimate_run, on_gpu
-from train.learning.model.policy import read_configuration
+from train.learning.memory_estimate import estimate, estimate_run, gpu_memory
+from train.learning.model.policy import load_hf_config
 from train.planning.lengths import LogNormalLengths
-from train.planning.rates import Gpu, ModelSize
 from train.planning.simulate import Workload
 from train.planning.split import GpuCluster
+from train.planning.timings import Gpu, ModelSize
 
 _DEFAULT_MEAN_SHARE = (
     0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
@@ -24,7 +24,7 @@ _UNITS_OF_MEAN = 16  # tokens of an answer of mean length in a message, at least
 def model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found."""
     memory = estimate(config.model, row_tokens=1, reference=False)
-    return ModelSize(memory.parameters, kv_bytes_per_token(read_configuration(config.model.path).get_text_config()))
+    return ModelSize(memory.parameters, kv_bytes_per_token(load_hf_config(config.model.path).get_text_config()))
 
 
 def kv_bytes_per_token(settings: Any) -> float:
@@ -36,12 +36,12 @@ def kv_bytes_per_token(settings: Any) -> float:
     return 2.0 * layers * key_heads * width * 2
 
 
-def workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected: float) -> Workload:
+def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected_share: float) -> Workload:
     """Return the batches of the run's last stage. Raises ConfigError for a mean that its limit does not allow.
 
-    mean_tokens  of the answers; None: three tenths of the limit
-    sigma        standard deviation of the logarithm of their lengths
-    rejected     share of the groups that teach nothing
+    mean_tokens     of the answers; None: three tenths of the limit
+    sigma           standard deviation of the logarithm of their lengths
+    rejected_share  share of the groups that teach nothing
     """
     limit = max(stage.max_tokens for stage in config.stages)
     try:
@@ -55,19 +55,19 @@ def workload(config: Config, *, mean_tokens: float | None, sigma: float, rejecte
         rollout.completions,
         prompt_tokens,
         lengths,
-        rejected,
+        rejected_share,
         token_stride=max(1, min(-(-limit // _UNITS), int(lengths.mean / _UNITS_OF_MEAN))),
     )
 
 
-def cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
+def build_cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
     """Return how the GPUs can be divided: the learner needs so many that its weights, moments and longest row fit.
 
     Raises LearnerError if it does not fit on all of them.
     """
 
     def fits(ranks: int) -> bool:
-        needed = on_gpu(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)
+        needed = gpu_memory(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)
         return needed.total <= _MEMORY_SHARE * gpu.memory
 
     numbers = range(config.ranks.context, gpus + 1, config.ranks.context)

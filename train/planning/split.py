@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from train.planning.rates import Gpu, ModelSize, engine_rates, learner_rates
 from train.planning.simulate import ONE_OFF, SYNC, Layout, SimulationResult, TrainingMode, Workload, simulate
+from train.planning.timings import Gpu, ModelSize, estimate_engine_timings, estimate_learner_timings
 
 MODES = (
     SYNC,
@@ -44,20 +44,20 @@ class GpuSplit:
 
 
 def best_split(
-    way: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload, *, steps: int = 6
+    mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload, *, steps: int = 6
 ) -> GpuSplit | None:
     """Return the fastest split, or None if the GPUs are too few for this way."""
     splits = [
-        GpuSplit(way, learner_gpus, engines, _simulated(way, model, cluster, workload, learner_gpus, engines, steps))
-        for learner_gpus, engines in divisions(way, cluster)
+        GpuSplit(mode, learner_gpus, engines, _simulated(mode, model, cluster, workload, learner_gpus, engines, steps))
+        for learner_gpus, engines in candidate_splits(mode, cluster)
     ]
     return max(splits, key=lambda split: split.result.tokens_per_second, default=None)
 
 
-def divisions(way: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
+def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
     """Yield (GPUs of the learner, number of engines)."""
     multiple = cluster.learner_multiple
-    if way.pipeline == "sync":  # both use all of them, in turns
+    if mode.pipeline == "sync":  # both use all of them, in turns
         if cluster.gpus >= max(cluster.min_learner_gpus, cluster.tensor_parallel):
             yield cluster.gpus // multiple * multiple, cluster.gpus // cluster.tensor_parallel
         return
@@ -80,7 +80,7 @@ def _simulated(
 ) -> SimulationResult:
     layout = Layout(
         engines,
-        engine_rates(model, cluster.gpu, gpus=cluster.tensor_parallel),
-        learner_rates(model, cluster.gpu, gpus=learner_gpus),
+        estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel),
+        estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus),
     )
     return simulate(way, workload, layout, steps=steps)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import torch
 
 from train.config import ObjectiveConfig
-from train.learning.objectives import outcome_advantages, process_advantages
+from train.learning.objectives import outcome_advantages, step_reward_advantages
 from train.learning.sequences import TrainingSequence
 from train.rollouts.batch_collector import Group, Rollout, group_rewards, step_rewards_of
 
 
 def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[TrainingSequence]:
     """Return what the learner sees of a group. Completions whose reward is unknown are left out."""
-    rewards = group_rewards(group, cut_off_known=objective.overlong != "unknown")
+    rewards = group_rewards(group, count_truncated=objective.overlong != "unknown")
     known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
     advantages = _advantages(known, objective)
     return [
@@ -35,7 +35,7 @@ def _advantages(known: Sequence[tuple[Rollout, float]], objective: ObjectiveConf
     lengths = [len(rollout.token_ids) for rollout, _ in known]
     if objective.supervision == "process":
         steps = [step_rewards_of(rollout) for rollout, _ in known]
-        return process_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
+        return step_reward_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
     rewards_PG = torch.tensor([[reward for _, reward in known]], dtype=torch.float64)
     (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()
     return [[advantage] * length for advantage, length in zip(advantages, lengths, strict=True)]

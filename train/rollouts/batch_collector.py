@@ -24,7 +24,7 @@ _REWARD_SECONDS = 3600.0  # AsyncRewards gives up earlier; this only prevents an
 # A part of the run ("sample" or "reward") and the seconds at which it began and ended.
 TimelineCallback = Callable[[str, float, float], None]
 # Takes an answer and its task; the reward comes later.
-Submit = Callable[[Completion, Task], "Future[Reward]"]
+SubmitForReward = Callable[[Completion, Task], "Future[Reward]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Rollout:
 Group = tuple[Rollout, ...]
 
 
-def group_rewards(group: Group, *, cut_off_known: bool = True) -> list[float]:
+def group_rewards(group: Group, *, count_truncated: bool = True) -> list[float]:
     """Return the reward of each completion; nan where it is unknown.
 
-    cut_off_known: whether the reward of a completion that was cut off counts; otherwise it is unknown.
+    count_truncated: whether the reward of a completion that was cut off counts; otherwise it is unknown.
     """
-    return [rollout.reward if cut_off_known or not rollout.truncated else math.nan for rollout in group]
+    return [rollout.reward if count_truncated or not rollout.truncated else math.nan for rollout in group]
 
 
 def step_rewards_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
@@ -70,35 +70,37 @@ def step_rewards_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
     return rollout.step_rewards or ((len(rollout.token_ids), rollout.reward),)
 
 
-def group_signal(group: Group, *, cut_off_known: bool = True, process: bool = False) -> str:
+def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards: bool = False) -> str:
     """Classify the group's learning signal: "some" if its rewards differ, or why it teaches nothing.
 
-    process: whether the rewards of steps teach, instead of those of whole answers.
+    use_step_rewards: whether the rewards of steps teach, instead of those of whole answers.
     """
     return signal_from_rewards(
         [(rollout.reward, rollout.truncated) for rollout in group],
-        cut_off_known=cut_off_known,
-        of_steps=[[value for _, value in rollout.step_rewards] for rollout in group] if process else (),
+        count_truncated=count_truncated,
+        step_rewards=[[value for _, value in rollout.step_rewards] for rollout in group] if use_step_rewards else (),
     )
 
 
 def signal_from_rewards(
-    rewards: Sequence[tuple[float, bool]], *, cut_off_known: bool = True, of_steps: Sequence[Sequence[float]] = ()
+    rewards: Sequence[tuple[float, bool]], *, count_truncated: bool = True, step_rewards: Sequence[Sequence[float]] = ()
 ) -> str:
     """Return what `signal` says of a group, given the reward of each completion and whether it was cut off.
 
-    of_steps: the rewards of the steps of each completion, if they teach instead of the others; without any, the
+    step_rewards: the rewards of the steps of each completion, if they teach instead of the others; without any, the
     completion is one step.
     """
     places = [
         place
         for place, (reward, truncated) in enumerate(rewards)
-        if not math.isnan(reward) and (cut_off_known or not truncated)
+        if not math.isnan(reward) and (count_truncated or not truncated)
     ]
     if not places:
         return "unknown" if all(math.isnan(reward) for reward, _ in rewards) else "cut_off"
     known = {rewards[place][0] for place in places}
-    taught = {value for place in places for value in of_steps[place] or (rewards[place][0],)} if of_steps else known
+    taught = (
+        {value for place in places for value in step_rewards[place] or (rewards[place][0],)} if step_rewards else known
+    )
     if len(taught) > 1:
         return "some"
     return "none" if min(known) <= 0 else "all"
@@ -122,7 +124,7 @@ class BatchCollector:
         sampling: SamplingParams,
         *,
         sampler: Sampler,
-        submit: Submit,
+        submit: SubmitForReward,
         seed: int,
         cut_off_known: bool = True,
         process: bool = False,
@@ -150,14 +152,14 @@ class BatchCollector:
             first = self.position
             self.position += missing
             for group in self._round(range(first, first + missing)):
-                taught = group_signal(group, cut_off_known=self._cut_off_known, process=self._process)
+                taught = group_signal(group, count_truncated=self._cut_off_known, use_step_rewards=self._process)
                 self.counts[taught] += 1
                 if taught == "some" or not self._settings.online_filter:
                     missing -= 1
                     yield group
 
     def _round(self, positions: range) -> Iterator[Group]:
-        questions = [self._prompts.at(position) for position in positions]
+        questions = [self._prompts.prompt_at(position) for position in positions]
         size = self._settings.completions
         answers: list[list[tuple[SampledCompletion, Future[Reward]] | None]] = [[None] * size for _ in questions]
         refused: set[int] = set()

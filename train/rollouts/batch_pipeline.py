@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from train.config import Config
 from train.learning.learner import Learner
-from train.rollouts.batch_collector import BatchCollector, Group, Submit
+from train.rollouts.batch_collector import BatchCollector, Group, SubmitForReward
 from train.rollouts.batch_scheduler import BatchScheduler
 from train.rollouts.pipeline import TimelineWriter
 from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.weight_sync import publish
-from train.sampling.protocol import SamplingParams, TrainedSampler
+from train.sampling.protocol import SamplingParams, UpdatableSampler
 
 _PROBES = 4  # prompts with which sampler and learner are compared, others after each step
 
@@ -28,10 +28,10 @@ class BatchPipeline:
     def __init__(
         self,
         config: Config,
-        sampler: TrainedSampler,
+        sampler: UpdatableSampler,
         learner: Learner,
         questions: PromptDataset,
-        submit: Submit,
+        submit: SubmitForReward,
         timeline: TimelineWriter,
         *,
         step: int,
@@ -76,7 +76,7 @@ class BatchPipeline:
             self._learner,
             self.sampler,
             step,
-            [self._prompts.at(_PROBES * step + number).prompt_ids for number in range(_PROBES)],
+            [self._prompts.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)],
             temperature=config.rollout.temperature,
             max_error=config.engine.parity,
             # an engine that has died is started again meanwhile

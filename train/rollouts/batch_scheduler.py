@@ -33,13 +33,13 @@ class BackgroundBatch:
         if not self._is_complete:
             threading.Thread(target=self._collect, name="rollouts", daemon=True).start()
 
-    def take(self, most: int) -> list[Group]:
-        """Return the next `most` groups, or fewer at the end.
+    def take(self, max_groups: int) -> list[Group]:
+        """Return the next `max_groups` groups, or fewer at the end.
 
         Raises any error that collecting raised, and RolloutError if collecting takes too long.
         """
-        self._wait(lambda: self._is_complete or len(self._groups) - self._taken >= most)
-        groups = self._groups[self._taken : self._taken + most]
+        self._wait(lambda: self._is_complete or len(self._groups) - self._taken >= max_groups)
+        groups = self._groups[self._taken : self._taken + max_groups]
         self._taken += len(groups)
         return groups
 

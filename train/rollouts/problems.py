@@ -72,19 +72,23 @@ def is_prompt_file(dataset: str) -> bool:
 
 
 def read_problems(
-    dataset: str, trust: TrustPolicy, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
+    dataset: str,
+    trust: TrustPolicy,
+    prompt: PromptFormat,
+    excluded_counts: Counter[str],
+    unverified_counts: Counter[str],
 ) -> Iterator[TrainingProblem]:
     """Yield the problems of a dataset.
 
-    prompt      the form in which programs are asked for; of a file's prompts, it adds only the system prompt
-    left_out    counts the rows that are not trusted, by reason
-    unverified  counts the rows that are yielded although they are unverified, by source
+    prompt             the form in which programs are asked for; of a file's prompts, it adds only the system prompt
+    excluded_counts    counts the rows that are not trusted, by reason
+    unverified_counts  counts the rows that are yielded although they are unverified, by source
 
     Raises CurateError if this is not a dataset or was altered, and ConfigError for a row that is not a prompt.
     """
     if is_prompt_file(dataset):
         return _of_file(Path(dataset).expanduser(), prompt)
-    return _curated(dataset, trust, prompt, left_out, unverified)
+    return _curated(dataset, trust, prompt, excluded_counts, unverified_counts)
 
 
 def describe_unverified_rows(counts: Mapping[str, int], include: Sequence[str]) -> str:

@@ -85,7 +85,7 @@ class PromptDataset:
         """Return the number of problems in all datasets."""
         return sum(len(dataset.offsets) for dataset in self._datasets)
 
-    def at(self, position: int) -> TrainingPrompt:
+    def prompt_at(self, position: int) -> TrainingPrompt:
         """Return the question at this position. Several threads may ask at the same time."""
         number, place = self._mixture.locate(position)
         problem = self._read(self._datasets[number], place)

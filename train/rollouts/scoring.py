@@ -31,19 +31,19 @@ _UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is th
 @contextmanager
 def open_scorer(
     settings: config.RewardConfig,
-    programs: config.SandboxConfig,
-    most: config.ProgramLimitsConfig,
+    sandbox_config: config.SandboxConfig,
+    max_limits: config.ProgramLimitsConfig,
     *,
     seed: int,
     kinds: ProblemKinds,
 ) -> Iterator[AsyncRewards]:
     """Yield the configured rewards. For each task, only those are computed that apply to it.
 
-    settings  the rewards and their weights
-    programs  where programs run
-    most      upper limits for one run
-    seed      the seed of random rewards
-    kinds     what the problems come with
+    settings        the rewards and their weights
+    sandbox_config  where programs run
+    max_limits      upper limits for one run
+    seed            the seed of random rewards
+    kinds           what the problems come with
 
     Raises ConfigError if there are none for a kind of problem, and SandboxError if no sandbox can be opened.
     """
@@ -52,7 +52,7 @@ def open_scorer(
         at_once = _MIN_CONCURRENT
         code: list[_Part] = []
         if kinds.tests and settings.code and not settings.random:
-            sandbox = stack.enter_context(open_sandbox(programs, most))
+            sandbox = stack.enter_context(open_sandbox(sandbox_config, max_limits))
             at_once = max(at_once, _CONCURRENT_PER_WORKER * sandbox.workers)
             code.append((settings.code, _code_reward(sandbox, settings), "code"))
         math: list[_Part] = []
@@ -133,12 +133,12 @@ def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
     )
 
 
-def open_sandbox(settings: config.SandboxConfig, most: config.ProgramLimitsConfig) -> Sandbox:
+def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimitsConfig) -> Sandbox:
     """Open the sandbox of a run.
 
     Raises SandboxError, and ConfigError for bounds that make no sense or if the packages are not those of the run.
     """
-    box = settings.options().open(max_limits=_bounds(most))
+    box = settings.options().open(max_limits=_bounds(max_limits))
     if settings.packages_sha256 not in ("", fingerprint(box.packages)):
         box.close()
         there = ", ".join(map(str, box.packages)) or "none"

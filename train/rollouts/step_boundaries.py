@@ -3,10 +3,12 @@
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-Steps = tuple[tuple[int, float], ...]  # the end of each step, and its reward
+StepRewards = tuple[tuple[int, float], ...]  # the end of each step, and its reward
 
 
-def steps_in_tokens(steps: Steps, text: str, token_ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> Steps:
+def steps_in_tokens(
+    steps: StepRewards, text: str, token_ids: Sequence[int], decode: Callable[[Sequence[int]], str]
+) -> StepRewards:
     """Return the steps with their ends in tokens instead of characters.
 
     text    the text of all tokens

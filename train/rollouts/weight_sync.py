@@ -14,7 +14,7 @@ from sandbox.concurrency.timeouts import call_with_timeout
 from train.errors import ParityError, SamplerError
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
-from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt, TrainedSampler
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt, UpdatableSampler
 from train.weights.manifest import Probe
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ Metrics = dict[str, float]
 
 
 def publish(
-    learner: Learner, sampler: TrainedSampler, version: int, prompts: Sequence[tuple[int, ...]], *,
+    learner: Learner, sampler: UpdatableSampler, version: int, prompts: Sequence[tuple[int, ...]], *,
     temperature: float, max_error: float, seconds: float = 1800.0, sampled: bool = False,
 ) -> Metrics:  # fmt: skip
     """Hand the learner's weights to the sampler, prove that they have arrived, and return the metrics of the proof.
@@ -67,14 +67,14 @@ def make_probe(learner: Learner, sequences: Sequence[tuple[int, ...]]) -> Probe:
     return Probe(tokens, tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
 
-def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, stop: float) -> None:
+def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fail_above: float) -> None:
     """Look at the mismatch of sampler and learner over a batch that was drawn with the learner's own weights.
 
-    metrics  those of the batch's first update
-    alarm    of mismatch/kl, above which a warning is logged
-    stop     of mismatch/kl, above which the run ends
+    metrics     those of the batch's first update
+    alarm       of mismatch/kl, above which a warning is logged
+    fail_above  of mismatch/kl, above which the run ends
 
-    Raises ParityError above `stop`, or if the figure is not a number.
+    Raises ParityError above `fail_above`, or if the figure is not a number.
     """
     kl = metrics.get("mismatch/kl", 0.0)
     words = (
@@ -82,9 +82,9 @@ def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, sto
         f" mismatch/kl is {kl:.4g}, the 99th percentile of the differences of log-probabilities "
         f"{metrics.get('sampling/sampling_logp_difference/p99', nan):.4g}"
     )
-    if isnan(kl) or kl > stop:
+    if isnan(kl) or kl > fail_above:
         raise ParityError(
-            f"{words}. engine.mismatch_stop allows {stop:g}. Compare the options of the engine with model.dtype; "
+            f"{words}. engine.mismatch_stop allows {fail_above:g}. Compare the options of the engine with model.dtype; "
             "checkpoints before this step are good."
         )
     if kl > alarm:
@@ -92,7 +92,7 @@ def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, sto
 
 
 def _answers(
-    sampler: TrainedSampler, prompts: Sequence[tuple[int, ...]], temperature: float
+    sampler: UpdatableSampler, prompts: Sequence[tuple[int, ...]], temperature: float
 ) -> list[SampledCompletion]:
     sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_ANSWER_TOKENS, logprobs=True)
     seeded: list[SeededPrompt] = [(ids, number) for number, ids in enumerate(prompts)]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 
 from train.config import Config
 from train.errors import ConfigError
-from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu
-from train.learning.model.policy import read_configuration
+from train.learning.memory_estimate import LearnerMemory, estimate_run, gpu_memory
+from train.learning.model.policy import load_hf_config
 from train.sampling.engine_memory import ENGINE_OVERHEAD_BYTES, EngineMemory, estimate_engine_memory
 
 GB = 10**9
@@ -38,7 +38,7 @@ class Machines:
     host_gb: float = 0.0
 
     @property
-    def gpus_of_first(self) -> int:
+    def first_machine_gpus(self) -> int:
         return min(self.gpus, _MACHINE_GPUS)
 
 
@@ -46,26 +46,26 @@ class Machines:
 class MemoryNeed:
     """What a role needs of one GPU, or of one machine.
 
-    parts      bytes by purpose
-    available  bytes that are there, or 0 if that is unknown
-    advice     what to change if they do not suffice
+    bytes_by_purpose  bytes by purpose
+    available         bytes that are there, or 0 if that is unknown
+    advice            what to change if they do not suffice
     """
 
     scope: str
-    parts: dict[str, float]
+    bytes_by_purpose: dict[str, float]
     available: float
     advice: str
 
     @property
     def total(self) -> float:
-        return sum(self.parts.values())
+        return sum(self.bytes_by_purpose.values())
 
     @property
     def fits(self) -> bool:
         return not self.available or self.total <= self.available
 
     def line(self) -> str:
-        parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in self.parts.items() if size >= GB / 100)
+        parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in self.bytes_by_purpose.items() if size >= GB / 100)
         has = f" of {self.available / GB:.4g}" if self.available else ""
         return f"{self.scope:<22} {parts}: {self.total / GB:.1f}{has}"
 
@@ -90,7 +90,7 @@ def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
     yield from _on_hosts(config, machines, ranks, engines, learner, engine)
 
 
-def lines(config: Config, machines: Machines) -> Iterator[str]:
+def format_memory_needs(config: Config, machines: Machines) -> Iterator[str]:
     """Yield a line for each need. Raises ConfigError after the last one if the machines do not have enough."""
     missing = []
     for need in memory_needs(config, machines):
@@ -109,7 +109,7 @@ def _division(config: Config, machines: Machines) -> tuple[int, int]:
     engine, gpus = config.engine, len(config.engine.gpus)
     starts_engines = config.rollout.pipeline != "async" or config.workers.local
     for_evaluation = config.evaluation.gpus if machines.gpus else ()
-    if for_evaluation and max(for_evaluation) >= machines.gpus_of_first:
+    if for_evaluation and max(for_evaluation) >= machines.first_machine_gpus:
         raise ConfigError(
             f"evaluation.gpus: there is no GPU {max(for_evaluation)}; they are counted from 0 on each machine"
         )
@@ -127,7 +127,7 @@ def _division(config: Config, machines: Machines) -> tuple[int, int]:
         return 1, 0
     if not machines.gpus:
         return 1, gpus
-    if max(engine.gpus) >= machines.gpus_of_first:
+    if max(engine.gpus) >= machines.first_machine_gpus:
         raise ConfigError(f"engine.gpus: there is no GPU {max(engine.gpus)}; they are counted from 0 on each machine")
     if n_others <= gpus:
         raise ConfigError("engine.gpus: no GPU is left for the learner")
@@ -145,9 +145,9 @@ def _engine(config: Config, parameters: int) -> EngineMemory:
     return estimate_engine_memory(
         config.model,
         parameters,
-        read_configuration(config.model.path),
+        load_hf_config(config.model.path),
         tensor_parallel=config.engine.tensor_parallel,
-        longest=config.engine.max_model_len or config.data.max_prompt_tokens + max(answers),
+        max_sequence_tokens=config.engine.max_model_len or config.data.max_prompt_tokens + max(answers),
     )
 
 
@@ -157,9 +157,9 @@ def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> M
     memory = estimate_engine_memory(
         config.model,
         learner.parameters,
-        read_configuration(config.model.path),
+        load_hf_config(config.model.path),
         tensor_parallel=settings.tensor_parallel,
-        longest=config.data.max_prompt_tokens
+        max_sequence_tokens=config.data.max_prompt_tokens
         + (settings.max_tokens or max(stage.max_tokens for stage in config.stages)),
     )
     n = len(settings.gpus)
@@ -174,7 +174,7 @@ def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> M
 def _of_engine(engine: EngineMemory) -> dict[str, float]:
     return {
         "weights": engine.weights,
-        "cache of the longest answer": engine.of_a_token * engine.longest,
+        "cache of the longest answer": engine.cache_bytes_per_token * engine.max_sequence_tokens,
         "overhead": ENGINE_OVERHEAD_BYTES,
     }
 
@@ -184,11 +184,11 @@ def _on_gpus(
 ) -> Iterator[MemoryNeed]:
     gpu, share, settings = machines.gpu_gb * GB, config.engine.memory_share, config.evaluation
     offload = config.optimizer.offload
-    there = on_gpu(learner, offload=offload)
+    there = gpu_memory(learner, offload=offload)
     parts = {field.name: float(getattr(there, field.name)) for field in fields(LearnerMemory)[2:]}
     parts["overhead"] = _GPU_OVERHEAD_BYTES
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
-    lasting_bytes = float(learner.lasting - (learner.moments if offload else 0))
+    lasting_bytes = float(learner.resident_bytes - (learner.moments if offload else 0))
     if not offload:
         advice += " or optimizer.offload"
     shares_gpu = not engines and ranks == 1
@@ -221,11 +221,11 @@ def _on_hosts(
 ) -> Iterator[MemoryNeed]:
     n_bytes = 2 if config.model.dtype == "bfloat16" else 4
     model = learner.parameters * n_bytes
-    state = learner.trained * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
+    state = learner.trainable_parameters * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
     process = _PROCESS_BYTES if machines.gpus else _CPU_PROCESS_BYTES
     for_evaluation = max(len(config.evaluation.gpus), 1) if _evaluates_beside(config) else 0
     others = engines + len(config.evaluation.gpus)
-    ranks_of_first = min(ranks, machines.gpus_of_first - others) if machines.gpus else ranks
+    ranks_of_first = min(ranks, machines.first_machine_gpus - others) if machines.gpus else ranks
     first = {
         "processes": float((ranks_of_first + engines + for_evaluation) * process),
         # One is written while the other is held: the last whole step, which is saved if the next one fails.

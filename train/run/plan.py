@@ -12,7 +12,7 @@ from curate.prompt import PromptFormat
 from curate.trust import TrustPolicy, exclusion_lines
 from train.config import Config, DataConfig
 from train.config.checks import config_warnings
-from train.learning.memory_estimate import LearnerMemory, estimate_run, on_gpu, row_tokens
+from train.learning.memory_estimate import LearnerMemory, estimate_run, gpu_memory, row_tokens
 from train.rollouts.problems import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
 from train.rollouts.scoring import check_scorable
 from train.run import memory_plan
@@ -58,7 +58,7 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         yield from _memory(config)
     else:
         yield f"memory     rows of at most {row_tokens(config):,} tokens, GB:"
-        yield from (f"           {line}" for line in memory_plan.lines(config, machines))
+        yield from (f"           {line}" for line in memory_plan.format_memory_needs(config, machines))
 
 
 def _share(data: DataConfig, weight: float) -> str:
@@ -117,12 +117,13 @@ def _memory(config: Config) -> Iterator[str]:
     longest = row_tokens(config)
     numbers_of_ranks = [ranks * config.ranks.context for ranks in _RANKS]
     by_ranks = {
-        ranks: on_gpu(estimate_run(config, ranks=ranks), offload=config.optimizer.offload) for ranks in numbers_of_ranks
+        ranks: gpu_memory(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)
+        for ranks in numbers_of_ranks
     }
     fewest = by_ranks[numbers_of_ranks[0]]
     yield (
-        f"memory     of the learner, {fewest.parameters:,} parameters, {fewest.trained:,} of them trained, "
-        f"rows of at most {longest:,} tokens, GiB for each GPU:"
+        f"memory     of the learner, {fewest.parameters:,} parameters, {fewest.trainable_parameters:,} of them "
+        f"trained, rows of at most {longest:,} tokens, GiB for each GPU:"
     )
     names = [field.name for field in fields(LearnerMemory)[2:]]
     yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in names) + f"{'together':>12}"

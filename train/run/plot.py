@@ -60,7 +60,7 @@ _PANELS = (
 )
 
 
-def curves(runs: Sequence[PlottedRun], out: Path) -> None:
+def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw the curves of these runs into a file. Raises NoRunError."""
     rows: dict[str, list[list[Row]]] = {}  # for each label, the rows of each of its runs
     for run in runs:

@@ -16,7 +16,7 @@ from train.errors import NoRunError
 from train.evaluation.results.labels import labels
 from train.evaluation.results.reader import Result
 from train.evaluation.statistics.contamination import contamination_curve
-from train.evaluation.statistics.strata import FACTS, UNKNOWN, strata
+from train.evaluation.statistics.strata import STRATUM_KEYS, UNKNOWN, strata
 from train.evaluation.statistics.summary import Summary
 from train.run.plot_style import COLOURS, STYLE, save
 
@@ -27,9 +27,9 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
     """Draw pass@1 by month, and since each month, into a file. Raises NoRunError if no problem has a date."""
     names = labels(results)
     for result in results:
-        if all(problem.facts.date is None for problem in result.outcomes):
+        if all(problem.metadata.date is None for problem in result.outcomes):
             raise NoRunError(f"{result.path}: no problem has a date. Evaluate on a suite with dates, such as lcb.")
-    of_month = [_known(strata(result.outcomes, FACTS["month"])) for result in results]
+    of_month = [_known(strata(result.outcomes, STRATUM_KEYS["month"])) for result in results]
     since = [_known(contamination_curve(result.outcomes)) for result in results]
     numbers = [_number(month) for months in of_month for month in months]
     if not numbers:

@@ -22,7 +22,7 @@ from train.run.evaluation_results import read_evaluations, step_label
 from train.run.plot_style import COLOURS, STYLE, PlottedRun, save
 
 
-def plot_by_step(runs: Sequence[PlottedRun], out: Path) -> None:
+def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw the evaluations of these runs into a file.
 
     Raises NoRunError if one of them has none, and CurateError if steps of a run were judged by different tests.

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from train.errors import NoRunError
-from train.run.metrics_log import lines
+from train.run.metrics_log import read_json_lines
 from train.run.plot_style import STYLE, PlottedRun, save
 from train.run.timeline import TIMELINE
 
@@ -27,7 +27,7 @@ _LANES = (
 _MAX_STEPS = 16  # steps in a picture; the last ones of a longer run are shown
 
 
-def timeline(runs: Sequence[PlottedRun], out: Path) -> None:
+def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw when each part of each run was busy, with one scale for all runs; white is idle. Raises NoRunError."""
     bars_of_runs = [(run, _last_steps(_thresholds(run.folder))) for run in runs]
     longest = max(_span(bars)[1] - _span(bars)[0] for _, bars in bars_of_runs)
@@ -45,7 +45,7 @@ def _thresholds(folder: Path) -> list[Bar]:
     # The number of a batch is that of its step, unless the line says otherwise.
     bars = [
         {"batch": line["step"], **line}
-        for line in lines(folder / TIMELINE)
+        for line in read_json_lines(folder / TIMELINE)
         if {"step", "part", "began", "ended"} <= line.keys()
     ]
     if not bars:

@@ -29,20 +29,20 @@ class Timeline:
         """Return the seconds since the run's start."""
         return time.monotonic() - self._start
 
-    def record(self, step: int, part: str, start_time: float, ended: float, *, batch: int | None = None) -> None:
+    def record(self, step: int, part: str, start_time: float, end_time: float, *, batch: int | None = None) -> None:
         """Append a stretch of work.
 
         began, ended  seconds since the run's start
         batch         number of the batch that was worked on, if it may differ from the step
         """
-        line = {"step": step, "part": part, "began": round(start_time, 4), "ended": round(ended, 4)}
+        line = {"step": step, "part": part, "began": round(start_time, 4), "ended": round(end_time, 4)}
         if batch is not None:
             line["batch"] = batch
         with self._lock, self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     @contextmanager
-    def part(self, step: int, part: str) -> Iterator[None]:
+    def record_part(self, step: int, part: str) -> Iterator[None]:
         """Record the time spent in a `with` block as a stretch of work."""
         start_time = self.clock()
         try:

@@ -13,7 +13,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-BEST, NOTE = "best", "best.json"
+BEST, RECORD_FILE = "best", "best.json"
 _NEW, _OLD = ".best.new", ".best.old"
 _COMPARABLE_KEYS = (
     "suite",
@@ -44,27 +44,27 @@ def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
 def read_best_record(run: Path) -> dict[str, Any] | None:
     """Return the note about the best weights so far, or None if there are none, or the note is damaged."""
     try:
-        note = json.loads((run / BEST / NOTE).read_text(encoding="utf-8"))
+        note = json.loads((run / BEST / RECORD_FILE).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # a machine that lost its power may leave an empty file
         return None
     return note if isinstance(note, dict) and "pass@1" in note else None
 
 
-def is_better(note: dict[str, Any], before: dict[str, Any] | None) -> bool:
+def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
     """Return whether weights take the place of those before: equal ones do not.
 
     A note from before about another suite, or other problems, cannot be compared and gives way.
     """
-    if note["pass@1"] is None or isnan(note["pass@1"]):
+    if record["pass@1"] is None or isnan(record["pass@1"]):
         return False
-    if before is None or any(note[name] != before.get(name) for name in _COMPARABLE_KEYS):
+    if previous is None or any(record[name] != previous.get(name) for name in _COMPARABLE_KEYS):
         return True
-    return bool(note["pass@1"] > before["pass@1"])
+    return bool(record["pass@1"] > previous["pass@1"])
 
 
-def replace_best(run: Path, model: Path, note: dict[str, Any]) -> None:
+def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
     """Make a model the best one. Its folder is moved. Raises OSError if it cannot be."""
-    (model / NOTE).write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+    (model / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     best, new, old = run / BEST, run / _NEW, run / _OLD
     shutil.rmtree(new, ignore_errors=True)
     model.rename(new)
@@ -75,7 +75,7 @@ def replace_best(run: Path, model: Path, note: dict[str, Any]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def recover(run: Path) -> None:
+def finish_interrupted_replace(run: Path) -> None:
     """Complete what a run that was killed within `keep` had begun."""
     best, new, old = run / BEST, run / _NEW, run / _OLD
     if new.exists():

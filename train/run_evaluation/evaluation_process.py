@@ -26,14 +26,14 @@ def main(folder: Path) -> None:
     from train.run_evaluation.pending_evaluation import PendingEvaluation
     from train.run_evaluation.run_suites import read_suites
     from train.run_evaluation.suite_evaluations import evaluate_suites
-    from train.sampling.engine_environment import prepare_for_engine
+    from train.sampling.engine_environment import clear_trainer_environment
     from train.sampling.open_engine import open_engine
 
-    prepare_for_engine()
+    clear_trainer_environment()
     pending, config = PendingEvaluation.read(folder)
     try:
         suites = read_suites(config)
-        with closing(open_engine(engine_configuration(config, pending.model))) as sampler:
+        with closing(open_engine(engine_configuration(config, pending.model_folder))) as sampler:
             evaluate_suites(config, suites, sampler, pending)
     except (CurateError, SandboxError, TrainError, OSError) as error:
         sys.stderr.write(f"Error: {error}\n")

@@ -25,7 +25,7 @@ from train.run_evaluation.schedule import EvaluationSchedule
 
 log = logging.getLogger(__name__)
 
-Log = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
+MetricsCallback = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
 
 
 class EvaluationScheduler:
@@ -44,7 +44,7 @@ class EvaluationScheduler:
         learner: Learner,
         pipeline: Pipeline,
         suites: Sequence[RunSuite],
-        log_late: Log,
+        log_late: MetricsCallback,
         timeline: TimelineWriter,
         *,
         seconds: float,
@@ -64,7 +64,7 @@ class EvaluationScheduler:
     def resume(self, step: int) -> None:
         """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
         if their weights are still there."""
-        best_weights.recover(self._run)
+        best_weights.finish_interrupted_replace(self._run)
         forget_after(self._run, step if step else -1)
         for pending in unfinished_evaluations(self._run):
             if pending.step > step or step == 0 or not self._names:
@@ -146,9 +146,9 @@ class EvaluationScheduler:
     def _prepare(self, pending: PendingEvaluation) -> bool:
         """Write what the evaluation needs. Returns False, with a warning, if it cannot be written: it is left out."""
         try:
-            pending.request(self._config)
-            if self._needs_weights and not pending.model.exists():
-                self._learner.save_pretrained(pending.model)  # it has them: this is its latest step
+            pending.write_request(self._config)
+            if self._needs_weights and not pending.model_folder.exists():
+                self._learner.save_pretrained(pending.model_folder)  # it has them: this is its latest step
         except (OSError, LearnerError) as error:
             log.warning("step %d is not evaluated: %s", pending.step, error)
             pending.remove()
@@ -194,10 +194,12 @@ class EvaluationScheduler:
             note = best_weights.best_record(suite, pending.step, result_path(self._run, suite, pending.step))
             if not best_weights.is_better(note, best_weights.read_best_record(self._run)):
                 return
-            if not pending.model.exists():  # evaluated within the step that was made last: the learner has its weights
-                self._learner.save_pretrained(pending.model)
+            if (
+                not pending.model_folder.exists()
+            ):  # evaluated within the step that was made last: the learner has its weights
+                self._learner.save_pretrained(pending.model_folder)
             with defer_interrupts():
-                best_weights.replace_best(self._run, pending.model, note)
+                best_weights.replace_best(self._run, pending.model_folder, note)
         except (OSError, LearnerError) as error:
             log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)
 

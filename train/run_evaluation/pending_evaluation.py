@@ -41,14 +41,14 @@ class PendingEvaluation:
         return self.run / FOLDER / _PENDING / step_name(self.step)
 
     @property
-    def model(self) -> Path:
+    def model_folder(self) -> Path:
         """Return the folder for the weights. It exists only if they are whole."""
         return self.folder / _MODEL
 
     def samples_path(self, suite: str) -> Path:
         return self.folder / f"{suite}.jsonl"
 
-    def request(self, config: Config) -> None:
+    def write_request(self, config: Config) -> None:
         """Write the request. What was found with another configuration of the evaluation is forgotten.
 
         Raises OSError if it cannot be written.
@@ -73,7 +73,7 @@ class PendingEvaluation:
         found: SuiteMetrics = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         return found
 
-    def add(self, suite: str, metrics: dict[str, float]) -> None:
+    def record_suite_metrics(self, suite: str, metrics: dict[str, float]) -> None:
         """Note that a suite is finished."""
         write_atomic(self.folder / _FOUND, json.dumps(self.suite_metrics() | {suite: metrics}))
 

@@ -41,7 +41,7 @@ class ProcessBackend:
         return None if self._process is None else self._process.pid
 
     def can_still_run(self, pending: PendingEvaluation, step: int) -> bool:
-        return pending.step == step or pending.model.exists()
+        return pending.step == step or pending.model_folder.exists()
 
     def begin(self, pending: PendingEvaluation) -> None:
         self._process, self._refusal = None, ""

@@ -7,7 +7,7 @@ from functools import partial
 from curate.dataset.output_folder import write_atomic
 from train.config import Config
 from train.engine_options import EngineOptions
-from train.evaluation.codeforces.rating import ratings_of
+from train.evaluation.codeforces.rating import ratings_as_json
 from train.evaluation.evaluate import evaluate
 from train.evaluation.result_file import result_json
 from train.evaluation.sample_store import SampleStore
@@ -48,9 +48,9 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 exercises=suite.exercises,
                 prompt=config.prompt,
                 engine=EngineOptions(config.engine.concurrency or None, config.engine.options),
-                ratings=ratings_of(evaluation.outcomes),
+                ratings=ratings_as_json(evaluation.outcomes),
             )
             path = result_path(pending.run, suite.name, pending.step)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, json.dumps(content, indent=1) + "\n")
-            pending.add(suite.name, evaluation.metrics())
+            pending.record_suite_metrics(suite.name, evaluation.metrics())

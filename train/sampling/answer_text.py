@@ -14,7 +14,7 @@ def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
     return text[: min(found)[1]] if found else text
 
 
-def with_prefill_text(
+def with_continuation_text(
     prompt: Prompt, answer: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion:
     """Return the answer with the text that continues the prompt, if the prompt is a text or a prefill.

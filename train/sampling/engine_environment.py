@@ -10,7 +10,7 @@ _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"
              "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_")  # fmt: skip
 
 
-def gpus_per_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tuple[int, ...]]:
+def split_gpus_by_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tuple[int, ...]]:
     """Return the GPUs of each engine; their number is a multiple of `tensor_parallel` (train/config/checks.py)."""
     return [tuple(gpus[first : first + tensor_parallel]) for first in range(0, len(gpus), tensor_parallel)]
 
@@ -28,7 +28,7 @@ def cuda_visible_devices(gpus: Sequence[int]) -> str:
     return ",".join(seen[gpu] if seen else str(gpu) for gpu in gpus)
 
 
-def prepare_for_engine() -> None:
+def clear_trainer_environment() -> None:
     """Let this process hold an engine: it is not one of the trainer's ranks, and vLLM needs no other for its engine."""
     for name in [name for name in os.environ if name.startswith(_TORCHRUN)]:
         del os.environ[name]

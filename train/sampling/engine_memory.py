@@ -13,24 +13,24 @@ ENGINE_OVERHEAD_BYTES = 4 * 2**30
 class EngineMemory:
     """Bytes on each GPU of an engine.
 
-    weights     the model's, divided among the engine's GPUs
-    of_a_token  cache of keys and values of one token
-    longest     tokens of the longest prompt and answer together, which the cache must be able to hold
+    weights                the model's, divided among the engine's GPUs
+    cache_bytes_per_token  cache of keys and values of one token
+    max_sequence_tokens    tokens of the longest prompt and answer together, which the cache must be able to hold
     """
 
     weights: int
-    of_a_token: int
-    longest: int
+    cache_bytes_per_token: int
+    max_sequence_tokens: int
 
 
 def estimate_engine_memory(
-    model: ModelConfig, parameters: int, settings: Any, *, tensor_parallel: int, longest: int
+    model: ModelConfig, parameters: int, settings: Any, *, tensor_parallel: int, max_sequence_tokens: int
 ) -> EngineMemory:
     """Estimate the memory of an engine.
 
-    parameters  the number of the model's parameters
-    settings    the configuration of the model in transformers
-    longest     tokens of the longest prompt and answer together
+    parameters           the number of the model's parameters
+    settings             the configuration of the model in transformers
+    max_sequence_tokens  tokens of the longest prompt and answer together
     """
     text = settings.get_text_config()
     n_bytes = 2 if model.dtype == "bfloat16" else 4
@@ -39,6 +39,6 @@ def estimate_engine_memory(
     heads_on_a_gpu = max(1, -(-heads // tensor_parallel))
     return EngineMemory(
         weights=-(-parameters * n_bytes // tensor_parallel),
-        of_a_token=2 * text.num_hidden_layers * heads_on_a_gpu * width * n_bytes,
-        longest=min(longest, getattr(text, "max_position_embeddings", longest)),
+        cache_bytes_per_token=2 * text.num_hidden_layers * heads_on_a_gpu * width * n_bytes,
+        max_sequence_tokens=min(max_sequence_tokens, getattr(text, "max_position_embeddings", max_sequence_tokens)),
     )

@@ -18,12 +18,12 @@ from torch import Tensor
 
 from train import config
 from train.errors import ParityError, SamplerError, TransferError
-from train.sampling.engine_environment import cuda_visible_devices, gpus_per_engine, prepare_for_engine
+from train.sampling.engine_environment import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.nccl import BACKEND, NcclSender
-from train.weights.proof import CHECKED, prove
+from train.weights.proof import CHECKED_SHARE_METRIC, prove
 from train.weights.shared_memory import SharedMemoryTransport
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class EngineProcesses:
     def __init__(self, model: str, settings: config.EngineConfig, options: dict[str, Any]) -> None:
         size = settings.tensor_parallel
         self._settings = settings
-        self._arguments = [(model, gpus, options) for gpus in gpus_per_engine(settings.gpus, size)]
+        self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
         self._memory = SharedMemoryTransport(
             kept=1
         )  # all engines have read the newest version when `hand_over` returns
@@ -119,7 +119,9 @@ class EngineProcesses:
             except SamplerError as error:
                 figures.append(self._restart(number, error))
         # The worst of the engines: all of these figures but one are better if they are lower.
-        return {name: (min if name == CHECKED else max)(each[name] for each in figures) for name in figures[0]}
+        return {
+            name: (min if name == CHECKED_SHARE_METRIC else max)(each[name] for each in figures) for name in figures[0]
+        }
 
     @property
     def processes_per_engine(self) -> Sequence[int]:
@@ -227,7 +229,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
     for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun reach all processes of a run, but the
         signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and ends it then
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    prepare_for_engine()
+    clear_trainer_environment()
     try:
         os.environ["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices(gpus)
         from train.sampling.vllm import VllmSampler

@@ -12,7 +12,7 @@ from train.config import Config, ModelConfig
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, SamplerError
 from train.sampling.engine_spec import EngineSpec
-from train.sampling.protocol import TrainedSampler
+from train.sampling.protocol import UpdatableSampler
 from train.weights import nccl
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from train.sampling.vllm import VllmSampler
 
 
-def open_engine(config: Config) -> TrainedSampler:
+def open_engine(config: Config) -> UpdatableSampler:
     """Start the engine. Raises SamplerError if it cannot be started, and ConfigError if its settings are impossible."""
     engine = config.engine
     if engine.kind == "vllm" and engine.gpus:

@@ -134,7 +134,7 @@ class Engine(Protocol):
         """Free the model's memory."""
 
 
-class TrainedSampler(Sampler, Protocol):
+class UpdatableSampler(Sampler, Protocol):
     """A sampler whose weights change while a run trains them. None of these methods is called while it samples."""
 
     def update_weights(

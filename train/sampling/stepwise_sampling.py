@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import uuid4
 
-from train.sampling.answer_text import with_prefill_text
+from train.sampling.answer_text import with_continuation_text
 from train.sampling.protocol import Engine, Prompt, SampledCompletion, SamplingParams, SeededPrompt
 
 
@@ -11,14 +11,14 @@ def sample(
     engine: Engine,
     prompts: Iterable[tuple[int, SeededPrompt]],
     sampling: SamplingParams,
-    ids_of: Callable[[Prompt], Sequence[int]],
+    tokenize: Callable[[Prompt], Sequence[int]],
     decode: Callable[[Sequence[int]], str],
 ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
     """Yield (number, completion) as completions finish; a ValueError stands for a prompt that the model cannot take.
 
-    prompts  numbered; they are read only as far as the engine keeps up
-    ids_of   returns the ids of the tokens of a prompt
-    decode   returns the text of tokens
+    prompts   numbered; they are read only as far as the engine keeps up
+    tokenize  returns the ids of the tokens of a prompt
+    decode    returns the text of tokens
 
     Raises SamplerError if no further samples can be drawn. When the caller stops, what has begun is dropped.
     """
@@ -31,7 +31,7 @@ def sample(
                 number, (prompt, seed) = item
                 key = f"{call}-{number}"
                 try:
-                    engine.add(key, tuple(ids_of(prompt)), seed, sampling)
+                    engine.add(key, tuple(tokenize(prompt)), seed, sampling)
                 except ValueError as error:
                     yield number, ValueError(str(error))
                 else:
@@ -40,6 +40,6 @@ def sample(
                 return
             for key, completion in engine.step():
                 number, prompt = running.pop(key)
-                yield number, with_prefill_text(prompt, completion, sampling.stop, decode)
+                yield number, with_continuation_text(prompt, completion, sampling.stop, decode)
     finally:
         engine.abort(running)

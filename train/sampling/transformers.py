@@ -168,7 +168,7 @@ class TransformersSampler:
     def update_weights(
         self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
-        """Load weights and prove that they have arrived; see `TrainedSampler` in train/sampling/protocol.py."""
+        """Load weights and prove that they have arrived; see `UpdatableSampler` in train/sampling/protocol.py."""
         return load_and_prove(self, weights, version, probe, max_error)
 
     def sleep(self) -> None:

@@ -16,7 +16,7 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
 from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, sample_tokens
 
-REQUEST = "verifiable"  # the key in SamplingParams.extra_args
+VERIFIABLE_KEY = "verifiable"  # the key in SamplingParams.extra_args
 _ROWS = 32  # at once: noise takes some times the memory of logits
 
 
@@ -64,7 +64,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         self._hidden_BH = None
         return logits
 
-    def take(self, key: str, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
+    def take_commitments(self, key: str, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
         """Return the commitments and the log-probabilities of a finished answer, and forget it."""
         return self._records.pop(key).finish(n_tokens)
 
@@ -92,5 +92,5 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
 
 def _request(parameters: Any, prompt_ids: list[int] | None, drawn: list[int]) -> _Request | None:
     del prompt_ids
-    given = (parameters.extra_args or {}).get(REQUEST)
+    given = (parameters.extra_args or {}).get(VERIFIABLE_KEY)
     return None if given is None else _Request(given["key"], given["seed"], given["temperature"], drawn)

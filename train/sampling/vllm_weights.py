@@ -22,12 +22,12 @@ from train.weights.checksums import Region, partial_checksum
 from train.weights.partial_checksums import PartialChecksum
 from train.weights.source import Weights
 
-Outline = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
+TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
 _ROW_BATCH = 1024  # of the identity matrix
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class LoadedRegion:
     """A part of a tensor in the model's files, and where a module holds it."""
 
     name: str
@@ -38,26 +38,27 @@ class Placement:
     shape: tuple[int, ...]  # of the parameter as the loading code sees it
 
 
-def trace_placements(
-    model: Any, outlines: Iterable[Outline], complete: Callable[[Weights], Weights]
-) -> list[Placement]:
+def trace_loaded_regions(
+    model: Any, tensor_specs: Iterable[TensorSpec], add_missing: Callable[[Weights], Weights]
+) -> list[LoadedRegion]:
     """Return where the model's loading code puts tensors of these outlines. Nothing is loaded.
 
-    complete: adds what is loaded beside them
+    add_missing: adds what is loaded beside them
     """
     tensors = {
-        name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta") for name, dtype, shape in outlines
+        name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
+        for name, dtype, shape in tensor_specs
     }
     with _without_content(model) as parameters:
         copies = _Copies(parameters, tensors)
         with copies:
-            model.load_weights(complete(tensors.items()))
+            model.load_weights(add_missing(tensors.items()))
     return copies.placements
 
 
-def partial_checksums(found: Sequence[Placement], outlines: Iterable[Outline]) -> list[PartialChecksum]:
+def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
     """Return the partial checksums of what modules hold now. Parts in an unknown layout are left out."""
-    kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in outlines}
+    kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     parts: list[PartialChecksum] = []
     for _, places in groupby(sorted(found, key=_parameter), _parameter):
         held: Tensor | None = None  # what is read back from a packed layout is a copy, so only one is kept at a time
@@ -70,11 +71,11 @@ def partial_checksums(found: Sequence[Placement], outlines: Iterable[Outline]) -
     return parts
 
 
-def _parameter(place: Placement) -> tuple[int, str]:
+def _parameter(place: LoadedRegion) -> tuple[int, str]:
     return id(place.module), place.parameter
 
 
-def _held(place: Placement) -> Tensor | None:
+def _held(place: LoadedRegion) -> Tensor | None:
     """Return a parameter as the engine computes with it, or None if its layout is unknown."""
     if place.parameter == "weight" and len(place.shape) == 2 and hasattr(place.module, "cpu_linear"):
         return _read_back(place.module, *place.shape)
@@ -135,7 +136,7 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._parameters = parameters
         self._names = {_storage(tensor): name for name, tensor in tensors.items()}
-        self.placements: list[Placement] = []
+        self.placements: list[LoadedRegion] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten.copy_.default:
@@ -150,7 +151,7 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if place is not None and name is not None:
             module, parameter, whole = place
             self.placements.append(
-                Placement(name, _region(source), module, parameter, _region(target), tuple(whole.shape))
+                LoadedRegion(name, _region(source), module, parameter, _region(target), tuple(whole.shape))
             )
 
 

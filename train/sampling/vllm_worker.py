@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from train.sampling import vllm_weights
-from train.sampling.vllm_weights import Outline, Placement
+from train.sampling.vllm_weights import LoadedRegion, TensorSpec
 from train.weights.partial_checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
@@ -18,18 +18,18 @@ class WorkerExtension:
     reload_weights: Any  # the worker's own
     model_runner: Any  # the worker's own
     _noise: Any = None  # CounterBasedNoiseProcessor of vllm_noise.py
-    _placed: tuple[Sequence[Outline], list[Placement]] | None = None
+    _placed: tuple[Sequence[TensorSpec], list[LoadedRegion]] | None = None
 
     def load_files(self, paths: Sequence[str]) -> None:
         """Load the tensors of safetensors files."""
         self.reload_weights(weights_iterator=with_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
-    def partial_checksums(self, outlines: Sequence[Outline]) -> list[PartialChecksum]:
+    def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
         """Return what this process holds of tensors with these outlines."""
         if self._placed is None or self._placed[0] != outlines:
             self._placed = (
                 outlines,
-                vllm_weights.trace_placements(self.model_runner.get_model(), outlines, with_lm_head),
+                vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines, with_lm_head),
             )
         return vllm_weights.partial_checksums(self._placed[1], outlines)
 

@@ -39,33 +39,33 @@ class SwarmFolder:
         return self.path / "run.key"
 
     @property
-    def settings(self) -> Path:
+    def settings_path(self) -> Path:
         return self.path / "settings"
 
     @property
-    def ledger(self) -> Path:
+    def ledger_path(self) -> Path:
         return self.path / "ledger.sqlite"
 
     @property
-    def store(self) -> Path:
+    def store_path(self) -> Path:
         return self.path / "store"
 
     @property
-    def versions(self) -> Path:
+    def versions_path(self) -> Path:
         return self.path / "versions"
 
     @property
-    def uploads(self) -> Path:
+    def uploads_path(self) -> Path:
         return self.path / "uploads"
 
     @property
-    def page_token(self) -> Path:
+    def page_token_path(self) -> Path:
         return self.path / "page.token"
 
     def page_url(self) -> str:
         """Return the URL of the status page, with what it asks for. Raises ConfigError."""
         try:
-            return f"{self.address().local_url}/page?token={self.page_token.read_text(encoding='ascii').strip()}"
+            return f"{self.address().local_url}/page?token={self.page_token_path.read_text(encoding='ascii').strip()}"
         except OSError as error:
             raise ConfigError(f"{self.path} has no token of a page: {error}") from error
 

@@ -17,7 +17,7 @@ ID is the id of a lease in hexadecimal. Which node speaks is known from the sign
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from train.asynchronous.messages import Lease
 from train.swarm.verdict import LeaseVerdict, Reason
@@ -58,16 +58,16 @@ class SwarmLease(Struct, frozen=True):
 class NodeLeaseRequest(Struct, frozen=True):
     """A node asks for groups: the version that it has loaded, and how many further answers it can draw at once."""
 
-    loaded: int
+    loaded_version: int = field(name="loaded")
     slots: int
 
 
 class NodeLeaseResponse(Struct, frozen=True):
-    """The reply. `wait_seconds` says when to ask again, `over` that the run has ended."""
+    """The reply. `wait_seconds` says when to ask again, `run_ended` that the run has ended."""
 
     leases: tuple[SwarmLease, ...] = ()
     wait_seconds: float = 0.0
-    over: bool = False
+    run_ended: bool = field(name="over", default=False)
 
 
 UploadStatus = Literal["taken", "again", "late"]
@@ -76,25 +76,25 @@ UploadStatus = Literal["taken", "again", "late"]
 class NodeHeartbeat(Struct, frozen=True):
     """A sign of life: the version that it has loaded, the ids of the leases that it works on, and its speed."""
 
-    loaded: int
-    running: tuple[bytes, ...] = ()
+    loaded_version: int = field(name="loaded")
+    lease_ids: tuple[bytes, ...] = field(name="running", default=())
     tokens_per_second: float = 0.0
 
 
 class NodeHeartbeatResponse(Struct, frozen=True):
     """The reply: leases to drop, the verdicts since the last beat, and whether the run has ended."""
 
-    drop: tuple[bytes, ...] = ()
+    lease_ids_to_drop: tuple[bytes, ...] = field(name="drop", default=())
     verdicts: tuple[tuple[bytes, LeaseVerdict], ...] = ()
-    over: bool = False
+    run_ended: bool = field(name="over", default=False)
 
 
 class CurrentVersion(Struct, frozen=True):
     """The newest version, the digest of its sealed manifest, and the head of the ledger."""
 
     version: int
-    manifest: bytes
-    ledger: bytes
+    manifest_digest: bytes = field(name="manifest")
+    ledger_head: bytes = field(name="ledger")
 
 
 class VerificationJob(Struct, frozen=True):
@@ -110,7 +110,7 @@ class VerificationJobResponse(Struct, frozen=True):
     """The reply to a verifier: a file, if one waits, and whether the run has ended."""
 
     job: VerificationJob | None = None
-    over: bool = False
+    run_ended: bool = field(name="over", default=False)
 
 
 class VerifiedCompletion(Struct, frozen=True):
@@ -122,7 +122,7 @@ class VerifiedCompletion(Struct, frozen=True):
 
     tokens: bytes
     logprobs: bytes
-    finish: Literal["stop", "length", "refused"]
+    finish_reason: Literal["stop", "length", "refused"] = field(name="finish")
 
 
 class VerificationResult(Struct, frozen=True):
@@ -150,11 +150,11 @@ class NodeStatus(Struct, frozen=True):
     state: str
     engine: str
     hardware: str
-    loaded: int
+    loaded_version: int = field(name="loaded")
     seen_seconds_ago: float
     tokens_per_second: float
     leases: int
-    given: int
+    n_granted: int = field(name="given")
     accepted: int
     reputation: float
     earned: int
@@ -165,17 +165,17 @@ class NodeStatus(Struct, frozen=True):
 class SwarmStatus(Struct, frozen=True):
     """A swarm, as the operator sees it.
 
-    leases    how many are in which state
-    verdicts  how many there were of each reason; "" counts those that were accepted
-    relays    by URL: the version that each names, -1 if it does not answer
+    lease_counts    how many are in which state
+    verdict_counts  how many there were of each reason; "" counts those that were accepted
+    relays          by URL: the version that each names, -1 if it does not answer
     """
 
     run: str
     version: int
-    ledger: bytes
+    ledger_head: bytes = field(name="ledger")
     n_entries: int
     nodes: tuple[NodeStatus, ...]
-    leases: dict[str, int]
-    verdicts: dict[Reason, int]
+    lease_counts: dict[str, int] = field(name="leases")
+    verdict_counts: dict[Reason, int] = field(name="verdicts")
     relays: dict[str, int]
     verifiers: int

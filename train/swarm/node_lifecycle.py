@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from enum import Enum
 
-BEAT_SECONDS = 10.0
+HEARTBEAT_SECONDS = 10.0
 MISSED_UNHEALTHY, MISSED_DEAD = 3, 9  # beats
 _WINDOW = 100  # latest verdicts that count for a suspension
 _MAX_SOFT_SHARE = 0.05
@@ -35,7 +35,7 @@ class NodeEvent(Enum):
     """What happens to a node."""
 
     JOIN = "join"
-    BEAT = "beat"
+    HEARTBEAT = "beat"
     CLOCK = "clock"  # time has passed
     LEAVE = "leave"
     ACCEPTED = "accepted"  # a lease of it was
@@ -55,7 +55,7 @@ class NodeEffect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeLifecycle:
     """A node as the coordinator sees it.
 
     last_heartbeat          time of its last sign of life, in seconds
@@ -83,12 +83,12 @@ Effects = tuple[NodeEffect, ...]
 _ALIVE = {NodeState.PROBATION, NodeState.HEALTHY, NodeState.UNHEALTHY}
 
 
-def next_state(node: Node, event: NodeEvent, now: float) -> tuple[Node, Effects]:
+def next_state(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeLifecycle, Effects]:
     """Return the node after an event, and what follows from it. What makes no sense in a state changes nothing."""
     match event:
         case NodeEvent.JOIN:
             return _joined(node, now)
-        case NodeEvent.BEAT:
+        case NodeEvent.HEARTBEAT:
             return _beaten(node, now)
         case NodeEvent.CLOCK:
             return _waited(node, now)
@@ -111,22 +111,22 @@ def next_state(node: Node, event: NodeEvent, now: float) -> tuple[Node, Effects]
     return node, ()
 
 
-def _joined(node: Node, now: float) -> tuple[Node, Effects]:
+def _joined(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     if node.state in _ALIVE or node.state is NodeState.BANNED:
         return node, ()
     # Its verdicts stay: leaving and coming back must not wash off what it did.
     return replace(node, state=NodeState.PROBATION, last_heartbeat=now), (NodeEffect.PROBE,)
 
 
-def _beaten(node: Node, now: float) -> tuple[Node, Effects]:
+def _beaten(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     if node.state not in _ALIVE:
         return node, ()
     healed = NodeState.HEALTHY if node.state is NodeState.UNHEALTHY else node.state
     return replace(node, state=healed, last_heartbeat=max(now, node.last_heartbeat)), ()
 
 
-def _waited(node: Node, now: float) -> tuple[Node, Effects]:
-    missed = (now - node.last_heartbeat) / BEAT_SECONDS
+def _waited(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
+    missed = (now - node.last_heartbeat) / HEARTBEAT_SECONDS
     if node.state not in _ALIVE or missed < MISSED_UNHEALTHY:
         return node, ()
     if missed >= MISSED_DEAD or node.state is NodeState.PROBATION:
@@ -136,7 +136,7 @@ def _waited(node: Node, now: float) -> tuple[Node, Effects]:
     return node, ()
 
 
-def _softly_rejected(node: Node) -> tuple[Node, Effects]:
+def _softly_rejected(node: NodeLifecycle) -> tuple[NodeLifecycle, Effects]:
     verdicts = _with(node, is_soft=True)
     changed = replace(node, recent_soft_rejections=verdicts)
     if node.state is NodeState.PROBATION:
@@ -147,5 +147,5 @@ def _softly_rejected(node: Node) -> tuple[Node, Effects]:
     return changed, ()
 
 
-def _with(node: Node, *, is_soft: bool) -> tuple[bool, ...]:
+def _with(node: NodeLifecycle, *, is_soft: bool) -> tuple[bool, ...]:
     return tuple(deque((*node.recent_soft_rejections, is_soft), maxlen=_WINDOW))

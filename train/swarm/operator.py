@@ -5,7 +5,7 @@ from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import Invite
 from train.swarm.signatures import public_key_bytes, read_key
 
-AWAY = "Is the coordinator running? Type the command that started it again."
+UNREACHABLE_HINT = "Is the coordinator running? Type the command that started it again."
 
 
 def operator_client(folder: SwarmFolder) -> SignedClient:

@@ -13,14 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from train.errors import ConfigError
 
 SIGNATURE_BYTES = 64
-PUBLIC_BYTES = 32
+PUBLIC_KEY_BYTES = 32
 
 
 class BadSignature(Exception):
     """Bytes that do not carry the signature that they should."""
 
 
-def new_key(path: Path) -> Ed25519PrivateKey:
+def create_key_file(path: Path) -> Ed25519PrivateKey:
     """Create a key in a file that only this user can read. Raises ConfigError if that is not possible, or it exists."""
     key = Ed25519PrivateKey.generate()
     try:
@@ -53,19 +53,19 @@ def parse_public_key(text: str) -> bytes:
         public = bytes.fromhex(text)
     except ValueError:
         public = b""
-    if len(public) != PUBLIC_BYTES:
-        raise ConfigError(f"a public key has {2 * PUBLIC_BYTES} hexadecimal digits, unlike {text[:80]!r}")
+    if len(public) != PUBLIC_KEY_BYTES:
+        raise ConfigError(f"a public key has {2 * PUBLIC_KEY_BYTES} hexadecimal digits, unlike {text[:80]!r}")
     return public
 
 
-def sign(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
+def append_signature(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
     """Return the data followed by its signature."""
     return data + key.sign(_signed(domain, data))
 
 
-def verify(domain: str, sealed: bytes, public: bytes) -> bytes:
+def verify_and_unwrap(domain: str, signed: bytes, public: bytes) -> bytes:
     """Return the data of `sign`. Raises BadSignature if the signature is not that of this key for this domain."""
-    data, signature = sealed[:-SIGNATURE_BYTES], sealed[-SIGNATURE_BYTES:]
+    data, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _signed(domain, data))
     except (InvalidSignature, ValueError):

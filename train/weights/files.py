@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from train.errors import TransferError
-from train.weights.copies import copy_to_cpu
+from train.weights.cpu_batches import copy_to_cpu
 from train.weights.manifest import SentTensor, WeightFile, WeightManifest
 from train.weights.source import TensorFiles, Weights, with_checksums
 

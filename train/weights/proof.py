@@ -19,7 +19,7 @@ from train.weights.source import Weights, with_checksums
 
 log = logging.getLogger(__name__)
 
-CHECKED = "parity/checked"  # a figure: the share of the weights whose checksums were compared
+CHECKED_SHARE_METRIC = "parity/checked"  # a figure: the share of the weights whose checksums were compared
 _MAX_NAMED = 3  # tensors that a message names
 _REMEDY = (
     "Nothing is sampled with them. Type the same command again, curate train with --resume: the engine starts anew, "
@@ -73,7 +73,7 @@ def prove(engine: InspectableEngine, manifest: WeightManifest) -> dict[str, floa
             f"{len(manifest.tensors)} tensors in the engine differ from the learner's ({named}). The engine must "
             f"compute in model.dtype, and nothing else may change its weights. {_REMEDY}"
         )
-    figures = {CHECKED: _checked(manifest.tensors, found)}
+    figures = {CHECKED_SHARE_METRIC: _checked(manifest.tensors, found)}
     if manifest.probe is not None:
         figures |= _agreement(engine, manifest, manifest.probe)
     return {**figures, "parity/proof_s": time.monotonic() - start_time}

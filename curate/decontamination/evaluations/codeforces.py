@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import item_text, rows, text_variants
-from curate.decontamination.problem_keys import keys
-from curate.reading.tables import Table, validate_options
+from curate.decontamination.item_texts import item_text, read_named_rows, text_variants
+from curate.decontamination.problem_keys import derive_keys
+from curate.reading.tables import TableFiles, validate_options
 from curate.reading.values import optional_text
 
 _IDS = ("problem_id", "id")
@@ -13,10 +13,10 @@ _TEXTS = ("problem", "description", "statement")
 _PARTS = ("input", "output", "input_format", "output_format", "interaction", "note")
 
 
-def read(table: Table) -> Iterator[EvaluationItem]:
+def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
     validate_options(table, ())
-    for name, row in rows(table, (*_IDS, *_TEXTS, *_PARTS, "url", "title")):
+    for name, row in read_named_rows(table, (*_IDS, *_TEXTS, *_PARTS, "url", "title")):
         text = item_text(table, name, row, _TEXTS)
         # DeepCoder lists topics and limits at the end, which no other copy has.
         text = text.partition("\nTags:\n")[0]
@@ -25,5 +25,5 @@ def read(table: Table) -> Iterator[EvaluationItem]:
         yield EvaluationItem(
             id=id or name,
             texts=text_variants("\n\n".join(filter(None, (text, *parts))), text if any(parts) else None),
-            keys=keys(url=optional_text(row["url"]), platform="codeforces", names=(id,)),
+            keys=derive_keys(url=optional_text(row["url"]), platform="codeforces", names=(id,)),
         )

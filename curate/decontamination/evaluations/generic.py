@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import item_text, rows, text_variants
-from curate.decontamination.problem_keys import keys
-from curate.reading.tables import Table, validate_options
+from curate.decontamination.item_texts import item_text, read_named_rows, text_variants
+from curate.decontamination.problem_keys import derive_keys
+from curate.reading.tables import TableFiles, validate_options
 from curate.reading.values import optional_text
 
-TEXTS = (
+TEXT_COLUMNS = (
     "statement problem question_content question prompt text description problem_statement instruction content "
     "messages conversations".split()
 )
@@ -16,17 +16,17 @@ _IDS = ("id", "task_id", "problem_id", "question_id")
 _OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
 
 
-def read(table: Table) -> Iterator[EvaluationItem]:
+def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each row, named by its id or its place. Raises CurateError for a row without text."""
     text = validate_options(table, ("text",)).get("text")
-    texts = [str(text)] if text else TEXTS
-    for name, row in rows(table, [*texts, *_IDS, *_OTHERS]):
+    texts = [str(text)] if text else TEXT_COLUMNS
+    for name, row in read_named_rows(table, [*texts, *_IDS, *_OTHERS]):
         values = {column: optional_text(row[column]) for column in (*_IDS, *_OTHERS)}
         id = next((values[column] for column in _IDS if values[column]), name)
         names = (id, values["title"], values["name"])
         yield EvaluationItem(
             id=id,
             texts=text_variants(item_text(table, name, row, texts)),
-            keys=keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
+            keys=derive_keys(url=values["url"], platform=values["platform"] or values["source"], names=names),
             date=(values["date"] or values["contest_date"])[:10],
         )

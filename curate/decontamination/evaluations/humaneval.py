@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import item_text, rows, text_variants
-from curate.reading.tables import Table, validate_options
+from curate.decontamination.item_texts import item_text, read_named_rows, text_variants
+from curate.reading.tables import TableFiles, validate_options
 
 _DOCSTRING = re.compile(r"(\"\"\"|''')(.*?)(?:\1|\Z)", re.DOTALL)
 
 
-def read(table: Table) -> Iterator[EvaluationItem]:
+def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each prompt. Raises CurateError on a row without a prompt."""
     validate_options(table, ())
-    for name, row in rows(table, ("task_id", "prompt")):
+    for name, row in read_named_rows(table, ("task_id", "prompt")):
         prompt = item_text(table, name, row, ("prompt",))
         # Helper functions come first, so the last docstring is that of the function to write.
         docstrings = _DOCSTRING.findall(prompt)

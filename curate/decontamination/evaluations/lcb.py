@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import item_text, rows, text_variants
-from curate.decontamination.problem_keys import keys
-from curate.reading.tables import Table, validate_options
+from curate.decontamination.item_texts import item_text, read_named_rows, text_variants
+from curate.decontamination.problem_keys import derive_keys
+from curate.reading.tables import TableFiles, validate_options
 from curate.reading.values import optional_text
 
 # Rows of these sources are removed if their contests lie in a window, even if the texts of the set are not available.
@@ -13,14 +13,14 @@ SOURCES = ("livecodebench",)
 _COLUMNS = ("question_content", "problem", "question_id", "question_title", "platform", "contest_date")
 
 
-def read(table: Table) -> Iterator[EvaluationItem]:
+def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
     validate_options(table, ())
-    for name, row in rows(table, _COLUMNS):
+    for name, row in read_named_rows(table, _COLUMNS):
         number, title = optional_text(row["question_id"]), optional_text(row["question_title"])
         yield EvaluationItem(
             id=number or name,
             texts=text_variants(item_text(table, name, row, ("question_content", "problem"))),
-            keys=keys(platform=optional_text(row["platform"]), names=(number, title)),
+            keys=derive_keys(platform=optional_text(row["platform"]), names=(number, title)),
             date=optional_text(row["contest_date"])[:10],
         )

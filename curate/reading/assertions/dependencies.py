@@ -99,10 +99,10 @@ def defined_classes(solution: str) -> set[str]:
         return set()
 
 
-def required_statements(node: ast.stmt, earlier: Sequence[ast.stmt], tests: Sequence[bool]) -> list[ast.stmt]:
+def required_statements(node: ast.stmt, earlier: Sequence[ast.stmt], test_mask: Sequence[bool]) -> list[ast.stmt]:
     """Return those of the earlier statements that must be executed before `node`.
 
-    tests  says for each of the earlier statements whether it is a test itself
+    test_mask  says for each of the earlier statements whether it is a test itself
 
     Assignments, imports, definitions and tests are needed if they bind a variable that is needed, or use one that the
     statements assign, since they may change its value. Other statements are there for their effects: all are needed.
@@ -110,7 +110,7 @@ def required_statements(node: ast.stmt, earlier: Sequence[ast.stmt], tests: Sequ
     local = bound_names(earlier)
     names = used_names(node) & local
     chosen: list[ast.stmt] = []
-    for statement, is_test in reversed(list(zip(earlier, tests, strict=True))):
+    for statement, is_test in reversed(list(zip(earlier, test_mask, strict=True))):
         if (not is_test and not isinstance(statement, BINDING)) or names & (
             bound_names([statement]) | used_names(statement)
         ):

@@ -10,7 +10,7 @@ from typing import Any
 
 from curate.reading.assertions.dependencies import unparse
 from curate.reading.assertions.literals import NotLiteral, evaluate, to_literal
-from curate.reading.assertions.statements import cases
+from curate.reading.assertions.statements import extract_cases
 from curate.reading.values import ParseError, shorten
 from sandbox import Case
 
@@ -25,7 +25,7 @@ def is_test(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
 
 
-def cases_of(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) -> Iterator[Case]:
+def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) -> Iterator[Case]:
     """Yield the tests in a test function or a test class.
 
     names   what the submission defines
@@ -42,7 +42,7 @@ def cases_of(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) 
         raise ParseError("a test is a coroutine")
 
 
-def definition(node: ast.stmt) -> ast.stmt | None:
+def required_class(node: ast.stmt) -> ast.stmt | None:
     """Return the definition that the cases of a test need: its class, without decorators; None for a function."""
     if not isinstance(node, ast.ClassDef):
         return None
@@ -84,7 +84,7 @@ def _method_cases(
 
 def _examples(body: Sequence[ast.stmt], names: Collection[str], values: Mapping[str, Any]) -> list[Case] | None:
     """Return the cases if each assertion of the test is an example, and None otherwise."""
-    examples = list(cases(body, names, values, {}))
+    examples = list(extract_cases(body, names, values, {}))
     return examples if examples and all(case.expected for case in examples) else None
 
 

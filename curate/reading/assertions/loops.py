@@ -6,16 +6,16 @@ from typing import Any
 
 from curate.reading.assertions.literals import NotLiteral, evaluate, to_literal
 
-MOST = 20_000  # turns of a loop
+MAX_ITERATIONS = 20_000  # turns of a loop
 
 
-def iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def evaluate_iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the values that each turn of a loop gives to its variables; None if they are not known."""
     if node.orelse or any(isinstance(inner, ast.Break | ast.Continue) for inner in ast.walk(node)):
         return None
     try:
         items = _items(node.iter, values)
-        return [_bound(node.target, item) for item in items] if len(items) <= MOST else None
+        return [_bound(node.target, item) for item in items] if len(items) <= MAX_ITERATIONS else None
     except (NotLiteral, ValueError, TypeError):
         return None
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.reading.assertions import evalplus
+from curate.reading.assertions.case_extraction import Helpers, call_text, extract_case, never_compares_exactly
 from curate.reading.assertions.dependencies import BINDING, bound_names, required_statements, unparse, used_names
-from curate.reading.assertions.examples import Helpers, call_text, extract_case, never_exact
 from curate.reading.assertions.literals import NotLiteral, evaluate
-from curate.reading.assertions.loops import iterations, restrict_loop
+from curate.reading.assertions.loops import evaluate_iterations, restrict_loop
 from sandbox import Case
 
 _RAISING = {"raises", "warns", "fail"}  # of pytest, beside everything whose name begins with "assert"
 _FIXED = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
 
 
-def cases(
+def extract_cases(
     body: Sequence[ast.stmt], names: Collection[str], values: Mapping[str, Any], helpers: Helpers
 ) -> Iterator[Case]:
     """Yield the tests in a body of statements.
@@ -47,7 +47,7 @@ def cases(
             for test in others:
                 yield Case(unparse([*required_statements(test, earlier, tests), test]), "")
         elif isinstance(node, ast.FunctionDef) and any(contains_assertion(inner, checking) for inner in node.body):
-            checking[node.name] = never_exact
+            checking[node.name] = never_compares_exactly
         assigned = None if is_test else _assignment(node, names, known)
         _forget(node, known, calls)
         if not is_test and used_names(node) & reaching:
@@ -77,7 +77,7 @@ def _taken_out(
     """
     if (case := extract_case(node, names, known, calls, helpers)) is not None:
         return [case], []
-    if not isinstance(node, ast.For) or (items := iterations(node, known)) is None:
+    if not isinstance(node, ast.For) or (items := evaluate_iterations(node, known)) is None:
         return [], [node]
     examples: list[Case] = []
     other_turns = []
@@ -124,7 +124,7 @@ def asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, Callable[[Any], 
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     helpers: dict[str, Callable[[Any], bool]] = {}
     while more := {
-        function.name: never_exact
+        function.name: never_compares_exactly
         for function in functions
         if function.name not in helpers and any(contains_assertion(inner, helpers) for inner in function.body)
     }:

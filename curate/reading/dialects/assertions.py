@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.reading.assertions.dependencies import BINDING, bound_names, parse, undefined_names, unparse, used_names
-from curate.reading.assertions.functions import cases_of, definition, is_test
+from curate.reading.assertions.functions import extract_definition_cases, is_test, required_class
 from curate.reading.assertions.literals import NotLiteral, evaluate
 from curate.reading.assertions.pytest_names import add_pytest_import
 from curate.reading.assertions.solution_imports import remove_solution_imports
-from curate.reading.assertions.statements import asserting_functions, cases
+from curate.reading.assertions.statements import asserting_functions, extract_cases
 from curate.reading.dialects.parsed_tests import ParsedTests
 from curate.reading.values import ParseError
 from sandbox import Assertions
@@ -31,25 +31,25 @@ def read(
     tests: object,
     entry_point: str | None = None,
     *,
-    given: str = "",
+    given_code: str = "",
     setup: str = "",
-    defined: Collection[str] = (),
+    defined_names: Collection[str] = (),
     classes: Collection[str] | None = None,
 ) -> ParsedTests:
     """Read tests.
 
-    tests        a text or a list of texts
-    entry_point  what a check is for: `f` or `Solution().f`; None: what its call at the end of the text says
-    given        code that the statement promises, such as imports and helper functions
-    setup        code that runs before each test
-    defined      names that solutions define, if some are known. Tests may call such a name even if a builtin has it,
-                 as `sum` does
-    classes      names that are classes in solutions; None: it is not known, and the names that begin with a capital
-                 letter are taken for classes
+    tests          a text or a list of texts
+    entry_point    what a check is for: `f` or `Solution().f`; None: what its call at the end of the text says
+    given_code     code that the statement promises, such as imports and helper functions
+    setup          code that runs before each test
+    defined_names  names that solutions define, if some are known. Tests may call such a name even if a builtin has it,
+                   as `sum` does
+    classes        names that are classes in solutions; None: it is not known, and the names that begin with a capital
+                   letter are taken for classes
 
     Raises ParseError if the tests are none of the forms above, or assert nothing.
     """
-    before = parse(given, "the given code")
+    before = parse(given_code, "the given code")
     prepared = parse(setup, "the setup of the tests")
     nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parse(text, "a test")]
     imported, nodes = remove_solution_imports([*prepared, *nodes])
@@ -57,7 +57,7 @@ def read(
     shared = add_pytest_import(code.shared, [*code.body, *code.tests])
     unknown = [name for name in undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
-    called += sorted(set(defined) & {name for node in [*code.body, *code.tests] for name in used_names(node)})
+    called += sorted(set(defined_names) & {name for node in [*code.body, *code.tests] for name in used_names(node)})
     # Upstream, tests run beside the solution and may use what it imports.
     modules = [name for name in unknown if name in sys.stdlib_module_names and name not in [*called, *imported]]
     names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
@@ -65,19 +65,23 @@ def read(
         raise ParseError("the tests use nothing that a submission could define")
     tested = tuple(name for name in names if (name[:1].isupper() if classes is None else name in classes))
     values = _constants([*before, *shared])
-    suite_cases = list(cases(code.body, names, values, asserting_functions([*before, *shared])))
+    suite_cases = list(extract_cases(code.body, names, values, asserting_functions([*before, *shared])))
     for node in code.tests:
-        suite_cases += cases_of(node, names, values)
+        suite_cases += extract_definition_cases(node, names, values)
     if any(isinstance(node, ast.ClassDef) for node in code.tests):
         modules.append("unittest")
-        shared += [node for node in map(definition, code.tests) if node is not None]
+        shared += [node for node in map(required_class, code.tests) if node is not None]
     if not suite_cases:
         raise ParseError("the tests assert nothing")
     if all(case.expected for case in suite_cases):  # nothing runs but calls, so there is nothing to prepare
-        return ParsedTests(tuple(suite_cases), checker="python", assertions=Assertions(names, given, classes=tested))
+        return ParsedTests(
+            tuple(suite_cases), checker="python", assertions=Assertions(names, given_code, classes=tested)
+        )
     imports = parse("\n".join(f"import {name}" for name in modules if name not in bound_names(shared)), "imports")
     shared_code = unparse([*imports, *shared])
-    return ParsedTests(tuple(suite_cases), checker="python", assertions=Assertions(names, given, shared_code, tested))
+    return ParsedTests(
+        tuple(suite_cases), checker="python", assertions=Assertions(names, given_code, shared_code, tested)
+    )
 
 
 @dataclass(frozen=True, slots=True)

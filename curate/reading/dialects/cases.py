@@ -13,8 +13,8 @@ from typing import Any
 
 from curate.reading.dialects import named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
-from curate.reading.signature import argument_mismatch, only_function
-from curate.reading.values import ParseError, json_text, json_value, lines, shorten
+from curate.reading.signature import argument_mismatch, sole_function_name
+from curate.reading.values import ParseError, dump_json, join_lines, parse_json, shorten
 from sandbox import Case
 
 _STDIN, _ARGUMENTS, _LINES = "standard input", "a list of arguments", "one argument per line"
@@ -38,7 +38,9 @@ def read(encoded: object, entry_point: str | None = None, starter_code: str = ""
         raise ParseError("tests of several kinds or for several functions: some belong to another problem")
     kind, function = kinds.pop() if kinds else (_STDIN, None)
     if kind == _STDIN:
-        return ParsedTests(tuple(Case(lines(t["input"], "an input"), lines(t["output"], "an output")) for t in encoded))
+        return ParsedTests(
+            tuple(Case(join_lines(t["input"], "an input"), join_lines(t["output"], "an output")) for t in encoded)
+        )
     if function is None:
         raise ParseError("tests of a function whose name is not given")
     case = {_ARGUMENTS: _arguments, _LINES: _lines, _NAMED: _named}[kind]
@@ -68,21 +70,21 @@ def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, s
         if entry_point:
             raise ParseError(f"a test for standard input in a problem that asks for {entry_point}")
         return kind, None
-    if named_arguments.is_named(test["input"]):
+    if named_arguments.has_named_arguments(test["input"]):
         kind = _NAMED
     metadata = test.get("metadata")
     own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
     function = function_name(test.get("fn_name") or own or entry_point, "fn_name")
-    return kind, function or only_function(starter_code)
+    return kind, function or sole_function_name(starter_code)
 
 
 def _function_with_names(written: object, starter_code: str) -> str | None:
     """Return the only function of the starter code if the input names exactly its parameters."""
-    function = only_function(starter_code)
-    if function is None or not isinstance(written, str) or not named_arguments.is_named(written):
+    function = sole_function_name(starter_code)
+    if function is None or not isinstance(written, str) or not named_arguments.has_named_arguments(written):
         return None
     try:
-        named_arguments.arguments(written, function, starter_code)
+        named_arguments.parse_arguments(written, function, starter_code)
     except ParseError:
         return None
     return function
@@ -91,11 +93,11 @@ def _function_with_names(written: object, starter_code: str) -> str | None:
 def _arguments(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
     arguments, expected = test["input"], test["output"]
     if isinstance(arguments, str):  # open-r1 writes both sides as JSON text
-        arguments, expected = json_value(arguments, "an input"), json_value(expected, "an output")
+        arguments, expected = parse_json(arguments, "an input"), parse_json(expected, "an output")
     if not isinstance(arguments, list | tuple):
         raise ParseError("the input of a call is not a list of arguments")
     _fits(starter_code, function, list(arguments))
-    return Case(json_text(arguments, "an input"), json_text(expected, "an output"))
+    return Case(dump_json(arguments, "an input"), dump_json(expected, "an output"))
 
 
 def _lines(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
@@ -104,16 +106,16 @@ def _lines(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
     if not isinstance(written, str) or not isinstance(expected, str):
         raise ParseError("a test has no input and output text")
     arguments = written.strip().split("\n") if written.strip() else []
-    _fits(starter_code, function, [json_value(argument, "an argument") for argument in arguments])
-    json_value(expected, "an expected value")  # some are error messages: "Error: list index out of range"
+    _fits(starter_code, function, [parse_json(argument, "an argument") for argument in arguments])
+    parse_json(expected, "an expected value")  # some are error messages: "Error: list index out of range"
     return Case(f"[{', '.join(arguments)}]", expected)
 
 
 def _named(test: Mapping[str, Any], function: str, starter_code: str) -> Case:
-    arguments = named_arguments.arguments(test["input"], function, starter_code)
+    arguments = named_arguments.parse_arguments(test["input"], function, starter_code)
     _fits(starter_code, function, arguments)
     expected = named_arguments.decode_value(test["output"])
-    return Case(json_text(arguments, "an input"), json_text(expected, "an output"))
+    return Case(dump_json(arguments, "an input"), dump_json(expected, "an output"))
 
 
 def _fits(starter_code: str, function: str, arguments: list[object]) -> None:

@@ -9,8 +9,8 @@ import warnings
 
 from curate.reading.dialects.named_arguments import order_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
-from curate.reading.signature import parameters
-from curate.reading.values import ParseError, allow_long_integers, json_text, shorten
+from curate.reading.signature import parameter_names
+from curate.reading.values import ParseError, allow_long_integers, dump_json, shorten
 from sandbox import Case
 
 
@@ -32,7 +32,7 @@ def read(code: object, entry_point: str | None = None, starter_code: str = "") -
             function = entry_point or _called_with(tree)
             if function is None:
                 raise ParseError("the function that check is for is not named")
-            order = parameters(starter_code, function)
+            order = parameter_names(starter_code, function)
             cases = [_case(node, check.args.args[0].arg, order) for node in check.body if not _nothing(node)]
     except ParseError:
         raise
@@ -65,5 +65,5 @@ def _case(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
             values = [ast.literal_eval(argument) for argument in positional]
             named = [(keyword.arg, ast.literal_eval(keyword.value)) for keyword in keywords]
             arguments = order_arguments(values, named, order)
-            return Case(json_text(arguments, "an input"), json_text(ast.literal_eval(expected), "an output"))
+            return Case(dump_json(arguments, "an input"), dump_json(ast.literal_eval(expected), "an output"))
     raise ParseError(f"an assertion that is not an example: {shorten(ast.unparse(node))}")

@@ -5,7 +5,7 @@ from typing import Any
 from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions, cases, check_function, inputs_outputs, named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
-from curate.reading.values import ParseError, python_value
+from curate.reading.values import ParseError, parse_json_or_literal
 
 
 def read(
@@ -13,7 +13,7 @@ def read(
     entry_point: str | None = None,
     starter_code: str = "",
     *,
-    given: str = "",
+    given_code: str = "",
     setup: str = "",
     solution: str = "",
 ) -> ParsedTests:
@@ -28,7 +28,7 @@ def read(
     """
 
     def python(code: object) -> ParsedTests:
-        if not (given or setup or isinstance(code, list)):
+        if not (given_code or setup or isinstance(code, list)):
             try:
                 return check_function.read(code, entry_point, starter_code)
             except named_arguments.SignatureMismatch:
@@ -39,11 +39,11 @@ def read(
         is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
         called = f"Solution().{entry_point}" if is_method else entry_point
         classes = defined_classes(solution) if solution else None
-        return assertions.read(code, called, given=given, setup=setup, defined=defined, classes=classes)
+        return assertions.read(code, called, given_code=given_code, setup=setup, defined_names=defined, classes=classes)
 
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
         return python(encoded)
-    content: Any = python_value(encoded, "tests") if isinstance(encoded, str) else encoded
+    content: Any = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
     if isinstance(content, dict):
         if "functional" in content:
             return python(content["functional"])

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from curate.reading.signature import parameters
-from curate.reading.values import ParseError, allow_long_integers, python_value, shorten
+from curate.reading.signature import parameter_names
+from curate.reading.values import ParseError, allow_long_integers, parse_json_or_literal, shorten
 
 _BEGINNING = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
@@ -16,17 +16,17 @@ class SignatureMismatch(ParseError):
     """A test that is about a function with other parameters."""
 
 
-def is_named(written: object) -> bool:
+def has_named_arguments(written: object) -> bool:
     """Return whether this is text that begins with a name and an equals sign, as no JSON does."""
     return isinstance(written, str) and _BEGINNING.match(written) is not None
 
 
 def all_named(column: object) -> bool:
     """Return whether this is a list with at least one text, all of which are written so."""
-    return isinstance(column, list) and column != [] and all(map(is_named, column))
+    return isinstance(column, list) and column != [] and all(map(has_named_arguments, column))
 
 
-def arguments(written: str, function: str, starter_code: str) -> list[Any]:
+def parse_arguments(written: str, function: str, starter_code: str) -> list[Any]:
     """Return the arguments in the order of the function's parameters. Raises ParseError.
 
     starter_code: shows the parameters; if it does not, the order stays
@@ -36,7 +36,7 @@ def arguments(written: str, function: str, starter_code: str) -> list[Any]:
             match ast.parse(f"f({written}\n)", mode="eval").body:
                 case ast.Call(ast.Name("f"), [], keywords):
                     named = [(keyword.arg, _literal(keyword.value)) for keyword in keywords]
-                    return order_arguments([], named, parameters(starter_code, function))
+                    return order_arguments([], named, parameter_names(starter_code, function))
     except ParseError:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -60,14 +60,14 @@ def decode_tests(tests: Mapping[str, Any], function: str, starter_code: str) -> 
     outputs = tests.get("outputs")
     return {
         **tests,
-        "inputs": [arguments(written, function, starter_code) for written in tests["inputs"]],
+        "inputs": [parse_arguments(written, function, starter_code) for written in tests["inputs"]],
         "outputs": [*map(decode_value, outputs)] if isinstance(outputs, list) else outputs,
     }
 
 
 def decode_value(written: object) -> Any:
     """Return the value that a call is to return, from JSON, from a Python literal or as it is. Raises ParseError."""
-    return python_value(written, "an expected value") if isinstance(written, str) else written
+    return parse_json_or_literal(written, "an expected value") if isinstance(written, str) else written
 
 
 def _literal(node: ast.expr) -> Any:

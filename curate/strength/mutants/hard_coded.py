@@ -15,7 +15,7 @@ _DEFAULT_SHOWN_CASES = 2  # if the source does not say how many cases the statem
 _LONGEST = 4_000  # characters of a case worth memorising; fewer than the digits that Python refuses to read
 
 
-def programs(suite: Suite, shown: int) -> Iterator[str]:
+def programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
     """Yield a program that always gives the most frequent answer, and one that also has a table of the shown cases."""
     cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _LONGEST]
     if suite.assertions is not None:
@@ -23,7 +23,7 @@ def programs(suite: Suite, shown: int) -> Iterator[str]:
     if len(cases) < 2:
         return
     usual = Counter(case.expected for case in cases).most_common(1)[0][0]
-    for count in (0, min(shown or _DEFAULT_SHOWN_CASES, len(cases) - 1)):
+    for count in (0, min(n_shown_cases or _DEFAULT_SHOWN_CASES, len(cases) - 1)):
         table = {case.input: case.expected for case in cases[:count]}
         if suite.assertions is not None:
             yield _answering([case.input for case in cases], table, usual)

@@ -352,7 +352,7 @@ def test_solve_rates_of_the_remaining_rows_are_kept(dataset, evaluation_set, tmp
         name: {"string": "x", "int32": 1, "int32?": 1}.get(kind, 0.5) for name, (kind, _) in solve_rates.COLUMNS.items()
     }
     rows = [values | {"id": f"livecodebench/{n}", "model": model} for n in range(7) for model in "ab"]
-    solve_rates.save(copied, rows)
+    solve_rates.replace_table(copied, rows)
     invoke(copied, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
     assert solve_rates.read(tmp_path / "out") == [row for row in rows if row["id"][-1] not in "25"]
     assert "- config_name: difficulty" in (tmp_path / "out" / "README.md").read_text()

@@ -69,7 +69,7 @@ def test_rows_are_grouped_by_what_became_of_them(showcase_build, stricter):
     result = invoke(showcase_build, stricter)
     assert result.exit_code == 1
     difference = compared(showcase_build, stricter)
-    assert not difference.same
+    assert not difference.same_content
     fates = {fate: (group.n, group.examples) for fate, group in difference.fates.items()}
     assert fates[KEPT, "parse unparsable"] == (1, ("taco/7",))
     assert fates[ABSENT, KEPT] == (1, ("taco/17",))

@@ -19,7 +19,7 @@ from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.folder import DatasetFolder
 from curate.dataset.integrity import check_integrity
 from curate.manifest import from_json, hash_of, to_json
-from curate.problem import COLUMNS, MEASURED, REWARD
+from curate.problem import COLUMNS, MEASURED_COLUMNS, REWARD_COLUMNS
 from sandbox import Case, Suite
 from train.rollouts.problems import _COLUMNS
 
@@ -179,7 +179,7 @@ def sign(folder: Path) -> None:
     counts = dict(manifest.counts)
     for source, count in counts.items():
         rows = pq.read_table(folder / ROWS, filters=pc.field("source") == source)
-        counts[source] = replace(count, verified=sum(rows.column("verified").to_pylist()))
+        counts[source] = replace(count, n_verified=sum(rows.column("verified").to_pylist()))
     manifest = replace(
         manifest,
         content_hash=hasher.content_hash,
@@ -197,13 +197,13 @@ def test_a_change_that_was_signed_again_has_other_hashes_than_the_published_ones
     edit_table(dataset / ROWS, edit_column(column))
     sign(dataset)
     now = check_integrity(DatasetFolder.open(dataset), read_rows=True)
-    assert (now.content_hash != published.content_hash) == (column not in MEASURED)
-    assert (now.reward_hash != published.reward_hash) == (column in REWARD)
+    assert (now.content_hash != published.content_hash) == (column not in MEASURED_COLUMNS)
+    assert (now.reward_hash != published.reward_hash) == (column in REWARD_COLUMNS)
     assert now.manifest_hash != published.manifest_hash
 
 
 def test_the_reward_hash_covers_each_column_that_training_reads_besides_the_prompt():
-    assert set(_COLUMNS) - {"source", "statement", "starter_code"} <= REWARD
+    assert set(_COLUMNS) - {"source", "statement", "starter_code"} <= REWARD_COLUMNS
 
 
 def test_published_hashes_are_compared_with_those_of_the_dataset(showcase_build, dataset):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from source_rows import FILES
 
-from curate.dataset.output_folder import finished_manifest, open_work_folder, publish
+from curate.dataset.output_folder import commit_output, finished_manifest, open_work_folder
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Manifest, Plan
@@ -24,7 +24,7 @@ def complete(out, plan=PLAN):
             (work / "final" / name / "train.parquet").write_text(json.dumps(to_json(plan)))
         for name in ("README.md", "report.json", "report.html", "digests.parquet"):
             (work / "final" / name).write_text(name)
-        return publish(work, out, manifest(plan))
+        return commit_output(work, out, manifest(plan))
 
 
 def test_a_finished_folder_is_recognised_by_its_plan(tmp_path):

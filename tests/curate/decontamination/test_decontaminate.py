@@ -7,8 +7,8 @@ from source_rows import DATA, words
 
 from curate.decontamination.contamination_search import SPAN_CHARACTERS, find_contamination
 from curate.decontamination.evaluation_set import DateWindow, EvaluationItem, EvaluationSet
-from curate.decontamination.evaluation_sets import read_evaluation
-from curate.decontamination.training_rows import TrainingRow, row_of, rows_of
+from curate.decontamination.evaluation_set_reader import read_evaluation
+from curate.decontamination.training_rows import TrainingRow, to_training_row, training_row_reader
 from curate.decontamination.training_set import open_training_set
 from curate.problem import Problem
 from curate.reading.tables import locate
@@ -57,7 +57,7 @@ def test_a_fifth_to_a_half_is_marked_for_review_and_less_is_ignored():
         (1, round(9 / 43, 4), "review"),
     ]
     assert found.rejections == {}
-    assert found.counts["eval"].review == 2
+    assert found.counts["eval"].n_to_review == 2
     assert found.counts["eval"].removed == 0
 
 
@@ -122,7 +122,7 @@ def test_a_rate_is_counted_and_an_implausible_one_is_a_warning():
     few = findings(rows, against(*(item(str(n), words(n)) for n in (3, 5)))).counts["eval"]
     assert (few.items, few.items_found, few.rows, few.removed) == (2, 2, 40, 2)
     assert few.removal_rate == 0.05
-    assert few.rules == {"same_text": 2}
+    assert few.removed_by_rule == {"same_text": 2}
     assert few.warning is None
     many = findings(rows, against(*(item(str(n), words(n)) for n in (3, 5, 8)))).counts["eval"]
     assert "7.5% of the rows are in this set, more than the 5% that are plausible" in many.warning
@@ -142,16 +142,16 @@ def test_no_rows_and_no_items_give_no_hits():
 
 def test_statements_are_compared_without_their_template_and_with_all_their_names():
     problem = Problem("livecodebench/1016_D", "livecodebench", "", Suite(()), solutions=None, licence="")
-    row = row_of(replace(problem, platform="codeforces", statement=f"QUESTION:\n{words(0)}\nANSWER:\n"))
+    row = to_training_row(replace(problem, platform="codeforces", statement=f"QUESTION:\n{words(0)}\nANSWER:\n"))
     assert row.text == words(0)
     assert row.keys == {"codeforces:1016/d"}
-    assert row_of(replace(problem, url="https://leetcode.com/problems/two-sum/")).keys == {"leetcode:two-sum"}
+    assert to_training_row(replace(problem, url="https://leetcode.com/problems/two-sum/")).keys == {"leetcode:two-sum"}
 
 
 def test_a_problem_also_has_the_names_and_dates_of_its_duplicates():
     problem = Problem("taco/1", "taco", words(0), Suite(()), solutions=None, licence="")
     twin = replace(problem, id="livecodebench/2", source="livecodebench", date="2024-08-01", statement=words(1))
-    row = row_of(problem, [replace(twin, platform="leetcode", title="Two Sum")])
+    row = to_training_row(problem, [replace(twin, platform="leetcode", title="Two Sum")])
     assert (row.id, row.text, row.keys) == ("taco/1", words(0), {"leetcode:two-sum"})
     assert row.contests == {("taco", ""), ("livecodebench", "2024-08-01")}
 
@@ -197,7 +197,7 @@ def test_the_known_overlaps_of_the_real_data_are_found(labelled, name, n_agreed,
     read = [import_module(f"curate.sources.{source}").read(locate(str(DATA / source))) for source in SOURCES]
     problems = {item.id: item for items in read for item in items if isinstance(item, Problem)}
     evaluated = read_evaluation(f"{name}={DATA / 'eval' / REAL[name]}")
-    hits = find_contamination(rows_of(list(problems), problems.__getitem__, ()), [evaluated]).hits
+    hits = find_contamination(training_row_reader(list(problems), problems.__getitem__, ()), [evaluated]).hits
     removed = {(hit.id, hit.item) for hit in hits if hit.verdict == "removed"}
     assert len(removed & labelled) == n_agreed
     assert removed - labelled == others

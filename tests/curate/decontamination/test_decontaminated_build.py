@@ -74,7 +74,7 @@ def test_rows_that_contain_an_item_are_rejected_and_every_hit_is_stored(built):
     ]
     assert manifest.counts["taco"].rejected == {"decontaminate": {"contaminated": 1}}
     count = manifest.decontamination["humaneval"]
-    assert (count.items, count.rows, count.removed, count.review) == (3, 7, 2, 1)
+    assert (count.items, count.rows, count.removed, count.n_to_review) == (3, 7, 2, 1)
     assert "| humaneval | 3 | 7 | 2 | 28.57% | same_text 2 | 1 |" in (out / "README.md").read_text()
 
 

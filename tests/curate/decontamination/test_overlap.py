@@ -8,11 +8,11 @@ from source_rows import words
 from curate.decontamination.overlap import COMMON_TEXTS, Passage, PassageIndex
 
 
-def overlaps(passages, texts, least=0.2):
+def overlaps(passages, texts, min_share=0.2):
     """Return (text, passage, rule, share) of all overlaps but those that are not in one piece as their rule demands."""
     index = PassageIndex([Passage(text, item, 0) for item, text in enumerate(passages)])
     index.scan(texts)
-    matches = [o for o in index.overlaps(least) if index.longest_match(o, texts[o.text_index]) is not None]
+    matches = [o for o in index.overlaps(min_share) if index.longest_match(o, texts[o.text_index]) is not None]
     return {(o.text_index, o.passage_index, o.rule, round(o.share, 3)) for o in matches}
 
 
@@ -31,7 +31,7 @@ def test_the_share_is_that_of_the_runs_of_the_passage():
     passage = words(0, 50)  # 43 runs
     text = " ".join([words(1), *passage.split()[:30], words(2)])  # 23 of them
     assert overlaps([passage], [text]) == {(0, 0, "contained", round(23 / 43, 3))}
-    assert overlaps([passage], [text], least=0.6) == set()
+    assert overlaps([passage], [text], min_share=0.6) == set()
 
 
 @given(st.lists(st.integers(0, 59), min_size=0, max_size=12))
@@ -64,7 +64,7 @@ def test_runs_of_many_items_of_a_set_are_boilerplate():
     assert overlaps(passages, [f"{words('x')} {phrase}"]) == set()
     assert overlaps(passages[:2], [f"{words('x')} {phrase}"]) != set()
     # Passages are still found by their other runs.
-    assert overlaps(passages, [words(0, 30)], least=0.5) == {(0, 0, "contained", round(23 / 30, 3))}
+    assert overlaps(passages, [words(0, 30)], min_share=0.5) == {(0, 0, "contained", round(23 / 30, 3))}
 
 
 def test_runs_of_many_texts_are_boilerplate():

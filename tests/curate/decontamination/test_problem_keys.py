@@ -1,6 +1,6 @@
 import pytest
 
-from curate.decontamination.problem_keys import keys
+from curate.decontamination.problem_keys import derive_keys
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from curate.decontamination.problem_keys import keys
     ],
 )
 def test_addresses_of_one_problem_give_one_key(url, key):
-    assert keys(url=url) == {key}
+    assert derive_keys(url=url) == {key}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_addresses_of_one_problem_give_one_key(url, key):
     ],
 )
 def test_names_on_a_platform_give_the_key_of_its_address(platform, name, key):
-    assert keys(platform=platform, names=(name,)) == {key}
+    assert derive_keys(platform=platform, names=(name,)) == {key}
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_names_on_a_platform_give_the_key_of_its_address(platform, name, key):
     ],
 )
 def test_an_unrecognised_problem_has_no_key(url, platform, name):
-    assert keys(url=url, platform=platform, names=(name,)) == frozenset()
+    assert derive_keys(url=url, platform=platform, names=(name,)) == frozenset()

@@ -25,7 +25,7 @@ def record(correct):
 def known(dataset, model, counts, n=8):
     """Record how often the model solved each problem, by number. The count is None if all runs were lost."""
     rows = [
-        table.row(
+        table.build_row(
             f"livecodebench/{number}",
             "name",
             {**SETTINGS, "model": model},
@@ -35,7 +35,7 @@ def known(dataset, model, counts, n=8):
         for number, count in counts.items()
     ]
     with table.lock_samples(dataset, model):
-        table.write(dataset, model, rows)
+        table.replace_model_rows(dataset, model, rows)
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def test_of_several_copies_the_one_with_most_tests_and_then_the_first_stays(pair
         "b2": ("duplicate_near", "cluster=livecodebench/a3 kept=livecodebench/a3 jaccard=0.898"),
     }
     counts = manifest.counts["livecodebench"]
-    assert (counts.read, counts.kept) == (9, 5)
+    assert (counts.n_read, counts.n_kept) == (9, 5)
     assert counts.rejected == {"filter": {"few_tests": 1}, "dedup": {"duplicate_exact": 2, "duplicate_near": 1}}
     assert manifest == read_manifest(out) == from_json(to_json(manifest))
 
@@ -78,7 +78,7 @@ def test_a_verified_copy_stays_although_it_has_fewer_tests(pair, tmp_path):
     manifest = merge([*pair, tmp_path / "verified"], tmp_path / "out")
     assert ids(tmp_path / "out") == ["1", "a3", "a4", "b3", "0", "1"]
     assert manifest.n_verified == 2
-    assert manifest.counts["taco"].kept == 2
+    assert manifest.counts["taco"].n_kept == 2
 
 
 def test_the_manifest_and_the_card_name_each_dataset(pair, tmp_path):
@@ -87,7 +87,7 @@ def test_the_manifest_and_the_card_name_each_dataset(pair, tmp_path):
     manifest = merge([tmp_path / "filtered", pair[1]], out)
     before = [read_manifest(folder) for folder in (tmp_path / "filtered", pair[1])]
     assert [(d.content_hash, d.plan) for d in manifest.plan.datasets] == [(m.content_hash, m.plan) for m in before]
-    assert [(d.location, d.rows, d.stayed) for d in manifest.merged] == [
+    assert [(d.location, d.rows, d.n_kept) for d in manifest.merged] == [
         (str(tmp_path / "filtered"), 4, 3),
         (str(pair[1]), 4, 2),
     ]
@@ -125,7 +125,7 @@ def test_a_set_counts_only_if_all_datasets_were_compared_with_it(pair, tmp_path)
     manifest = merge([first, second], tmp_path / "out")
     (counts,) = manifest.decontamination.values()
     assert (counts.name, counts.items, counts.items_found, counts.rows, counts.removed) == ("humaneval", 3, 2, 8, 2)
-    assert [plan.name for plan in manifest.plan.against] == ["humaneval"]
+    assert [plan.name for plan in manifest.plan.evaluation_sets] == ["humaneval"]
     hits = rows(tmp_path / "out", "contamination")
     assert [(hit["id"], hit["row"]) for hit in hits] == [("livecodebench/a4", 3), ("livecodebench/b3", 7)]
     assert ids(tmp_path / "out") == ["1", "a3", "b1"]

@@ -132,7 +132,7 @@ def test_given_code_and_setup_are_kept_and_what_they_define_is_not_asked_of_subm
     read = assertions.read(
         "import copy\ndef near(a, b):\n    assert abs(a - b) < EPS\nEPS = .1\n"
         "near(f(1), make(2))\nassert f(copy.copy(inf)) == inf",
-        given="inf = float('inf')\ndef make(x):\n    return x",
+        given_code="inf = float('inf')\ndef make(x):\n    return x",
         setup="import math",
     )
     assert read.assertions.names == ("f",)
@@ -140,11 +140,13 @@ def test_given_code_and_setup_are_kept_and_what_they_define_is_not_asked_of_subm
     assert read.assertions.setup.splitlines()[0] == "import math"
     assert "EPS = 0.1" in read.assertions.setup
     assert [case.input for case in read.cases] == ["near(f(1), make(2))", "assert f(copy.copy(inf)) == inf"]
-    assert taken_out("assert f(inf) == -inf", given="inf = float('inf')") == [("f(1e999)", "-1e999")]
+    assert taken_out("assert f(inf) == -inf", given_code="inf = float('inf')") == [("f(1e999)", "-1e999")]
 
 
 def test_modules_that_only_the_solution_imports_are_imported_for_the_tests():
-    read = assertions.read(["assert f(1) == sys.getsizeof(1)", "assert sum(1, 2) == 3"], defined=["f", "sum", "help"])
+    read = assertions.read(
+        ["assert f(1) == sys.getsizeof(1)", "assert sum(1, 2) == 3"], defined_names=["f", "sum", "help"]
+    )
     assert (read.assertions.names, read.assertions.setup) == (("f", "sum"), "import sys")
 
 
@@ -262,7 +264,7 @@ def test_checks_of_examples_stay_calls_where_sources_had_them_as_calls():
     check = "def check(candidate):\n    assert candidate(1) == 2\n\n\ncheck(f)"
     assert detection.read({"functional": check}).entry_point == "f"
     assert detection.read(check).assertions is None
-    assert detection.read(check, given="import math").cases == (Case("f(1)", "2"),)
+    assert detection.read(check, given_code="import math").cases == (Case("f(1)", "2"),)
     assert detection.read(CHECK, "f").assertions.names == ("f",)
     assert detection.read(["assert f(1) == 2"]).assertions.names == ("f",)
     assert detection.read(CHECK, "g", "class Solution:\n    def g(self, x):").cases[0] == Case("Solution().g(1)", "2")

@@ -1,17 +1,17 @@
 import pytest
 
-from curate.reading.values import ParseError, json_text, json_value, lines, python_value, shorten
+from curate.reading.values import ParseError, dump_json, join_lines, parse_json, parse_json_or_literal, shorten
 
 
 def test_a_python_literal_is_read_without_executing_it():
-    assert python_value("{'a': (1, None), 'b': True}", "info") == {"a": (1, None), "b": True}
+    assert parse_json_or_literal("{'a': (1, None), 'b': True}", "info") == {"a": (1, None), "b": True}
     with pytest.raises(ParseError):
-        python_value("__import__('os').getcwd()", "info")
+        parse_json_or_literal("__import__('os').getcwd()", "info")
 
 
 def test_json_is_tried_before_python_literals():
-    assert python_value('{"a": true, "b": null}', "info") == {"a": True, "b": None}
-    assert python_value('"\\ud83d\\ude00"', "info") == "\U0001f600"
+    assert parse_json_or_literal('{"a": true, "b": null}', "info") == {"a": True, "b": None}
+    assert parse_json_or_literal('"\\ud83d\\ude00"', "info") == "\U0001f600"
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ def test_json_is_tried_before_python_literals():
 )
 def test_hostile_text_is_unparsable_and_nothing_worse(text):
     with pytest.raises(ParseError):
-        python_value(text, "info")
+        parse_json_or_literal(text, "info")
 
 
 def test_integers_beyond_4300_digits_are_read_and_written():
     digits = "7" * 10_000
-    assert json_text(json_value(f"[{digits}]", "input"), "input") == f"[{digits}]"
-    assert json_text(python_value(f"({digits},)", "input"), "input") == f"[{digits}]"
+    assert dump_json(parse_json(f"[{digits}]", "input"), "input") == f"[{digits}]"
+    assert dump_json(parse_json_or_literal(f"({digits},)", "input"), "input") == f"[{digits}]"
 
 
 @pytest.mark.parametrize(
@@ -51,14 +51,14 @@ def test_integers_beyond_4300_digits_are_read_and_written():
 )
 def test_a_value_that_json_would_change_has_no_json_form(value):
     with pytest.raises(ParseError):
-        json_text(value, "input")
+        dump_json(value, "input")
 
 
 def test_input_is_text_or_a_list_of_lines():
-    assert lines("1\n2\n", "input") == "1\n2\n"
-    assert lines(["1", "2", ""], "input") == "1\n2\n"
+    assert join_lines("1\n2\n", "input") == "1\n2\n"
+    assert join_lines(["1", "2", ""], "input") == "1\n2\n"
     with pytest.raises(ParseError):
-        lines([["1"], ["2"]], "input")
+        join_lines([["1"], ["2"]], "input")
 
 
 def test_an_error_is_quoted_on_one_bounded_line_that_can_be_stored():

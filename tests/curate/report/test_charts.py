@@ -10,8 +10,8 @@ def test_the_height_of_bars_follows_their_counts_and_stays_below_the_highest_tic
     low, high = chart.bars
     assert high.height == pytest.approx(2 * low.height)
     assert low.y + low.height == high.y + high.height == HEIGHT
-    assert min(tick.place for tick in chart.up) == 0 < high.y
-    assert [tick.label for tick in chart.across] == ["5", "6–7"]
+    assert min(tick.position for tick in chart.y_ticks) == 0 < high.y
+    assert [tick.label for tick in chart.x_ticks] == ["5", "6–7"]
 
 
 def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
@@ -26,9 +26,9 @@ def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
 
 def test_a_line_is_drawn_at_its_value_between_the_edges():
     histogram = {"edges": [0.7, 0.8, 1.0], "counts": [1, 1]}
-    assert histogram_chart([histogram], "similarity", line=0.75).line == pytest.approx(25)
-    assert histogram_chart([histogram], "similarity", line=0.9).line == pytest.approx(75)
-    assert histogram_chart([histogram], "similarity", line=0.2).line is None
+    assert histogram_chart([histogram], "similarity", line=0.75).marker_position == pytest.approx(25)
+    assert histogram_chart([histogram], "similarity", line=0.9).marker_position == pytest.approx(75)
+    assert histogram_chart([histogram], "similarity", line=0.2).marker_position is None
 
 
 def test_a_single_problem_in_a_million_is_still_visible():
@@ -39,7 +39,7 @@ def test_a_single_problem_in_a_million_is_still_visible():
 @given(st.integers(0, 10**10))
 def test_ticks_are_few_whole_numbers_from_zero(most):
     chart = integer_chart({"edges": [1, 2], "counts": [most]}, "tests")
-    values = [int(tick.label.replace(",", "")) for tick in chart.up]
+    values = [int(tick.label.replace(",", "")) for tick in chart.y_ticks]
     assert values[0] == 0
     assert values[-1] >= most
     assert 2 <= len(values) <= 6

@@ -13,10 +13,10 @@ from curate.difficulty.band import SolveRateBand
 from curate.difficulty.band_filter import filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
-from curate.report.funnel import funnel
-from curate.report.histogram import SHARES, WHOLE, histogram
+from curate.report.funnel import build_funnel_section
+from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histogram
 from curate.report.report_data import compute_report
-from curate.report.report_files import refresh_report, stored_duplicates
+from curate.report.report_files import load_duplicate_section, refresh_report
 
 
 @pytest.fixture(scope="module")
@@ -116,25 +116,25 @@ def test_contamination_is_shown_with_the_hits_nearest_to_the_threshold(report):
 
 
 def test_a_share_of_one_is_in_the_last_bar_and_unknown_shares_in_none():
-    bars = histogram(np.array([0.0, 0.95, 1.0, np.nan]), SHARES, trim=False)
+    bars = histogram(np.array([0.0, 0.95, 1.0, np.nan]), SHARE_EDGES, trim=False)
     assert (bars["counts"][0], bars["counts"][-1], sum(bars["counts"])) == (1, 2, 3)
     assert (bars["n"], bars["unknown"]) == (3, 1)
 
 
 def test_numbers_beyond_the_last_edge_are_counted_too():
-    bars = histogram(np.array([5.0, 1_000_000.0]), WHOLE)
+    bars = histogram(np.array([5.0, 1_000_000.0]), COUNT_EDGES)
     assert sum(bars["counts"]) == 2
     assert bars["edges"][0] == 5
     assert bars["edges"][-1] is None
 
 
 def test_an_empty_list_of_numbers_is_not_an_error():
-    bars = histogram(np.empty(0), WHOLE)
+    bars = histogram(np.empty(0), COUNT_EDGES)
     assert (sum(bars["counts"]), bars["n"], bars["median"]) == (0, 0, None)
 
 
 def test_an_unknown_stage_is_shown_nevertheless():
-    stages = funnel({"a": SourceCounts(5, {"parse": {"x": 1}, "new": {"y": 2}}, 2)})
+    stages = build_funnel_section({"a": SourceCounts(5, {"parse": {"x": 1}, "new": {"y": 2}}, 2)})
     assert stages == {
         "stages": ["parse", "new"],
         "sources": {"a": {"read": 5, "after": [4, 2], "kept": 2, "verified": None}},
@@ -156,10 +156,10 @@ def test_a_rewritten_report_keeps_its_pairs(showcase_build, tmp_path):
     before = json.loads((copy / "report.json").read_text())
     refresh_report(copy)
     assert json.loads((copy / "report.json").read_text()) == before
-    assert len(stored_duplicates(copy).least_similar) == 10
+    assert len(load_duplicate_section(copy).least_similar) == 10
     for damage in ("", "[]", '{"duplicates": {"least_similar": [{"jaccard": 1}]}}'):
         (copy / "report.json").write_text(damage)
-        assert stored_duplicates(copy) is None
+        assert load_duplicate_section(copy) is None
         refresh_report(copy)
 
 

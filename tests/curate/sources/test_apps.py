@@ -5,12 +5,12 @@ from source_rows import SUM, SUM_TESTS, apps_row, words, write_jsonl
 
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.tables import locate, path_sha256
-from curate.sources.apps import read, select
+from curate.sources.apps import read, select_files
 from sandbox import Case, Program
 
 
 def read_rows(tmp_path, *rows):
-    return list(read(select(locate(str(write_jsonl(tmp_path / "train.jsonl", list(rows)))))))
+    return list(read(select_files(locate(str(write_jsonl(tmp_path / "train.jsonl", list(rows)))))))
 
 
 def write_folder(folder, statement, **files):
@@ -68,13 +68,13 @@ def test_folders_of_the_authors_are_read_and_the_training_split_only(tmp_path):
     write_folder(tmp_path / "train" / "0000", words(0))
     write_folder(tmp_path / "train" / "0012", words(1), **{"starter_code.py": "def f(n):", "solutions.json": None})
     write_folder(tmp_path / "test" / "0001", words(2))
-    table = select(locate(str(tmp_path)))
+    table = select_files(locate(str(tmp_path)))
     assert table.files == (tmp_path / "train",)
     first, second = read(table)
     assert (first.id, first.statement, first.difficulty) == ("apps/0", words(0), "interview")
     assert first.solutions == (Program(SUM),)
     assert (second.id, second.solutions, second.starter_code) == ("apps/12", (), "def f(n):")
-    assert [problem.id for problem in read(select(locate(str(tmp_path / "test"))))] == ["apps/1"]
+    assert [problem.id for problem in read(select_files(locate(str(tmp_path / "test"))))] == ["apps/1"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_folders_of_the_authors_are_read_and_the_training_split_only(tmp_path):
 def test_a_broken_folder_is_a_rejection_and_the_others_are_read(tmp_path, broken):
     write_folder(tmp_path / "0000", words(0), **broken)
     write_folder(tmp_path / "0001", words(1))
-    items = list(read(select(locate(str(tmp_path)))))
+    items = list(read(select_files(locate(str(tmp_path)))))
     assert [type(item) for item in items] == [Rejection, Problem]
 
 

@@ -110,7 +110,7 @@ def test_real_primeintellect_rows_verify(tmp_path):
     assert not any("programming language" in p.statement or "```" in p.solutions[0].source for p in problems)
     assert not any(p.statement.rstrip().endswith("return the code.") for p in problems)
     manifest = build([("deepcoder", location)], tmp_path / "out", BuildOptions(min_tests=1, mutants=0, cross_checks=0))
-    assert manifest.counts["deepcoder"].verified == 10
+    assert manifest.counts["deepcoder"].n_verified == 10
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")

@@ -8,7 +8,7 @@ from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.tables import locate
-from curate.sources.generic import read, select
+from curate.sources.generic import read, select_files
 from sandbox import Assertions, Case, Program
 
 CASES = tuple(Case(i, o) for i, o in SUM_TESTS)
@@ -26,7 +26,7 @@ def write_mapping(folder, fields, location="rows.jsonl", **options):
 
 def read_rows(folder, rows, fields, **options):
     write_jsonl(folder / "rows.jsonl", rows)
-    return list(read(select(locate(write_mapping(folder, fields, **options)))))
+    return list(read(select_files(locate(write_mapping(folder, fields, **options)))))
 
 
 def test_columns_become_a_problem(tmp_path):
@@ -63,7 +63,7 @@ def test_parquet_with_structs_of_lists_is_read(tmp_path):
     row = {"q": words(0), "tests": {"i": ROW["in"], "o": ROW["out"]}, "s": {"lang": ["C++", "py"], "text": ["x", SUM]}}
     write_parquet(tmp_path / "rows.parquet", [row])
     fields = {"statement": "q", "inputs": "tests.i", "outputs": "tests.o", "solutions": "s.text", "language": "s.lang"}
-    (problem,) = read(select(locate(write_mapping(tmp_path, fields, "rows.parquet"))))
+    (problem,) = read(select_files(locate(write_mapping(tmp_path, fields, "rows.parquet"))))
     assert problem.tests.cases == CASES
     assert problem.solutions == (Program("x", "cpp"), Program(SUM))
 
@@ -206,12 +206,12 @@ def test_a_row_that_cannot_be_read_is_a_rejection_and_the_rest_is_read(tmp_path,
 def test_a_wrong_mapping_is_an_error_that_says_what_to_write(tmp_path, fields, options, message):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
     with pytest.raises(CurateError, match=message):
-        select(locate(write_mapping(tmp_path, fields, **options)))
+        select_files(locate(write_mapping(tmp_path, fields, **options)))
 
 
 def test_data_without_a_mapping_is_an_error_that_says_what_to_add(tmp_path):
     with pytest.raises(CurateError, match="Give a TOML file"):
-        select(locate(str(write_jsonl(tmp_path / "rows.jsonl", [ROW]))))
+        select_files(locate(str(write_jsonl(tmp_path / "rows.jsonl", [ROW]))))
 
 
 def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
@@ -222,7 +222,7 @@ def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
         write_jsonl(folder / "rows.jsonl", [ROW | {"q": words(number), "id": "a/7"}, {"q": None, "in": 1, "out": 1}])
         locations.append((name, write_mapping(folder, FIELDS | {"id": "id"}, licence=f"licence {number}")))
     manifest = build(locations, tmp_path / "out", BuildOptions())
-    assert {name: counts.kept for name, counts in manifest.counts.items()} == {"ours": 1, "theirs-2": 1}
+    assert {name: counts.n_kept for name, counts in manifest.counts.items()} == {"ours": 1, "theirs-2": 1}
     rows = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
     assert [(row["id"], row["source"], row["licence"]) for row in rows] == [
         ("ours/a/7", "ours", "licence 0"),
@@ -246,7 +246,7 @@ def test_rows_of_csv_are_read(tmp_path):
     tests = json.dumps({"inputs": ROW["in"], "outputs": ROW["out"]}).replace('"', '""')
     (tmp_path / "rows.csv").write_text(f'q,t,code,ms\n{words(0)},"{tests}","{SUM}",1500\n')
     fields = {"statement": "q", "tests": "t", "solutions": "code", "time_limit": "ms"}
-    (problem,) = read(select(locate(write_mapping(tmp_path, fields, "rows.csv", time_unit="ms"))))
+    (problem,) = read(select_files(locate(write_mapping(tmp_path, fields, "rows.csv", time_unit="ms"))))
     assert (problem.tests.cases, problem.solutions) == (CASES, (Program(SUM),))
     assert problem.tests.limits.wall_seconds == 7.5
 
@@ -289,7 +289,7 @@ def test_the_mapping_is_part_of_the_plan(tmp_path):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
     location = write_mapping(tmp_path, FIELDS | {"solutions": "code"}, licence="mit")
     manifest = build([("generic", location)], tmp_path / "out", BuildOptions())
-    assert manifest.counts["generic"].verified == 1
+    assert manifest.counts["generic"].n_verified == 1
     options = manifest.plan.configuration["source_options"]
     assert options == {"generic": {"licence": "mit", "fields": FIELDS | {"solutions": "code"}}}
     assert [file.name for file in manifest.plan.inputs["generic"]] == ["rows.jsonl"]
@@ -303,7 +303,7 @@ def test_a_real_training_file_of_verl_is_read(tmp_path):
     fields = {"statement": "prompt.0.content", "tests": "reward_model.ground_truth.tests", "id": "extra_info.index"}
     fields["starter_code"] = "prompt.0.content"  # the only place that names the function
     location = write_mapping(tmp_path, fields, str(DATA / "golden" / "verl_livecodebench_50.parquet"))
-    items = list(read(select(locate(location))))
+    items = list(read(select_files(locate(location))))
     assert [item.id for item in items] == [f"generic/{n}" for n in range(50)]
     assert {type(item) for item in items} == {Problem}
     assert items[0].tests.entry_point is None
@@ -316,7 +316,7 @@ def test_no_reference_passes_in_a_corrupt_file_whose_rows_all_share_one_test(tmp
     fields = {"statement": "problem", "tests": "tests", "solutions": "completion"}
     location = write_mapping(tmp_path, fields, str(DATA / "golden" / "leetcodedataset_corrupt_20.json"))
     manifest = build([("generic", location)], tmp_path / "out", BuildOptions(min_tests=2))
-    assert manifest.counts["generic"].kept == 0
+    assert manifest.counts["generic"].n_kept == 0
     assert manifest.counts["generic"].rejected == {"verify": {"reference_fails": 20}}
 
 
@@ -324,4 +324,4 @@ def test_no_reference_passes_in_a_corrupt_file_whose_rows_all_share_one_test(tmp
 def test_foreign_tests_in_a_corrupt_file_are_noticed_in_every_row(tmp_path):
     fields = {"statement": "problem", "tests": "tests", "starter_code": "starter_code"}
     location = write_mapping(tmp_path, fields, str(DATA / "golden" / "livecodebench_corrupt_20.json"))
-    assert {item.reason for item in read(select(locate(location)))} == {"unparsable"}
+    assert {item.reason for item in read(select_files(locate(location)))} == {"unparsable"}

@@ -126,5 +126,5 @@ def test_a_corrupt_file_whose_rows_all_share_one_test_yields_nothing(tmp_path):
         rows.append(taco_row(row["problem"], tests, [row["completion"]], fn_name=entry_point))
     location = write_parquet(tmp_path / "train.parquet", rows)
     manifest = build([("taco", str(location))], tmp_path / "out", BuildOptions(min_tests=2))
-    assert manifest.counts["taco"].kept == 0
+    assert manifest.counts["taco"].n_kept == 0
     assert manifest.counts["taco"].rejected == {"verify": {"reference_fails": len(rows)}}

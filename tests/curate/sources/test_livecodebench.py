@@ -10,7 +10,7 @@ from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.reading.tables import locate
 from curate.reading.values import ParseError
-from curate.sources.livecodebench import private_tests, read, select
+from curate.sources.livecodebench import private_tests, read, select_files
 from sandbox import Case
 
 STARTER = "class Solution:\n    def f(self, n: int, s: str) -> int:\n        "
@@ -125,7 +125,7 @@ def releases(tmp_path):
 
 
 def ids(location):
-    return [item.id.partition("/")[2] for item in read(select(locate(location)))]
+    return [item.id.partition("/")[2] for item in read(select_files(locate(location)))]
 
 
 @pytest.mark.parametrize(
@@ -163,22 +163,22 @@ def test_a_window_includes_both_its_ends(releases):
 )
 def test_impossible_options_are_explained(releases, query, message):
     with pytest.raises(CurateError, match=message):
-        select(locate(f"{releases}?{query}"))
+        select_files(locate(f"{releases}?{query}"))
 
 
 def test_a_release_with_missing_files_is_refused(releases):
     (releases / "test3.jsonl").unlink()
     assert ids(f"{releases}?release=v4_v5") == ["4", "5"]
     with pytest.raises(CurateError, match="needs test3.jsonl"):
-        select(locate(f"{releases}?release=release_v5"))
+        select_files(locate(f"{releases}?release=release_v5"))
 
 
 def test_a_problem_without_a_date_cannot_be_compared_with_a_window(tmp_path):
     path = write_jsonl(tmp_path / "test.jsonl", [livecodebench_row("7", "s", contest_date=None)])
-    (rejection,) = read(select(locate(f"{path}?from=2024-01-01")))
+    (rejection,) = read(select_files(locate(f"{path}?from=2024-01-01")))
     assert rejection.reason == "unparsable"
     assert "no date" in rejection.detail
-    assert isinstance(next(read(select(locate(str(path))))), Problem)
+    assert isinstance(next(read(select_files(locate(str(path))))), Problem)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the real data are not beside this checkout")

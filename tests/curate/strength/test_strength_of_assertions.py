@@ -43,7 +43,7 @@ def test_strength_is_measured_and_holes_are_calls(box):
 
 
 def test_a_program_with_hard_coded_answers_passes_the_tests_that_it_knows(box):
-    usual, table = (m.source for m in mutants(BIGGEST, SUITE, shown=2, seed=0) if m.kind == "hard_coded")
+    usual, table = (m.source for m in mutants(BIGGEST, SUITE, n_shown_cases=2, seed=0) if m.kind == "hard_coded")
     verdicts = [case.verdict for case in box.judge(Program(table), SUITE, run_all=True).cases]
     assert verdicts[:2] == [Verdict.ACCEPTED] * 2
     assert Verdict.WRONG_ANSWER in verdicts
@@ -51,7 +51,7 @@ def test_a_program_with_hard_coded_answers_passes_the_tests_that_it_knows(box):
 
 
 def test_all_kinds_of_mistakes_are_made_in_what_the_tests_use():
-    kinds = {mutant.kind for mutant in mutants(BIGGEST, SUITE, shown=0, seed=0)}
+    kinds = {mutant.kind for mutant in mutants(BIGGEST, SUITE, n_shown_cases=0, seed=0)}
     assert {"hard_coded", "comparison", "off_by_one"} <= kinds
 
 

@@ -36,9 +36,9 @@ def problem(*solutions, tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):
 
 def opinion(box, problem, others=3):
     findings = {p.id: found for p, found in find_references([problem], box, tries=8, languages=PYTHON)}
-    asked = cross_check([problem], findings, box, others=others, tries=8, languages=PYTHON)
+    asked = cross_check([problem], findings, box, n_other_solutions=others, tries=8, languages=PYTHON)
     ((_, found),) = asked
-    return replace(found, spent_seconds=0)
+    return replace(found, spent_cpu_seconds=0)
 
 
 def test_other_solutions_that_pass_are_counted(box):
@@ -55,7 +55,9 @@ def test_no_more_solutions_are_run_than_requested(box):
 def test_solutions_with_other_answers_to_some_tests_dissent(box):
     found = opinion(box, problem(MIN_FIRST, ANOTHER, tests=PAIRS))
     assert replace(found, failures=()) == CrossCheckRecord(n_dissenting=1, n_executed=1)
-    assert found.failures == (CaseFailure(solution=1, test=5, verdict=Verdict.WRONG_ANSWER, detail="1 4\n"),)
+    assert found.failures == (
+        CaseFailure(solution_index=1, test_index=5, verdict=Verdict.WRONG_ANSWER, detail="1 4\n"),
+    )
 
 
 def test_the_test_at_which_most_solutions_dissent_shows_it(box):
@@ -63,7 +65,11 @@ def test_the_test_at_which_most_solutions_dissent_shows_it(box):
     later = "n = int(input())\nprint(0, n) if n < 6 else print(1, n - 1)  # "
     found = opinion(box, problem(MIN_FIRST, ANOTHER, late, later, tests=PAIRS))
     assert found.n_dissenting == 3
-    assert [(failure.test, failure.detail) for failure in found.failures] == [(6, "1 5\n"), (6, "2 4\n"), (6, "1 5\n")]
+    assert [(failure.test_index, failure.detail) for failure in found.failures] == [
+        (6, "1 5\n"),
+        (6, "2 4\n"),
+        (6, "1 5\n"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +87,11 @@ def test_tests_are_wrong_if_most_solutions_agree_on_another_answer(box):
     tests = [*SUM_TESTS[:-1], (SUM_TESTS[-1][0], "-1\n")]
     found = opinion(box, problem(SUM, SUM + "  # again", "print(0)", tests=tests))
     assert replace(found, failures=()) == CrossCheckRecord(n_wrong_tests=1, n_executed=3)
-    assert [(failure.test, failure.detail) for failure in found.failures] == [(5, "0\n"), (5, "11\n"), (5, "11\n")]
+    assert [(failure.test_index, failure.detail) for failure in found.failures] == [
+        (5, "0\n"),
+        (5, "11\n"),
+        (5, "11\n"),
+    ]
 
 
 def test_tests_of_calls_can_be_wrong_too(box):

@@ -42,7 +42,7 @@ def test_the_first_solution_that_passes_is_recorded_with_its_tries(box):
     settled = apply_record(whole, found, languages=PYTHON)
     assert settled.verified
     assert settled.reference == Program(SUM)
-    assert (found.passed, found.causes, found.failures) == (2, ("runtime_error", "wrong_answer"), ())
+    assert (found.passing_index, found.causes, found.failures) == (2, ("runtime_error", "wrong_answer"), ())
     assert settled.n_tries == 3
     assert settled.cpu_seconds > 0
 
@@ -50,15 +50,15 @@ def test_the_first_solution_that_passes_is_recorded_with_its_tries(box):
 def test_a_solution_must_pass_every_test(box):
     almost = "n = sum(map(int, input().split())); print(n if n < 11 else 0)"
     found = finding(box, problem(almost))
-    assert (found.passed, found.causes) == (None, ("wrong_answer",))
-    assert found.failures == (CaseFailure(solution=0, test=5, verdict=Verdict.WRONG_ANSWER, detail="0\n"),)
+    assert (found.passing_index, found.causes) == (None, ("wrong_answer",))
+    assert found.failures == (CaseFailure(solution_index=0, test_index=5, verdict=Verdict.WRONG_ANSWER, detail="0\n"),)
     assert apply_record(problem(almost), found, languages=PYTHON) == problem(almost)
 
 
 def test_no_more_solutions_are_tried_than_allowed(box):
     wrong = [f"print(0)  # {n}" for n in range(5)]
     assert len(finding(box, problem(*wrong), tries=3).causes) == 3
-    assert finding(box, problem(*wrong, SUM + " # the longest one"), tries=3).passed is None
+    assert finding(box, problem(*wrong, SUM + " # the longest one"), tries=3).passing_index is None
 
 
 def test_solutions_in_another_language_are_not_executed(box):
@@ -69,13 +69,13 @@ def test_a_solution_in_another_chosen_language_becomes_the_reference(box):
     languages = ("python", "cpp")
     whole = problem(CPP, WRONG)
     found = finding(box, whole, languages=languages)
-    assert (found.passed, found.causes) == (1, ("wrong_answer",))
+    assert (found.passing_index, found.causes) == (1, ("wrong_answer",))
     assert apply_record(whole, found, languages=languages).reference == Program(CPP, "cpp")
 
 
 def test_a_hanging_solution_costs_one_try(box):
     found = finding(box, problem(HANG, SUM))
-    assert (found.passed, found.causes) == (1, ("time_limit",))
+    assert (found.passing_index, found.causes) == (1, ("time_limit",))
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_one_reading_holds_for_all_tests_of_a_problem(box):
         entry_point="f",
         checker="exact",
     )
-    assert finding(box, whole).passed is None
+    assert finding(box, whole).passing_index is None
 
 
 def test_many_problems_are_judged_side_by_side_and_each_has_one_finding(box):
     problems = [problem(WRONG, SUM if n % 3 else CRASH, id=f"taco/{n}") for n in range(20)]
     found = {p.id: f for p, f in find_references(iter(problems), box, tries=8, languages=PYTHON)}
-    assert {id for id, f in found.items() if f.passed is None} == {f"taco/{n}" for n in range(0, 20, 3)}
+    assert {id for id, f in found.items() if f.passing_index is None} == {f"taco/{n}" for n in range(0, 20, 3)}
     assert len(found) == 20
 
 
@@ -141,7 +141,7 @@ def test_a_lost_run_is_repeated_and_changes_nothing(box):
 
     problems = [problem(WRONG, SUM, id=f"taco/{n}") for n in range(6)]
     found = {p.id: f for p, f in find_references(problems, Losing(), tries=8, languages=PYTHON)}
-    assert {(f.passed, f.causes) for f in found.values()} == {(1, ("wrong_answer",))}
+    assert {(f.passing_index, f.causes) for f in found.values()} == {(1, ("wrong_answer",))}
     assert len(found) == 6
 
 

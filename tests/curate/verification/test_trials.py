@@ -13,7 +13,7 @@ from curate.problem import from_row, to_row
 from curate.progress import no_progress
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import VerificationStage
-from sandbox import Case, Convention, Limits, Program, Referee, Sandbox, SandboxOptions, Suite, Verdict
+from sandbox import Case, Limits, Program, Referee, RefereeConvention, Sandbox, SandboxOptions, Suite, Verdict
 
 # A divisor between 1 and the number, on a line behind the word; a number that has none never occurs.
 DIVISOR = """
@@ -44,7 +44,7 @@ CHECKED = Suite([Case(f"{n}\n", "") for n in (9, 15)], None, "program", LIMITS, 
 SPOKEN = Suite([Case("5\n", "")], None, "interactive", LIMITS, Referee(Program(GUESSING)))
 # Accepts whatever is at least as good as the expected answer.
 BETTER = "import sys\ni, a, o = (int(open(n).read()) for n in sys.argv[1:])\nprint(int(o >= a))"
-JUDGE = Referee(Program(BETTER), Convention.PRINTED)
+JUDGE = Referee(Program(BETTER), RefereeConvention.PRINTED)
 OPTIMUM = Suite([Case("1\n", "1\n"), Case("2\n", "1\n")], None, "program", LIMITS, JUDGE)
 PROBLEMS = {
     "checked": (CHECKED, DIVIDE),

@@ -30,8 +30,8 @@ from sandbox import (
 )
 from sandbox.backends._admission import SlotAllocator
 from sandbox.backends._pool import Pool
-from sandbox.limit_bounds import PROCESSES
-from sandbox.machine import cgroup_limits, cpu_quotas, memory_mb
+from sandbox.limit_bounds import MAX_PROCESSES
+from sandbox.machine import available_memory_mb, cgroup_limits, cpu_quotas
 from sandbox.request import Request, RunRequest
 
 ECHO = Program("print(input())")
@@ -125,7 +125,7 @@ def test_memory_limits_of_surrounding_cgroups_count(tmp_path: Path) -> None:
         f"32 1 0:2 /outer {tmp_path}/v1 rw shared:1 - cgroup cgroup rw,memory\n"
     )
     assert list(cgroup_limits("4:memory:/outer/a/b\n1:cpu:/x\n0::/pod\n", mounts)) == [3000, 9223372036854771712, 2000]
-    assert memory_mb() > 100
+    assert available_memory_mb() > 100
 
 
 def test_cpu_quotas_of_surrounding_cgroups_count(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_request_that_leaves_the_queue_blocks_nobody() -> None:
 
 
 def test_runs_that_need_all_memory_come_one_after_another(box: Sandbox) -> None:
-    wants = Limits(memory_mb=memory_mb())
+    wants = Limits(memory_mb=available_memory_mb())
     nap = Program("import time\nprint(time.time())\ntime.sleep(0.2)\nprint(time.time())")
     with ThreadPoolExecutor(2) as threads:
         runs = list(threads.map(lambda _: box.run(nap, "", wants), range(2)))
@@ -261,4 +261,4 @@ def test_a_run_killed_from_outside_is_repeated_once_on_another_worker() -> None:
 
 
 def test_the_bound_on_processes_is_a_few_thousand() -> None:
-    assert 1000 <= PROCESSES < 10_000
+    assert 1000 <= MAX_PROCESSES < 10_000

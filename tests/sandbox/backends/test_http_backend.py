@@ -23,11 +23,11 @@ from sandbox import (
     Cancelled,
     CancelToken,
     Case,
-    Convention,
     ExecutionLost,
     Limits,
     Program,
     Referee,
+    RefereeConvention,
     RefereeError,
     RunResult,
     Sandbox,
@@ -87,11 +87,11 @@ def without_measures(judgement: Judgement) -> Judgement:
 
 
 TWO = Suite([Case("1\n", "1\n"), Case("\ud800é\n", "é\n")])
-HALF = Referee(Program("print(0.5)"), Convention.PRINTED)
+HALF = Referee(Program("print(0.5)"), RefereeConvention.PRINTED)
 ECHOED = Referee(
-    Program("import sys\nprint(int(open(sys.argv[1]).read() == open(sys.argv[3]).read()))"), Convention.PRINTED
+    Program("import sys\nprint(int(open(sys.argv[1]).read() == open(sys.argv[3]).read()))"), RefereeConvention.PRINTED
 )
-THREE = Referee(Program("import sys\na, b, c = open(sys.argv[3]).read().split()\nprint(1)"), Convention.PRINTED)
+THREE = Referee(Program("import sys\na, b, c = open(sys.argv[3]).read().split()\nprint(1)"), RefereeConvention.PRINTED)
 SHORT = Limits(wall_seconds=0.3)
 
 
@@ -162,7 +162,7 @@ def test_an_error_in_a_request_is_reported_as_such(far: Sandbox) -> None:
         (ECHO, Suite([Case("1", "1")], checker="none")),
         (ECHO, Suite([Case("1", "1")], limits=Limits(wall_seconds=9e4))),
         (ECHO, Suite([Case("1", "1")], entry_point="f")),
-        (ECHO, Suite([Case("1", "1")], checker="program", referee=Referee(Program("1/0"), Convention.PRINTED))),
+        (ECHO, Suite([Case("1", "1")], checker="program", referee=Referee(Program("1/0"), RefereeConvention.PRINTED))),
         (ECHO, ONE),
     ]
     answers = dict(far.judge_many_with_errors(pairs))

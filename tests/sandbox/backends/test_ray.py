@@ -24,7 +24,7 @@ from test_survival import ECHO, LONG, SLEEP, alive, becomes, below, echo, proces
 from sandbox import BackendUnavailable, Case, ExecutionLost, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 from sandbox.backends import _cluster
 from sandbox.backends._cluster import ClusterScheduler, NodeInfo
-from sandbox.backends._supervisor import NodeSupervisor, fingerprint, pack, unpack
+from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint, pack, unpack
 from sandbox.conformance import run
 from sandbox.request import JudgeRequest
 
@@ -394,7 +394,7 @@ class Here:
 class Near:
     def __init__(self, supervisor: NodeSupervisor) -> None:
         self._supervisor = supervisor
-        self.ready_future = self._call(supervisor.start, fingerprint(), 1, "full", None, (), "", (), 1)
+        self.ready_future = self._call(supervisor.start, code_fingerprint(), 1, "full", None, (), "", (), 1)
 
     def exchange(self, message: bytes, give_back: int) -> "Future[bytes]":
         return self._call(self._supervisor.exchange, message, give_back)

@@ -120,7 +120,7 @@ def test_whatever_a_program_leaves_in_its_directory_is_removed(tmp_path: Path) -
     closed.chmod(0)
     work.chmod(0)
     try:
-        directories.empty(str(work))
+        directories.empty_directory(str(work))
         assert list(work.iterdir()) == []
     finally:
         subprocess.run(["rm", "-rf", work], check=False)  # pytest itself could not
@@ -131,5 +131,5 @@ def test_a_directory_that_has_become_a_link_is_not_emptied(tmp_path: Path) -> No
     victim = filled(tmp_path / "victim")
     (tmp_path / "work").symlink_to(victim)
     with pytest.raises(OSError, match="work"):
-        directories.empty(str(tmp_path / "work"))
+        directories.empty_directory(str(tmp_path / "work"))
     assert (victim / "folder" / "file").exists()

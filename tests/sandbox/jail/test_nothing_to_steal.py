@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import Case, Convention, Limits, Outcome, Program, Referee, Sandbox, Suite
+from sandbox import Case, Limits, Outcome, Program, Referee, RefereeConvention, Sandbox, Suite
 
 SECRET = f"S{secrets.token_hex(3)}"  # followed by what it was hidden in
 # The prefix arrives reversed, so that the search does not find its own input.
@@ -66,7 +66,7 @@ def used() -> Iterator[Sandbox]:
         special = Suite(
             [Case(secret("judgeinput"), secret("judgeexpected"))],
             checker="program",
-            referee=Referee(Program(judge), Convention.PRINTED),
+            referee=Referee(Program(judge), RefereeConvention.PRINTED),
         )
         box.judge(Program(f"print('{secret('output')}')"), special)
         box.run(
@@ -100,7 +100,9 @@ def test_a_program_finds_nothing_of_others_in_its_memory(used: Sandbox) -> None:
 def test_a_judge_finds_nothing_of_others_in_its_memory(used: Sandbox) -> None:
     judge = SEARCH.replace("input()", "open('input.txt').read()") + "print(len(found), file=sys.stderr)\n"
     judge = judge.replace("print(sorted(", "print(int(not found)) or str(sorted(")
-    suite = Suite([Case(SECRET[::-1], "")], checker="program", referee=Referee(Program(judge), Convention.PRINTED))
+    suite = Suite(
+        [Case(SECRET[::-1], "")], checker="program", referee=Referee(Program(judge), RefereeConvention.PRINTED)
+    )
     assert used.judge(Program("print(1)"), suite).accepted
 
 

@@ -109,7 +109,7 @@ def answer(
     machine: str, number: int, *arguments: int, notify: bool = True, memfds: bool = True, **others: Any
 ) -> tuple[int, int]:
     """Return the answer of the filter, and the number of instructions that it executes."""
-    setting = seccomp.FilterSettings(memfds=memfds, notify=notify, **others)
+    setting = seccomp.FilterSettings(allow_memfd=memfds, notify=notify, **others)
     code = list(struct.iter_unpack("HBBI", seccomp.build_filter(machine, setting)))
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     key = padded[5] or NO_KEY

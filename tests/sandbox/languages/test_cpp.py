@@ -145,7 +145,7 @@ def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
     one.add(SUM, compilation(cpu_seconds=1), b"code")
     found = other.find(SUM)
     assert isinstance(found, CompiledProgram)
-    assert os.pread(found.artifact, 10, 0) == b"code"
+    assert os.pread(found.artifact_fd, 10, 0) == b"code"
     assert other.find(Program(SUM.source, "python")) is None
 
 

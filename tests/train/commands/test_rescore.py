@@ -108,7 +108,7 @@ def test_what_the_result_knows_of_problems_is_kept_where_the_other_rows_do_not_t
     other = write_jsonl(tmp_path / "other.jsonl", [*silent, told])
     out = tmp_path / "out.json"
     assert rescore(result, "--suite", f"lcb={other}", "--out", out).exit_code == 0
-    assert [problem.facts.difficulty for problem in read_result(out).outcomes] == ["easy", "easy", "hard"]
+    assert [problem.metadata.difficulty for problem in read_result(out).outcomes] == ["easy", "easy", "hard"]
 
 
 def test_a_result_without_its_answers_says_what_to_do(result):

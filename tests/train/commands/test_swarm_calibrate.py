@@ -17,14 +17,16 @@ def calibrate(*arguments):
 
 def test_bars_are_measured_and_written_beside_those_of_other_pairs(small, tmp_path):
     out = tmp_path / "bars.toml"
-    write_thresholds(out, {"vllm/transformers": Thresholds(mismatches=7)})
+    write_thresholds(out, {"vllm/transformers": Thresholds(exponent_mismatches=7)})
     result = calibrate(small, "--out", out, "--groups", 10)
     assert result.exit_code == 0, result.output
     assert "transformers/transformers: 1," in result.output
     bars = read_thresholds(out)
-    assert bars["vllm/transformers"] == Thresholds(mismatches=7)
-    assert bars["transformers/transformers"].mismatches == 4  # the floor: it is the same model in the same library
-    assert 0.998 < bars["transformers/transformers"].replayed_share < 1
+    assert bars["vllm/transformers"] == Thresholds(exponent_mismatches=7)
+    assert (
+        bars["transformers/transformers"].exponent_mismatches == 4
+    )  # the floor: it is the same model in the same library
+    assert 0.998 < bars["transformers/transformers"].seed_match_share < 1
 
 
 def test_too_few_answers_are_an_error_that_says_so(small, tmp_path):

@@ -55,7 +55,9 @@ def built(tmp_path):
 
     def build_recipe(name):
         recipe = read_recipe(name)
-        locations = [(each.name, {**each.to_given, "location": str(tmp_path / each.name)}) for each in recipe.sources]
+        locations = [
+            (each.name, {**each.location_spec, "location": str(tmp_path / each.name)}) for each in recipe.sources
+        ]
         options = replace(recipe.build, mutants=0)  # the strength of tests decides nothing here
         build(locations, tmp_path / name, options, sandbox=SandboxOptions(workers=2))
         return tmp_path / name

@@ -142,7 +142,7 @@ def test_contests_tell_the_facts_that_rows_do_not(tmp_path):
     path = write_jsonl(tmp_path / "rows.jsonl", [codeelo_row(rating=None), codeelo_row("1972B", rating=900, title="B")])
     with answering() as url:
         evaluate(url, path, tmp_path / "r.json", "--contests", contests)
-    facts = [problem.facts for problem in read_result(tmp_path / "r.json").outcomes]
+    facts = [problem.metadata for problem in read_result(tmp_path / "r.json").outcomes]
     assert [(one.difficulty, str(one.date)) for one in facts] == [(800, "2024-06-01"), (900, "2024-06-01")]
 
 

@@ -84,7 +84,7 @@ def never(*_):
 
 def run(dataset, model, name="m", machine=machine, **options):
     asked = {"k": 4, **options.pop("asked", {})}
-    options = {"trust": TrustPolicy(unverified=True), **options}  # LiveCodeBench publishes no references
+    options = {"trust": TrustPolicy(include_unverified=True), **options}  # LiveCodeBench publishes no references
     return measure_difficulty(dataset, name, asked, model, machine, **options)
 
 
@@ -368,7 +368,7 @@ def test_only_problems_that_changed_are_sampled_again(dataset):
     changed["tests"] = json.dumps(suite)
     pq.write_table(type(read).from_pylist(rows, schema=read.schema), path)
     model = Model()
-    run(dataset, model, trust=TrustPolicy(unverified=True, altered=True))
+    run(dataset, model, trust=TrustPolicy(include_unverified=True, include_altered=True))
     assert Counter(name for name, _ in model.asked) == {"sum": 4}
 
 
@@ -407,6 +407,6 @@ def test_unverified_rows_are_not_sampled(dataset):
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)
     with pytest.raises(CurateError, match=r"data: 2 rows were changed \(livecodebench/double, livecodebench/sum\)"):
         run(dataset, never)
-    measured = run(dataset, Model(), trust=TrustPolicy(altered=True))
+    measured = run(dataset, Model(), trust=TrustPolicy(include_altered=True))
     assert dict(measured.left_out) == {"unverified": 4}
     assert table(dataset).keys() == {"sum", "double"}

@@ -125,7 +125,7 @@ def test_a_dataset_has_the_same_exercises_as_the_rows_it_was_built_from(livecode
     out = tmp_path / "out"
     build([("livecodebench", str(livecodebench))], out, BuildOptions(), sandbox=SandboxOptions(workers=2))
     window = "2024-08-01..2025-02-01"
-    everything = TrustPolicy(unverified=True)  # LiveCodeBench publishes no references
+    everything = TrustPolicy(include_unverified=True)  # LiveCodeBench publishes no references
     assert {one.fingerprint for one in read_exercises(str(out), window, trust=everything)} == {
         one.fingerprint for one in read_exercises(str(livecodebench), window)
     }
@@ -151,7 +151,7 @@ def test_a_damaged_dataset_is_named(tmp_path):
     with pytest.raises(CurateError, match="there is no manifest.json .* --include altered takes"):
         read_exercises(str(tmp_path))
     with pytest.raises(CurateError, match="not a dataset of this version of curate, or damaged"):
-        read_exercises(str(tmp_path), trust=TrustPolicy(altered=True))
+        read_exercises(str(tmp_path), trust=TrustPolicy(include_altered=True))
 
 
 def test_a_part_of_a_set_is_always_the_same_and_keeps_its_order(livecodebench):

@@ -7,7 +7,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.learning.distributed.context_parallel import incompatibility, row_shard  # noqa: E402
+from train.learning.distributed.context_parallel import find_incompatibility, shard_row  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
@@ -15,7 +15,7 @@ from train.learning.sequences import pack_into_rows  # noqa: E402
 def test_parts_of_a_row_have_each_token_and_each_place_once(ranks):
     given = random_models.sequences(9)
     for row in pack_into_rows([*given, given[0]], row_tokens=60):
-        parts = [row_shard(row, ranks=ranks, rank=rank) for rank in range(ranks)]
+        parts = [shard_row(row, ranks=ranks, rank=rank) for rank in range(ranks)]
         lengths = {len(part.token_ids_L) for part in parts}
         assert lengths == {-(-len(row.token_ids_L) // ranks)}
         assert sum(length for each in parts[0].lengths for length in each) == ranks * lengths.pop()
@@ -26,16 +26,16 @@ def test_parts_of_a_row_have_each_token_and_each_place_once(ranks):
         for part in parts:
             after = zip(part.token_index_R.tolist(), part.targets_U[part.unique_index_R].tolist(), strict=True)
             assert all(before[place] == target for place, target in after)
-            assert all(0 <= position < len(part.token_ids_L) for position in part.positions_U.tolist())
+            assert all(0 <= position < len(part.token_ids_L) for position in part.source_index_U.tolist())
 
 
 @pytest.mark.parametrize(("query_heads", "key_heads", "ranks"), [(16, 8, 4), (16, 2, 8), (16, 1, 16), (6, 6, 3)])
 def test_heads_that_can_be_divided_are_not_refused(query_heads, key_heads, ranks):
-    assert incompatibility(query_heads, key_heads, ranks) == ""
+    assert find_incompatibility(query_heads, key_heads, ranks) == ""
 
 
 @pytest.mark.parametrize(("query_heads", "key_heads", "ranks"), [(16, 8, 3), (12, 4, 6), (14, 2, 4)])
 def test_heads_that_cannot_be_divided_are_refused_with_words(query_heads, key_heads, ranks):
-    assert f"ranks.context = {ranks}: the model's {query_heads} attention heads" in incompatibility(
+    assert f"ranks.context = {ranks}: the model's {query_heads} attention heads" in find_incompatibility(
         query_heads, key_heads, ranks
     )

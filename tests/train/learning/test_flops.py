@@ -22,8 +22,8 @@ def test_a_forward_pass_takes_the_operations_that_torch_counts(tmp_path, family)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(torch.randint(random_models.VOCABULARY, (1, prompt + answer)))
     # torch's attention computes the half that causality hides, and this pass has logits for the prompt, too
-    hidden_half = 4 * size.attention * (prompt + answer) ** 2 / 2
-    expected = forward_flops(size, [(prompt, [answer])]) + hidden_half + 2 * size.head * prompt
+    hidden_half = 4 * size.attention_width * (prompt + answer) ** 2 / 2
+    expected = forward_flops(size, [(prompt, [answer])]) + hidden_half + 2 * size.head_weights * prompt
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.01)
 
 
@@ -35,7 +35,7 @@ def test_only_the_experts_of_a_token_count(tmp_path):
     weights = {name: weight.numel() for name, weight in model.named_parameters() if weight.ndim > 1}
     experts = sum(n for name, n in weights.items() if ".experts." in name)
     embeddings = sum(n for name, n in weights.items() if "embed_tokens" in name or "lm_head" in name)
-    assert flops_per_token(path).body == sum(weights.values()) - embeddings - experts / 2  # two of four
+    assert flops_per_token(path).body_weights == sum(weights.values()) - embeddings - experts / 2  # two of four
 
 
 def test_the_prompt_of_a_group_is_computed_once_and_the_objective_needs_passes_of_its_own(tmp_path):

@@ -17,7 +17,7 @@ from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: 
 from train.errors import LearnerError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
 from train.learning.memory_estimate import estimate  # noqa: E402
-from train.learning.model.policy import Policy, load  # noqa: E402
+from train.learning.model.policy import Policy, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
@@ -40,14 +40,16 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
         for kind in ("weights", "moments", "reference")
     }
     assert found.moments == sizes["moments"]
-    assert found.reference == found.gradients == sizes["weights"] == sizes["reference"] == found.trained * 4
-    assert found.weights == found.parameters * 4 == sum(each.nbytes for each in load(model).parameters())
+    assert (
+        found.reference == found.gradients == sizes["weights"] == sizes["reference"] == found.trainable_parameters * 4
+    )
+    assert found.weights == found.parameters * 4 == sum(each.nbytes for each in load_causal_lm(model).parameters())
 
 
 @pytest.mark.parametrize("activation_checkpointing", [False, True])
 def test_estimated_activations_are_close_to_those_that_autograd_keeps(path, activation_checkpointing):
     model = ModelConfig(path, activation_checkpointing=activation_checkpointing)
-    policy = Policy(load(model), torch.float32, 1.0)
+    policy = Policy(load_causal_lm(model), torch.float32, 1.0)
     (row,) = pack_into_rows(random_models.sequences(40), row_tokens=10_000)
     weights = {each.untyped_storage().data_ptr() for each in policy.parameters()}
     held = {}

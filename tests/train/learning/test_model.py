@@ -12,7 +12,7 @@ import random_models  # noqa: E402
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.model.attention import _sequence_ends, packed_attention  # noqa: E402
-from train.learning.model.policy import Policy, export_tensors, load  # noqa: E402
+from train.learning.model.policy import Policy, export_tensors, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
@@ -31,7 +31,7 @@ def test_packed_log_probabilities_equal_those_of_each_sequence_alone(tmp_path, f
     path = random_models.folder(tmp_path, family)
     plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     given = random_models.sequences(10)
-    found = logprobs(Policy(load(ModelConfig(path)), torch.float32, 1.0), given, row_tokens=70)
+    found = logprobs(Policy(load_causal_lm(ModelConfig(path)), torch.float32, 1.0), given, row_tokens=70)
     for sequence, ours in zip(given, found, strict=True):
         ids = torch.tensor([*sequence.prompt_ids, *sequence.token_ids])
         at = len(sequence.prompt_ids) - 1
@@ -42,7 +42,7 @@ def test_packed_log_probabilities_equal_those_of_each_sequence_alone(tmp_path, f
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"])
 def test_a_shared_prompt_gives_the_gradients_of_each_answer_with_a_prompt_of_its_own(tmp_path, family):
-    policy = Policy(load(ModelConfig(random_models.folder(tmp_path, family))), torch.float32, 1.0)
+    policy = Policy(load_causal_lm(ModelConfig(random_models.folder(tmp_path, family))), torch.float32, 1.0)
     given = random_models.sequences(12, answers=5, seed=1)
     given += [dataclasses.replace(given[2], advantages=given[2].advantages[::-1]), given[7]]  # the same answers again
     found = []
@@ -70,7 +70,7 @@ def test_weights_have_the_names_and_values_of_the_file(tmp_path, family):
 
     path = random_models.folder(tmp_path, family)
     found, file = (
-        dict(export_tensors(load(ModelConfig(path)), torch.float32)),
+        dict(export_tensors(load_causal_lm(ModelConfig(path)), torch.float32)),
         load_file(tmp_path / "model.safetensors"),
     )
     assert found.keys() == file.keys()
@@ -78,7 +78,7 @@ def test_weights_have_the_names_and_values_of_the_file(tmp_path, family):
 
 
 def test_a_sequence_does_not_influence_its_neighbours(tmp_path):
-    policy = Policy(load(ModelConfig(random_models.folder(tmp_path))), torch.float32, 1.0)
+    policy = Policy(load_causal_lm(ModelConfig(random_models.folder(tmp_path))), torch.float32, 1.0)
     given = random_models.sequences(6)
     before = logprobs(policy, given, row_tokens=1000)
     others = [given[0], dataclasses.replace(given[1], prompt_ids=(5,) * len(given[1].prompt_ids)), *given[2:]]
@@ -92,15 +92,15 @@ def test_a_sequence_does_not_influence_its_neighbours(tmp_path):
 def test_families_with_unsupported_logits_or_rows_are_refused(tmp_path, family):
     path = random_models.folder(tmp_path, family)
     with pytest.raises(LearnerError, match="another"):
-        load(ModelConfig(path))
+        load_causal_lm(ModelConfig(path))
 
 
 def test_a_folder_without_a_model_is_reported(tmp_path):
     with pytest.raises(LearnerError, match="is not the folder of a model"):
-        load(ModelConfig(str(tmp_path / "nothing")))
+        load_causal_lm(ModelConfig(str(tmp_path / "nothing")))
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"')
     with pytest.raises(LearnerError, match="cannot be loaded"):
-        load(ModelConfig(str(tmp_path)))
+        load_causal_lm(ModelConfig(str(tmp_path)))
 
 
 def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
@@ -111,7 +111,7 @@ def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
     del weights["model.layers.1.mlp.up_proj.weight"]
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     with pytest.raises(LearnerError, match="missing: model.layers.1.mlp.up_proj.weight"):
-        load(ModelConfig(path))
+        load_causal_lm(ModelConfig(path))
 
 
 def test_on_gpus_the_keys_of_an_answer_begin_with_those_of_its_prompt():

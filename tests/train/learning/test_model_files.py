@@ -11,14 +11,14 @@ import random_models  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
 from train.learning.model.model_files import write_weights  # noqa: E402
-from train.learning.model.policy import buckets, export_tensors, load  # noqa: E402
+from train.learning.model.policy import bucket_parameter_names, export_tensors, load_causal_lm  # noqa: E402
 
 
 @pytest.mark.parametrize(("family", "file_bytes"), [("qwen2", 10_000), ("qwen3-moe", 10_000), ("phi", 10**9)])
 def test_files_of_any_size_are_read_as_the_same_model(tmp_path, family, file_bytes):
     from transformers import AutoModelForCausalLM
 
-    causal = load(ModelConfig(random_models.folder(tmp_path / "model", family)))
+    causal = load_causal_lm(ModelConfig(random_models.folder(tmp_path / "model", family)))
     written = tmp_path / "written"
     written.mkdir()
     write_weights(export_tensors(causal, torch.float32), written, file_bytes)
@@ -39,8 +39,8 @@ def test_files_of_any_size_are_read_as_the_same_model(tmp_path, family, file_byt
 
 
 def test_buckets_are_of_bounded_size_and_hold_each_parameter_once(tmp_path):
-    causal = load(ModelConfig(random_models.folder(tmp_path), lora_rank=2))
-    groups = buckets(causal, torch.bfloat16, 5000)
+    causal = load_causal_lm(ModelConfig(random_models.folder(tmp_path), lora_rank=2))
+    groups = bucket_parameter_names(causal, torch.bfloat16, 5000)
     sizes = {name: 2 * weight.numel() for name, weight in causal.named_parameters() if ".lora_" not in name}
     assert [name for group in groups for name in group] == list(sizes)
     assert all(len(group) == 1 or sum(sizes[name] for name in group) <= 5000 for group in groups)

@@ -10,16 +10,16 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.learning.objectives import (  # noqa: E402
     clipped_loss,
-    constant_length,
+    constant_length_mean,
     k3,
+    mask_mismatched_sequences,
     mask_overlong,
     outcome_advantages,
-    process_advantages,
     ratio,
-    sampler_weights,
-    sequence_mask,
     sequence_mean,
+    step_reward_advantages,
     token_mean,
+    truncated_importance_weights,
     zero_overlong_advantages,
 )
 
@@ -65,7 +65,7 @@ def test_process_advantages_follow_deepseekmath(by_std):
     lengths = [9, 4, 12]
     steps = [[(rng.randint(1, length), rng.uniform(-1, 1)) for _ in range(rng.randint(1, 4))] for length in lengths]
     rewards = [reward for of_one in steps for _, reward in of_one]
-    found = process_advantages(steps, lengths, by_std=by_std, epsilon=1e-6)
+    found = step_reward_advantages(steps, lengths, by_std=by_std, epsilon=1e-6)
     for of_one, length, advantages in zip(steps, lengths, found, strict=True):
         assert len(advantages) == length
         for token in range(length):  # its advantage: sum of the normalised rewards of steps that end at it or later
@@ -75,13 +75,13 @@ def test_process_advantages_follow_deepseekmath(by_std):
 
 def test_outcomes_are_steps_that_take_the_whole_answer():
     rewards, lengths = [1.0, 0.0, 0.25], [3, 1, 2]
-    found = process_advantages([[(n, r)] for n, r in zip(lengths, rewards, strict=True)], lengths, by_std=True)
+    found = step_reward_advantages([[(n, r)] for n, r in zip(lengths, rewards, strict=True)], lengths, by_std=True)
     (expected,) = outcome_advantages(tensor([rewards]), by_std=True).tolist()
     assert found == [[advantage] * length for advantage, length in zip(expected, lengths, strict=True)]
 
 
 def test_an_answer_without_tokens_counts_in_the_mean_of_the_steps_and_has_no_advantages():
-    found = process_advantages([[(0, 1.0)], [(2, 0.0)]], [0, 2], by_std=False)
+    found = step_reward_advantages([[(0, 1.0)], [(2, 0.0)]], [0, 2], by_std=False)
     assert found == [[], [-0.5, -0.5]]
 
 
@@ -129,7 +129,7 @@ def test_k3_follows_the_paper_and_is_never_negative():
 
 def test_sampler_weights_are_truncated_and_carry_no_gradient():
     old = tensor([0.0, -1.0, -3.0]).requires_grad_()
-    found = sampler_weights(old, tensor([-3.0, -1.5, -1.0]), cap=2.0)
+    found = truncated_importance_weights(old, tensor([-3.0, -1.5, -1.0]), cap=2.0)
     close(found, [2.0, math.exp(0.5), math.exp(-2.0)])
     assert not found.requires_grad
 
@@ -138,7 +138,7 @@ def test_completions_that_another_model_sampled_are_left_out():
     sample = torch.tensor([0, 0, 0, 1, 1, 2])
     old, sampler = tensor([-1, -1, -9, -1, -1, -1]), tensor([-1, -1, -1, -1.5, -1.5, -1.0001])
     mask = tensor([1, 1, 0, 1, 1, 1])  # the token that differs most does not count
-    found = sequence_mask(old, sampler, mask, sample, 3, low=0.9, high=1.1)
+    found = mask_mismatched_sequences(old, sampler, mask, sample, 3, low=0.9, high=1.1)
     close(found, [1, 1, 0, 0, 0, 1])
 
 
@@ -170,7 +170,7 @@ def test_no_aggregation_depends_on_how_the_batch_is_split(split):
         tokens_N = tensor([counted[n] for n in part])
         found["token_mean"] += token_mean(loss_T, mask_T, n_tokens=sum(counted)).item()
         found["sequence_mean"] += sequence_mean(loss_T, mask_T, sample_T, tokens_N=tokens_N, n_sequences=alive).item()
-        found["constant_length"] += constant_length(loss_T, mask_T, n_sequences=alive, max_tokens=8).item()
+        found["constant_length"] += constant_length_mean(loss_T, mask_T, n_sequences=alive, max_tokens=8).item()
     assert found == pytest.approx(expected)
 
 
@@ -178,7 +178,7 @@ def test_the_loss_of_a_batch_without_counting_tokens_is_zero_and_not_nan():
     loss, mask, sample = tensor([1.0, 2.0]), tensor([0.0, 0.0]), torch.tensor([0, 1])
     assert token_mean(loss, mask, n_tokens=0) == 0
     assert sequence_mean(loss, mask, sample, tokens_N=tensor([0, 0]), n_sequences=0) == 0
-    assert constant_length(loss, mask, n_sequences=0, max_tokens=8) == 0
+    assert constant_length_mean(loss, mask, n_sequences=0, max_tokens=8) == 0
 
 
 def test_overlong_answers_are_removed_from_the_mask():

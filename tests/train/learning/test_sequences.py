@@ -40,7 +40,7 @@ def test_every_completion_token_is_predicted_once_from_all_tokens_before_it(n, r
     for rank in range(ranks):
         for row in pack_into_rows(sequences, row_tokens=row_tokens, ranks=ranks, rank=rank):
             seen = read_before(row)
-            predicted = list(zip(row.positions_U.tolist(), row.targets_U.tolist(), strict=True))
+            predicted = list(zip(row.source_index_U.tolist(), row.targets_U.tolist(), strict=True))
             for place, number in zip(row.token_index_R.tolist(), row.unique_index_R.tolist(), strict=True):
                 assert place not in found
                 at, target = predicted[number]

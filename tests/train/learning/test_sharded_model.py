@@ -9,8 +9,8 @@ import random_models  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.model.policy import export_tensors, load  # noqa: E402
-from train.learning.model.sharded_model import check_family, empty_model, load_shards  # noqa: E402
+from train.learning.model.policy import export_tensors, load_causal_lm  # noqa: E402
+from train.learning.model.sharded_model import check_packing_support, empty_model, load_shards  # noqa: E402
 
 FAMILIES = ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"]
 
@@ -25,7 +25,7 @@ def filled(model):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_filled_model_is_the_one_that_is_loaded_whole(tmp_path, family):
     model = ModelConfig(random_models.folder(tmp_path, family))
-    ours, whole = filled(model), load(model)
+    ours, whole = filled(model), load_causal_lm(model)
     for kind in ("named_parameters", "named_buffers"):
         found, expected = dict(getattr(ours, kind)()), dict(getattr(whole, kind)())
         assert found.keys() == expected.keys()
@@ -37,7 +37,7 @@ def test_a_filled_model_is_the_one_that_is_loaded_whole(tmp_path, family):
 
 def test_lora_layers_are_those_of_a_model_that_is_loaded_whole(tmp_path):
     model = ModelConfig(random_models.folder(tmp_path, "phi"), lora_rank=2)
-    ours, whole = dict(filled(model).named_parameters()), dict(load(model, seed=3).named_parameters())
+    ours, whole = dict(filled(model).named_parameters()), dict(load_causal_lm(model, seed=3).named_parameters())
     assert ours.keys() == whole.keys()
     assert all(torch.equal(ours[name], whole[name]) for name in ours)
     assert {name for name in ours if ours[name].requires_grad} == {name for name in ours if ".lora_" in name}
@@ -47,13 +47,13 @@ def test_lora_layers_are_those_of_a_model_that_is_loaded_whole(tmp_path):
 def test_families_that_work_pass_the_check_without_their_weights(tmp_path, family):
     path = random_models.folder(tmp_path, family)
     (tmp_path / "model.safetensors").unlink()
-    check_family(path)
+    check_packing_support(path)
 
 
 @pytest.mark.parametrize("family", ["gemma2", "granite", "mamba"])
 def test_families_with_unsupported_logits_or_rows_do_not(tmp_path, family):
     with pytest.raises(LearnerError, match="another"):
-        check_family(random_models.folder(tmp_path, family))
+        check_packing_support(random_models.folder(tmp_path, family))
 
 
 def test_a_model_in_several_files_is_read_from_all_of_them(tmp_path):
@@ -62,7 +62,7 @@ def test_a_model_in_several_files_is_read_from_all_of_them(tmp_path):
     path = random_models.folder(tmp_path / "whole")
     AutoModelForCausalLM.from_pretrained(path).save_pretrained(tmp_path / "parts", max_shard_size="20kB")
     assert len(list((tmp_path / "parts").glob("*.safetensors"))) > 2
-    ours, whole = filled(ModelConfig(str(tmp_path / "parts"))), load(ModelConfig(path))
+    ours, whole = filled(ModelConfig(str(tmp_path / "parts"))), load_causal_lm(ModelConfig(path))
     assert all(torch.equal(one, other) for one, other in zip(ours.parameters(), whole.parameters(), strict=True))
 
 

@@ -5,13 +5,13 @@ import random
 import pytest
 
 from train.planning.engine import SimulatedSample, TimedEngine
-from train.planning.rates import EngineRates
+from train.planning.timings import EngineTimings
 
-RATES = EngineRates(
+RATES = EngineTimings(
     step_seconds=0.01,
-    answer_seconds=0.002,
-    context_seconds=0.0001,
-    prefill_seconds=0.003,
+    step_seconds_per_answer=0.002,
+    step_seconds_per_context_token=0.0001,
+    prefill_seconds_per_token=0.003,
     load_seconds=0.5,
     cache_tokens=1e9,
     max_concurrent=8,
@@ -20,13 +20,17 @@ RATES = EngineRates(
 
 def finished_at(answers: list[tuple[int, int]]) -> list[float]:
     """Return when answers of (prompt tokens, tokens) finish, drawn token by token; all begin at 0."""
-    now = sum(prompt for prompt, _ in answers) * RATES.prefill_seconds
+    now = sum(prompt for prompt, _ in answers) * RATES.prefill_seconds_per_token
     context = float(sum(prompt for prompt, _ in answers))
     left = {number: tokens for number, (_, tokens) in enumerate(answers)}
     ends = [0.0] * len(answers)
     while left:
         # The mean of the context before and after the step, which is what the closed form integrates.
-        now += RATES.step_seconds + len(left) * RATES.answer_seconds + context * RATES.context_seconds
+        now += (
+            RATES.step_seconds
+            + len(left) * RATES.step_seconds_per_answer
+            + context * RATES.step_seconds_per_context_token
+        )
         context += len(left)
         for number in list(left):
             left[number] -= 1
@@ -79,7 +83,7 @@ def test_new_weights_cost_their_loading_and_the_cache_that_is_computed_again() -
     engine.advance(0.4)
     drawn = engine.drawn_tokens
     engine.load_weights(1)
-    lost = RATES.load_seconds + (10 + drawn) * RATES.prefill_seconds
+    lost = RATES.load_seconds + (10 + drawn) * RATES.prefill_seconds_per_token
     assert engine.next_event() == pytest.approx(undisturbed + lost)
     (drawing,) = engine.advance(engine.next_event())
     assert drawing.versions == [(0, 0), (1, round(drawn))]

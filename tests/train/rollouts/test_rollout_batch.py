@@ -21,7 +21,7 @@ SAMPLING = SamplingParams(temperature=1.0, top_p=1.0, max_tokens=5, logprobs=Tru
 class Endless:
     """An endless series of questions, which are named after their positions."""
 
-    def at(self, position):
+    def prompt_at(self, position):
         return TrainingPrompt(f"q{position}", (position,), Task())
 
 
@@ -110,9 +110,9 @@ def test_answers_that_were_cut_off_may_be_unknown():
     assert [rollout.reward for rollout in cut] == [1.0, 0.0]
     assert group_rewards(cut) == [1.0, 0.0]
     assert group_signal(cut) == "some"
-    assert math.isnan(group_rewards(cut, cut_off_known=False)[0])
-    assert group_signal(cut, cut_off_known=False) == "none"
-    assert group_signal(cut[:1], cut_off_known=False) == "cut_off"
+    assert math.isnan(group_rewards(cut, count_truncated=False)[0])
+    assert group_signal(cut, count_truncated=False) == "none"
+    assert group_signal(cut[:1], count_truncated=False) == "cut_off"
 
 
 def test_a_refused_prompt_is_counted_and_replaced():

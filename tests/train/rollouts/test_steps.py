@@ -38,7 +38,7 @@ def test_a_step_ends_with_the_token_that_completes_its_text(end, tokens):
 class OneQuestion:
     decode = staticmethod(decode)
 
-    def at(self, position):
+    def prompt_at(self, position):
         return TrainingPrompt("q", (1,), Task(), source="math")
 
 
@@ -85,5 +85,5 @@ def test_answers_without_steps_are_one_step():
     right, wrong = (
         replace(rollout, step_rewards=(), reward=reward) for rollout, reward in zip(group, (1.0, 0.0), strict=True)
     )
-    assert group_signal((right, wrong), process=True) == "some"
-    assert group_signal((right, right), process=True) == "all"
+    assert group_signal((right, wrong), use_step_rewards=True) == "some"
+    assert group_signal((right, right), use_step_rewards=True) == "all"

@@ -7,7 +7,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 
 from train.config import presets, read_config  # noqa: E402
 from train.errors import ConfigError  # noqa: E402
-from train.run.memory_plan import GB, Machines, lines, memory_needs  # noqa: E402
+from train.run.memory_plan import GB, Machines, format_memory_needs, memory_needs  # noqa: E402
 
 _QWEN = {"vocab_size": 152064, "hidden_size": 5120, "num_attention_heads": 40, "num_key_value_heads": 8}
 SHAPES = {  # models like those that the presets are for
@@ -49,12 +49,12 @@ def config(tmp_path_factory):
 def test_a_preset_runs_on_the_machines_that_it_names(preset, config):
     size, named = MACHINES[preset]
     for machines in named:
-        told = list(lines(config(preset, size), machines))
+        told = list(format_memory_needs(config(preset, size), machines))
         assert len(told) == (4 if machines.gpus > 8 else 3)
 
 
 def test_an_engine_that_evaluates_beside_the_run_takes_its_gpus_from_the_learner(config):
-    told = list(lines(config("deepcoder-16k", "14B", *OWN, "evaluation.gpus=[4,5]"), Machines(16, 80)))
+    told = list(format_memory_needs(config("deepcoder-16k", "14B", *OWN, "evaluation.gpus=[4,5]"), Machines(16, 80)))
     assert [line.split(" GPUs")[0] for line in told[:3]] == ["each of 12", "each of 2 engine", "each of 2 evaluation"]
     assert "weights 29.5, cache of the longest answer 6.8" in told[2]  # one GPU for each, longer answers
 
@@ -82,7 +82,7 @@ def test_an_engine_that_evaluates_beside_the_run_takes_its_gpus_from_the_learner
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_with_words(size, changes, machines, words, config):
     with pytest.raises(ConfigError, match=words):
-        list(lines(config("deepcoder-16k", size, *changes), machines))
+        list(format_memory_needs(config("deepcoder-16k", size, *changes), machines))
 
 
 def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):
@@ -109,20 +109,20 @@ def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(c
         next(iter(memory_needs(config("deepcoder-16k", "14B", f"ranks.context={ranks}"), Machines(8))))
         for ranks in (1, 2)
     )
-    assert shared.parts["activations"] == pytest.approx(alone.parts["activations"] / 2)
+    assert shared.bytes_by_purpose["activations"] == pytest.approx(alone.bytes_by_purpose["activations"] / 2)
 
 
 def test_the_planner_divides_the_machine_that_a_preset_names(config):
     from train.planning import simulation_inputs
-    from train.planning.rates import GPUS
+    from train.planning.timings import GPUS
 
-    cluster = simulation_inputs.cluster(config("areal", "14B"), GPUS["h100"], 8)
+    cluster = simulation_inputs.build_cluster(config("areal", "14B"), GPUS["h100"], 8)
     assert 2 < cluster.min_learner_gpus < 8
 
 
 def test_weights_for_workers_elsewhere_are_kept_in_two_versions(config):
     def kept(*changes):
         *_, host = memory_needs(config("areal", "14B", "workers.local=false", *changes), Machines(8))
-        return host.parts["weights for engines"]
+        return host.bytes_by_purpose["weights for engines"]
 
     assert kept("workers.listen=0.0.0.0:8700") == pytest.approx(2 * 29.54 * GB, rel=0.01)

@@ -8,7 +8,7 @@ import pytest
 from test_figures import LOST, RIGHT
 
 from train.errors import ConfigError
-from train.run.metrics_log import METRICS, SAMPLES, MetricsLog, delete_after_step, lines, read_metrics
+from train.run.metrics_log import METRICS, SAMPLES, MetricsLog, delete_after_step, read_json_lines, read_metrics
 
 
 def test_a_step_is_a_line_of_json_with_null_for_unknown_values(tmp_path):
@@ -44,7 +44,7 @@ def test_a_resumed_run_reports_every_step_once_and_continues_its_counts(tmp_path
         (3, 0.3),
         (4, 1.0),
     ]
-    assert [line["step"] for line in lines(tmp_path / SAMPLES)] == [1, 2, 3, 4, 4]
+    assert [line["step"] for line in read_json_lines(tmp_path / SAMPLES)] == [1, 2, 3, 4, 4]
 
 
 def test_a_run_that_has_not_begun_has_no_metrics(tmp_path):
@@ -66,13 +66,13 @@ def test_lines_are_dropped_all_at_once(tmp_path):
     (tmp_path / "metrics.jsonl.new").mkdir()  # so the shorter file cannot be written
     with pytest.raises(OSError, match="directory"):
         delete_after_step(path, 1)
-    assert [line["step"] for line in lines(path)] == [1, 2]
+    assert [line["step"] for line in read_json_lines(path)] == [1, 2]
 
 
 def test_samples_have_their_verdicts_and_no_signal_is_null(tmp_path):
     metrics = MetricsLog(tmp_path)
     metrics.log_samples(7, [RIGHT, LOST])
-    assert [(line["problem"], line["verdict"], line["reward"]) for line in lines(tmp_path / SAMPLES)] == [
+    assert [(line["problem"], line["verdict"], line["reward"]) for line in read_json_lines(tmp_path / SAMPLES)] == [
         ("p", "accepted", 1.0),
         ("p", "", None),
     ]

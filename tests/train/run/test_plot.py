@@ -14,9 +14,9 @@ from cli import main
 pytest.importorskip("matplotlib")
 from train.errors import NoRunError
 from train.run.metrics_log import MetricsLog
-from train.run.plot import curves
+from train.run.plot import plot_curves
 from train.run.plot_style import PlottedRun
-from train.run.plot_timeline import timeline
+from train.run.plot_timeline import plot_timeline
 from train.run.timeline import Timeline
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ def texts(path):
 
 def test_there_is_a_panel_for_each_known_figure(tmp_path):
     out = tmp_path / "curves.svg"
-    curves([PlottedRun("one", run(tmp_path / "one", **{"clip_ratio/high_mean": 0.01}))], out)
+    plot_curves([PlottedRun("one", run(tmp_path / "one", **{"clip_ratio/high_mean": 0.01}))], out)
     assert [text for text in texts(out) if text[:1].isalpha() and text != "step"] == [
         "Reward, mean of a batch",
         "pass@1 on the evaluation set, with its 95% interval",
@@ -48,7 +48,7 @@ def test_there_is_a_panel_for_each_known_figure(tmp_path):
 def test_runs_of_one_label_are_one_curve_in_a_band(tmp_path):
     folders = [run(tmp_path / name) for name in ("a", "b", "c")]
     out = tmp_path / "curves.svg"
-    curves(
+    plot_curves(
         [PlottedRun("GRPO+", folders[0]), PlottedRun("GRPO+", folders[1]), PlottedRun("random rewards", folders[2])],
         out,
     )
@@ -62,26 +62,28 @@ def test_runs_of_one_label_are_one_curve_in_a_band(tmp_path):
 
 def test_a_band_is_drawn_at_the_steps_that_all_runs_have(tmp_path):
     folders = [run(tmp_path / "short", steps=3), run(tmp_path / "long", steps=9), run(tmp_path / "none", steps=0)]
-    curves([PlottedRun("same", folder) for folder in folders[:2]], tmp_path / "curves.svg")
+    plot_curves([PlottedRun("same", folder) for folder in folders[:2]], tmp_path / "curves.svg")
     (line,) = re.findall(
         rf'<path d="([^"]*)"[^>]*stroke: {BLUE}; stroke-width: 1.5', (tmp_path / "curves.svg").read_text()
     )[:1]
     assert len(re.findall("[ML]", line)) == 3
-    curves([PlottedRun("same", folder) for folder in folders], tmp_path / "curves.svg")  # one of them has no reward yet
+    plot_curves(
+        [PlottedRun("same", folder) for folder in folders], tmp_path / "curves.svg"
+    )  # one of them has no reward yet
 
 
 def test_a_long_run_is_drawn_as_its_running_mean_before_the_steps_themselves(tmp_path):
     out = tmp_path / "curves.svg"
-    curves([PlottedRun("long", run(tmp_path / "long", steps=100))], out)
+    plot_curves([PlottedRun("long", run(tmp_path / "long", steps=100))], out)
     assert "stroke-opacity: 0.25" in out.read_text()
-    curves([PlottedRun("short", run(tmp_path / "short", steps=20))], out)
+    plot_curves([PlottedRun("short", run(tmp_path / "short", steps=20))], out)
     assert "stroke-opacity: 0.25" not in out.read_text()
 
 
 def test_the_same_figures_make_the_same_file(tmp_path):
     folder = run(tmp_path / "one")
     for name in ("a.svg", "b.svg"):
-        curves([PlottedRun("one", folder)], tmp_path / name)
+        plot_curves([PlottedRun("one", folder)], tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
@@ -93,7 +95,7 @@ def test_a_timeline_shows_how_much_of_the_time_each_part_was_busy(tmp_path):
         clock.record(step, "reward", 10 * step + 3, 10 * step + 5)  # at the same time as the one before
         clock.record(step, "train", 10 * step + 6, 10 * step + 10)
     out = tmp_path / "timeline.svg"
-    timeline([PlottedRun("sync", tmp_path)], out)
+    plot_timeline([PlottedRun("sync", tmp_path)], out)
     assert {"sampling 60%", "rewards awaited 30%", "training 40%"} <= set(texts(out))
     note = "shares are of that time, white is idle, numbers are those of batches"
     assert f"sync: steps 1 to 2 in 20 s; {note}" in texts(out)
@@ -104,7 +106,7 @@ def test_a_timeline_numbers_batches_rather_than_steps(tmp_path):
     clock.record(1, "sample", 0, 4, batch=1)
     clock.record(1, "sample", 4, 8, batch=2)  # ahead, while the step trains on batch 1
     clock.record(1, "train", 4, 6)
-    timeline([PlottedRun("one-off", tmp_path)], tmp_path / "timeline.svg")
+    plot_timeline([PlottedRun("one-off", tmp_path)], tmp_path / "timeline.svg")
     numbers = [text for text in texts(tmp_path / "timeline.svg") if text in ("1", "2")]
     assert numbers[-3:] == ["1", "2", "1"]  # sampling, sampling ahead, training
 
@@ -124,7 +126,7 @@ def test_the_timeline_of_a_long_run_shows_its_end(tmp_path):
     clock = Timeline(tmp_path)
     for step in range(1, 101):
         clock.record(step, "sample", step, step + 0.9)
-    timeline([PlottedRun("run", tmp_path)], tmp_path / "timeline.svg")
+    plot_timeline([PlottedRun("run", tmp_path)], tmp_path / "timeline.svg")
     assert any(text.startswith("run: steps 85 to 100 in ") for text in texts(tmp_path / "timeline.svg"))
 
 
@@ -162,4 +164,4 @@ def test_a_folder_with_an_equals_sign_in_its_name_can_be_drawn(tmp_path):
     assert PlottedRun.parse(str(odd)).label == "lr=1e-3"
     assert PlottedRun.parse(f"high={tmp_path}") == PlottedRun("high", tmp_path)
     with pytest.raises(NoRunError):
-        curves([PlottedRun("", odd)], tmp_path / "curves.svg")
+        plot_curves([PlottedRun("", odd)], tmp_path / "curves.svg")

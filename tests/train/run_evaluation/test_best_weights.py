@@ -56,7 +56,7 @@ def test_a_kill_between_any_two_renames_loses_nothing(calls, tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         best_weights.replace_best(tmp_path, better, note(2, 0.5))
     monkeypatch.undo()
-    best_weights.recover(tmp_path)
+    best_weights.finish_interrupted_replace(tmp_path)
     assert held(tmp_path) == (("step 1", 1) if calls == 1 else ("step 2", 2))
     assert not list(tmp_path.glob(".best*"))
 

@@ -18,10 +18,10 @@ def config(small):
 @pytest.fixture
 def pending(config, tmp_path):
     begun = PendingEvaluation(tmp_path / "a run", 3, 100)
-    begun.request(config)
-    begun.model.mkdir()
+    begun.write_request(config)
+    begun.model_folder.mkdir()
     begun.samples_path("lcb").write_text("samples")
-    begun.add("humaneval", {"eval/pass@1": 0.5})
+    begun.record_suite_metrics("humaneval", {"eval/pass@1": 0.5})
     return begun
 
 

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.sampling.verifiable.commitment import CHUNK_BYTES, MalformedCommitment, commit, decode_commitments
+from train.sampling.verifiable.commitment import COMMITMENT_BYTES, MalformedCommitment, commit, decode_commitments
 from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.sampling.verifiable.finite_field import PRIME, evaluate, interpolate
-from train.sampling.verifiable.top_k import Bits, injective_modulus, top_k
+from train.sampling.verifiable.top_k import Bfloat16Bits, injective_modulus, top_k_indices
 
 
-def bfloat16(values: object) -> Bits:
+def bfloat16(values: object) -> Bfloat16Bits:
     """Return the bits of numbers that bfloat16 can hold, or of those cut off to it."""
     return (np.asarray(values, dtype=np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
-def states(n_tokens: int, width: int = 256, *, seed: int = 0, noise: float = 0.0) -> Bits:
+def states(n_tokens: int, width: int = 256, *, seed: int = 0, noise: float = 0.0) -> Bfloat16Bits:
     values = np.random.default_rng(seed).normal(size=(n_tokens, width))
     return bfloat16(values * (1 + noise * np.random.default_rng(seed + 1).normal(size=values.shape)))
 
 
-def sparse(n_tokens: int, width: int, values: dict[int, float]) -> Bits:
+def sparse(n_tokens: int, width: int, values: dict[int, float]) -> Bfloat16Bits:
     flat = np.zeros(n_tokens * width, dtype=np.float32)
     flat[list(values)] = list(values.values())
     return bfloat16(flat).reshape(n_tokens, width)
@@ -45,9 +45,9 @@ def test_places_that_collide_lower_the_modulus() -> None:
 def test_a_commitment_agrees_with_its_own_states() -> None:
     hidden = states(100)
     sent = b"".join(one.to_bytes() for one in commit(hidden))
-    assert len(sent) == 4 * CHUNK_BYTES == 4 * 258
+    assert len(sent) == 4 * COMMITMENT_BYTES == 4 * 258
     found = commitment_distances(decode_commitments(sent, 100), hidden)
-    assert [(one.mismatches, one.mantissa_mean, one.mantissa_median) for one in found] == [(0, 0, 0)] * 4
+    assert [(one.exponent_mismatches, one.mantissa_mean, one.mantissa_median) for one in found] == [(0, 0, 0)] * 4
 
 
 def test_rounding_differs_little_and_other_states_differ_wholly() -> None:
@@ -56,29 +56,29 @@ def test_rounding_differs_little_and_other_states_differ_wholly() -> None:
         commitment_distances(claimed, states(64, noise=0.01)),
         commitment_distances(claimed, states(64, seed=9)),
     )
-    assert all(one.mismatches < 30 and one.mantissa_mean < 3 for one in rounded)
-    assert all(one.mismatches > 100 for one in other)
+    assert all(one.exponent_mismatches < 30 and one.mantissa_mean < 3 for one in rounded)
+    assert all(one.exponent_mismatches > 100 for one in other)
 
 
 def test_an_answer_can_be_shorter_than_a_chunk_has_values() -> None:
     hidden = states(1, width=64)
     (only,) = decode_commitments(commit(hidden)[0].to_bytes(), 1)
-    assert commitment_distances((only,), hidden)[0].mismatches == 0
+    assert commitment_distances((only,), hidden)[0].exponent_mismatches == 0
 
 
 def test_states_that_are_not_numbers_are_committed_to_as_bits() -> None:
     hidden = np.full((32, 64), 0xFFFF, dtype=np.uint16)
     (only,) = commitment_distances(decode_commitments(commit(hidden)[0].to_bytes(), 32), hidden)
-    assert only.mismatches in (0, 128)  # the bits of some of them lie beyond the field
+    assert only.exponent_mismatches in (0, 128)  # the bits of some of them lie beyond the field
 
 
 def test_without_any_equal_exponent_the_mantissas_say_nothing() -> None:
     (only,) = commitment_distances(commit(sparse(32, 8, {0: 2.0}), k=1), sparse(32, 8, {0: 1e30}))
-    assert (only.mismatches, only.mantissa_mean, only.mantissa_median) == (1, inf, inf)
+    assert (only.exponent_mismatches, only.mantissa_mean, only.mantissa_median) == (1, inf, inf)
 
 
 def test_of_equal_values_the_first_places_are_taken() -> None:
-    assert list(top_k(bfloat16([1, -2, 1, 1]), 2)) == [1, 0]
+    assert list(top_k_indices(bfloat16([1, -2, 1, 1]), 2)) == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_of_equal_values_the_first_places_are_taken() -> None:
     [
         (b"", 1),
         (b"\0\0", 1),
-        (b"\0" * CHUNK_BYTES, 1),  # modulus 0, on which the reference crashes
-        (b"\xff" * CHUNK_BYTES, 1),
+        (b"\0" * COMMITMENT_BYTES, 1),  # modulus 0, on which the reference crashes
+        (b"\xff" * COMMITMENT_BYTES, 1),
         (b"\xff\xd9" + b"\xff\xff" * 128, 1),  # coefficients beyond the field
         (b"\xff\xd9" + b"\0" * 256 + b"\0", 32),  # one byte more, which the reference accepts
         (b"\xff\xd9" + b"\0" * 256, 33),  # too few chunks, which the reference accepts
@@ -102,15 +102,15 @@ def test_whatever_the_bytes_are_nothing_else_is_raised() -> None:
     rng = random.Random(0)
     hidden = states(64, width=16)
     for _ in range(10_000):
-        size = rng.choice((0, 1, CHUNK_BYTES, 2 * CHUNK_BYTES, rng.randrange(1000)))
+        size = rng.choice((0, 1, COMMITMENT_BYTES, 2 * COMMITMENT_BYTES, rng.randrange(1000)))
         data = bytearray(rng.randbytes(size))
         if rng.random() < 0.5:
-            data[::CHUNK_BYTES] = b"\xf0" * len(data[::CHUNK_BYTES])  # more of them are well formed then
+            data[::COMMITMENT_BYTES] = b"\xf0" * len(data[::COMMITMENT_BYTES])  # more of them are well formed then
         try:
             found = decode_commitments(bytes(data), 64)
         except MalformedCommitment:
             continue
-        assert all(0 <= one.mismatches <= 128 for one in commitment_distances(found, hidden))
+        assert all(0 <= one.exponent_mismatches <= 128 for one in commitment_distances(found, hidden))
 
 
 @given(st.lists(st.tuples(st.integers(0, PRIME - 1), st.integers(0, PRIME - 1)), min_size=1, max_size=20))

@@ -58,7 +58,8 @@ def check(model, answer: SampledCompletion, seed: int):
     assert torch.allclose(logprobs, torch.tensor(answer.logprobs), atol=1e-4)
     hidden = bfloat16_bits(out.hidden_states[-1][0, first:-1])
     assert all(
-        one.mismatches <= 3 for one in commitment_distances(decode_commitments(answer.commitments, n_tokens), hidden)
+        one.exponent_mismatches <= 3
+        for one in commitment_distances(decode_commitments(answer.commitments, n_tokens), hidden)
     )
 
 

@@ -304,7 +304,7 @@ def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engi
     import torch
 
     from train.config import Config, DataConfig, ModelConfig, StageConfig
-    from train.learning.model.policy import Policy, load
+    from train.learning.model.policy import Policy, load_causal_lm
     from train.learning.sequences import TrainingSequence, pack_into_rows
     from train.sampling.open_engine import open_engine
 
@@ -323,7 +323,7 @@ def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engi
     ]
     by_engine = torch.tensor([logprob for sequence in sequences for logprob in sequence.sampler_logprobs])
     (row,) = pack_into_rows(sequences, row_tokens=4096)
-    causal = load(model)
+    causal = load_causal_lm(model)
     with torch.no_grad():
         exact, rounded = (Policy(causal, torch.bfloat16, 2.0, exact_logits=way)(row)[0] for way in (True, False))
     differences = [(by_learner - by_engine[row.token_index_R]).abs().mean().item() for by_learner in (exact, rounded)]

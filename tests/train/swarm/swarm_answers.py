@@ -67,8 +67,8 @@ def drawn(engine: Engine, lease: SwarmLease, **changed: Any) -> list[SampledComp
     """Return the answers of an engine to a lease; prompt, seeds or temperature may be others than those leased."""
     prompt = changed.get("prompt", lease.lease.prompt)
     seeds: Sequence[int] = changed.get("seeds", lease.lease.seeds)
-    temperature = changed.get("temperature", lease.lease.draw.temperature)
-    sampling = SamplingParams(temperature, 1.0, lease.lease.draw.max_tokens, logprobs=True, verifiable=True)
+    temperature = changed.get("temperature", lease.lease.sampling_params.temperature)
+    sampling = SamplingParams(temperature, 1.0, lease.lease.sampling_params.max_tokens, logprobs=True, verifiable=True)
     for number, seed in enumerate(seeds):
         engine.add(str(number), prompt, seed, sampling)
     found: dict[str, SampledCompletion] = {}
@@ -81,13 +81,13 @@ def file_of(lease: SwarmLease, answers: Sequence[SampledCompletion]) -> RolloutF
     """Return the file that claims that these are the answers to the lease."""
     rows = tuple(
         RolloutRow(
-            number=number,
+            sample_index=number,
             version=lease.lease.version,
             seed=seed,
             prompt_ids=lease.lease.prompt,
             token_ids=answer.token_ids,
             logprobs=answer.logprobs,
-            finish="length" if answer.finish_reason == "length" else "stop",
+            finish_reason="length" if answer.finish_reason == "length" else "stop",
             commitments=answer.commitments,
         )
         for number, (seed, answer) in enumerate(zip(lease.lease.seeds, answers, strict=True))

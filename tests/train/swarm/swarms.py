@@ -41,7 +41,9 @@ from train.weights.manifest import WeightFile, WeightManifest
 
 RUN = "a-run"
 TERMS = EngineSpec(RUN, "a-model", "transformers", 128)
-RULES = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=2, online_filter=False)
+RULES = ControllerSettings(
+    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=2, online_filter=False
+)
 
 
 def settings(**changes: Any) -> SwarmSettings:
@@ -67,7 +69,7 @@ def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: st
 
 def verified_answers(lease: Lease) -> tuple[VerifiedCompletion, ...]:
     answers = (fleet.answer_to(lease, number) for number in range(len(lease.seeds)))
-    return tuple(VerifiedCompletion(answer.tokens, answer.logprobs, answer.finish) for answer in answers)
+    return tuple(VerifiedCompletion(answer.tokens, answer.logprobs, answer.finish_reason) for answer in answers)
 
 
 @dataclass
@@ -86,7 +88,7 @@ class Member:
         until = time.monotonic() + 20
         while time.monotonic() < until:
             reply = self.client.call("/lease", NodeLeaseRequest(loaded, slots), NodeLeaseResponse)
-            if reply.leases or reply.over:
+            if reply.leases or reply.run_ended:
                 self.running |= {lease.id: lease for lease in reply.leases}
                 return list(reply.leases)
             time.sleep(0.05)
@@ -137,7 +139,7 @@ class World:
 
         def serve() -> None:
             try:
-                run_coordinator(options, lambda controller: settings(**changes), ready=ready, stop=stop)
+                run_coordinator(options, lambda controller: settings(**changes), on_ready=ready, stop=stop)
             except Exception as error:  # the test raises it in its own thread
                 errors.append(error)
                 is_ready.set()
@@ -159,7 +161,7 @@ class World:
             assert not errors, errors
 
     def close(self) -> None:
-        self.server.close(over=False)
+        self.server.close(run_ended=False)
 
 
 def controller_client(world: World) -> ControllerClient:

@@ -37,7 +37,7 @@ from train.swarm.messages import (
 from train.swarm.operator import operator_client
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
-from train.swarm.protocol.requests import new_head, signed_headers
+from train.swarm.protocol.requests import new_head, sign_request
 from train.swarm.settings import Thresholds
 from train.swarm.signatures import public_key_bytes, read_key
 from train.swarm.verdict import LeaseVerdict
@@ -121,7 +121,7 @@ def test_invites_of_others_for_others_and_of_yesterday_admit_nobody(world: World
             new_invite(run_key, run=RUN, role="node", **{**form, "seconds": math.nan}),
         ):
             client = SignedClient(
-                replace(invited, run=RUN, public=public_key_bytes(run_key)), Ed25519PrivateKey.generate()
+                replace(invited, run=RUN, public_key=public_key_bytes(run_key)), Ed25519PrivateKey.generate()
             )
             with pytest.raises(RunError):
                 client.call("/join", JoinRequest(invited.text.encode(), "transformers 5.0"), JoinResponse)
@@ -275,10 +275,10 @@ def test_a_request_counts_once_here_and_now(world: World) -> None:
         node.beat()
         key, body = node.client._key, msgspec.msgpack.encode(NodeLeaseRequest(0, 1))
         head = new_head("/lease", RUN, node.client.node, body, node.client._start)
-        headers = signed_headers(head, key)
+        headers = sign_request(head, key)
         assert raw(world, "POST", "/lease", headers, body)[0] == 200
         assert raw(world, "POST", "/lease", headers, body)[0] == 401  # again
-        fresh = signed_headers(new_head("/lease", RUN, node.client.node, body, node.client._start), key)
+        fresh = sign_request(new_head("/lease", RUN, node.client.node, body, node.client._start), key)
         for path, sent, changed in (
             ("/beat", body, {}),
             ("/lease?a=b", body, {}),
@@ -295,8 +295,8 @@ def test_a_request_counts_once_here_and_now(world: World) -> None:
             status, _ = raw(world, "POST", path, {**fresh, **changed}, sent)
             assert status in (400, 401, 404), (path, changed, status)
         early = replace(new_head("/lease", RUN, node.client.node, body, node.client._start), time_ms=0)
-        assert raw(world, "POST", "/lease", signed_headers(early, key), body)[0] == 401
-    first = signed_headers(new_head("/beat", RUN, node.client.node, b"", node.client._start), key)
+        assert raw(world, "POST", "/lease", sign_request(early, key), body)[0] == 401
+    first = sign_request(new_head("/beat", RUN, node.client.node, b"", node.client._start), key)
     with world.coordinator():
         assert raw(world, "POST", "/beat", first)[0] == 421  # it was meant for the coordinator before
 
@@ -362,7 +362,7 @@ def test_a_full_disk_ends_neither_the_coordinator_nor_the_lease(world: World) ->
 
 
 def test_a_node_does_not_choose_bars_that_were_measured_for_nobody(world: World) -> None:
-    with world.coordinator(thresholds={"vllm/transformers": Thresholds(margin=0.02)}):
+    with world.coordinator(thresholds={"vllm/transformers": Thresholds(max_margin=0.02)}):
         with pytest.raises(RunError, match="not calibrated for engines of the kind transformers; it takes vllm"):
             world.member()
         world.member("verifier")

@@ -13,7 +13,7 @@ from train.errors import ControllerUnreachable
 from train.swarm.broadcast.request import NotAvailable, RelayError, get, new_pool
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import new_invite
-from train.swarm.protocol.replies import reply_headers
+from train.swarm.protocol.replies import sign_reply
 from train.swarm.protocol.requests import SIGNATURE
 
 RUN_KEY, NODE_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
@@ -116,7 +116,7 @@ def test_a_file_may_take_longer_to_send_than_a_connection_may_take(monkeypatch: 
             for _ in range(16):
                 time.sleep(0.1)
                 request.read(len(body) // 16)
-            signed = reply_headers(bytes.fromhex(headers[SIGNATURE]), 200, b"\xa5taken", RUN_KEY)
+            signed = sign_reply(bytes.fromhex(headers[SIGNATURE]), 200, b"\xa5taken", RUN_KEY)
             connection.sendall(
                 f"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n{SIGNATURE}: {signed[SIGNATURE]}\r\n\r\n".encode()
                 + b"\xa5taken"

@@ -18,7 +18,7 @@ from train.errors import ControllerUnreachable, RunError
 from train.swarm.coordinator import request_body
 from train.swarm.messages import Ban, JoinRequest, NodeHeartbeat, NodeHeartbeatResponse, NodeLeaseRequest, SwarmStatus
 from train.swarm.protocol.client import JoinRequired, SignedClient
-from train.swarm.protocol.requests import RequestHead, new_head, signed_headers
+from train.swarm.protocol.requests import RequestHead, new_head, sign_request
 from train.swarm.signatures import public_key_bytes
 
 POOL = urllib3.PoolManager(retries=False)
@@ -59,7 +59,7 @@ def post(world: World, path: str, headers: Mapping[str, str], body: bytes) -> ur
 
 
 def signed(node: Member, head: RequestHead) -> dict[str, str]:
-    return signed_headers(head, node.client._key)
+    return sign_request(head, node.client._key)
 
 
 def test_a_request_counts_once(world: World, node: Member) -> None:
@@ -90,7 +90,7 @@ def test_requests_from_other_times_are_refused(world: World, node: Member, secon
 
 
 def test_requests_for_an_earlier_start_are_refused(world: World, node: Member) -> None:
-    headers = signed(node, msgspec.structs.replace(head_of(node), start=b"earlier!"))
+    headers = signed(node, msgspec.structs.replace(head_of(node), incarnation=b"earlier!"))
     assert post(world, "/beat", headers, beat_body()).status == 421
 
 
@@ -105,7 +105,7 @@ def test_requests_for_another_run_path_or_body_are_refused(world: World, node: M
 
 def test_what_another_key_has_signed_is_refused(world: World, node: Member) -> None:
     stranger = Ed25519PrivateKey.generate()
-    forged = signed_headers(msgspec.structs.replace(head_of(node), node=public_key_bytes(stranger)), stranger)
+    forged = sign_request(msgspec.structs.replace(head_of(node), node=public_key_bytes(stranger)), stranger)
     assert post(world, "/beat", forged, beat_body()).status == 401
     mixed = forged | {"x-curate-node": node.client.node.hex()}
     assert post(world, "/beat", mixed, beat_body()).status == 401

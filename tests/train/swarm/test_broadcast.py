@@ -19,7 +19,7 @@ from published_weights import (
 )
 
 from train.errors import TransferError
-from train.swarm.broadcast.manifest import LatestVersion, latest_path, manifest_path, read_manifest, signed_latest
+from train.swarm.broadcast.manifest import LatestVersion, latest_path, manifest_path, read_manifest, sign_latest
 from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.version_store import VersionStore
 from train.swarm.signatures import BadSignature
@@ -37,7 +37,7 @@ def test_a_worker_that_joins_takes_the_anchor_and_the_differences_after_it(tmp_p
     publish(tmp_path, range(4))
     with relay(tmp_path) as url:
         client = download(url)
-        assert client.latest().version == 3
+        assert client.fetch_latest().version == 3
         place, manifest = VersionStore(tmp_path / "client", client).fetch(3, seconds=20)
     assert manifest.base == 2
     assert same(place, tmp_path, 3)
@@ -46,7 +46,7 @@ def test_a_worker_that_joins_takes_the_anchor_and_the_differences_after_it(tmp_p
 def test_differences_are_a_small_part_of_the_files(tmp_path: Path) -> None:
     publish(tmp_path, range(3))
     with relay(tmp_path) as url:
-        manifests = [download(url).manifest(version, seconds=5)[0] for version in range(3)]
+        manifests = [download(url).fetch_manifest(version, seconds=5)[0] for version in range(3)]
     whole = sum(file.size for file in manifests[0].weights.files)
     assert [manifest.base for manifest in manifests] == [None, 0, 1]
     assert manifests[0].body_bytes == whole
@@ -57,8 +57,8 @@ def test_a_version_that_differs_much_and_every_so_many_th_are_whole(tmp_path: Pa
     publish(tmp_path / "much", range(2), changed_share=0.5)
     publish(tmp_path / "often", range(5), anchor_every=2)
     with relay(tmp_path / "much") as much, relay(tmp_path / "often") as often:
-        assert download(much).manifest(1, seconds=5)[0].base is None
-        assert [download(often).manifest(version, seconds=5)[0].base for version in range(5)] == [
+        assert download(much).fetch_manifest(1, seconds=5)[0].base is None
+        assert [download(often).fetch_manifest(version, seconds=5)[0].base for version in range(5)] == [
             None,
             0,
             None,
@@ -81,19 +81,19 @@ def test_a_relay_that_stands_still_is_behind_and_never_takes_a_client_back(tmp_p
     publish(tmp_path / "then", range(2))
     with relay(tmp_path / "now") as now, relay(tmp_path / "then") as then:
         both = download(now, then)
-        assert both.latest().version == 3
+        assert both.fetch_latest().version == 3
         (tmp_path / "now" / "public" / latest_path(RUN)).unlink()
-        assert both.latest().version == 3
-        assert download(then).latest().version == 1
+        assert both.fetch_latest().version == 3
+        assert download(then).fetch_latest().version == 1
 
 
 def test_only_what_the_run_has_signed_is_believed(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
     place = tmp_path / "public" / latest_path(RUN)
     stranger = Ed25519PrivateKey.generate()
-    place.write_bytes(signed_latest(LatestVersion(RUN, 9, bytes(32), 2e9), stranger))
+    place.write_bytes(sign_latest(LatestVersion(RUN, 9, bytes(32), 2e9), stranger))
     with relay(tmp_path) as url, pytest.raises(TransferError, match="not signed"):
-        download(url).latest()
+        download(url).fetch_latest()
 
 
 def test_a_manifest_is_good_for_its_run_and_version_alone(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_manifest_is_good_for_its_run_and_version_alone(tmp_path: Path) -> Non
     for run, version, data in (("other", 1, sealed), (RUN, 0, sealed), (RUN, 1, sealed[:-1]), (RUN, 1, b"")):
         with pytest.raises(BadSignature):
             read_manifest(data, run, version, PUBLIC)
-    as_latest = signed_latest(LatestVersion(RUN, 1, bytes(32), 0.0), KEY)
+    as_latest = sign_latest(LatestVersion(RUN, 1, bytes(32), 0.0), KEY)
     with pytest.raises(BadSignature):
         read_manifest(as_latest, RUN, 1, PUBLIC)  # signed by the run, but for another purpose
 

@@ -124,7 +124,7 @@ def test_a_trainer_that_is_gone_gets_its_answers_when_it_is_back(world: World) -
         node, verifier = world.member(), world.member("verifier")
         [lease] = node.ask(slots=1)
         address = world.server.url.removeprefix("http://")
-        world.server.close(over=False)
+        world.server.close(run_ended=False)
         node.upload(lease)
         verifier.judge(verifier.job())
         assert node.client.call("/lease", NodeLeaseRequest(0, 1), NodeLeaseResponse).leases == ()
@@ -139,7 +139,7 @@ def test_nodes_hear_that_the_run_is_over_and_the_coordinator_ends(world: World) 
         [lease] = node.ask(slots=1)
         world.controller.close()
         until = time.monotonic() + 20
-        while not (orders := node.beat()).over:
+        while not (orders := node.beat()).run_ended:
             assert time.monotonic() < until
             time.sleep(0.05)
         assert orders.drop == (lease.id,)
@@ -257,7 +257,7 @@ def test_the_operator_sees_bans_and_audits(world: World) -> None:
 def test_a_folder_belongs_to_one_run(world: World, tmp_path: Path) -> None:
     with world.coordinator():
         pass
-    world.server.close(over=False)
+    world.server.close(run_ended=False)
     other = msgspec.structs.replace(TERMS, run="another")
     world.server = ControllerServer(world.controller, "127.0.0.1:0", token=None, run="another", spec=other)
     with pytest.raises(AssertionError, match="another swarm"), world.coordinator():

@@ -145,7 +145,7 @@ class Swarm(RuleBasedStateMachine):
             orders = self.desk.heartbeat(key, NodeHeartbeat(0, running, float("nan")), self.now)
         except (NotJoined, Forbidden):
             return
-        assert not set(orders.drop) & self.desk.members[key].leases
+        assert not set(orders.lease_ids_to_drop) & self.desk.members[key].leases
 
     @rule(key=st.sampled_from(NODES + VERIFIERS))
     def leave(self, key: bytes) -> None:
@@ -210,7 +210,7 @@ class Swarm(RuleBasedStateMachine):
     @invariant()
     def every_group_is_with_one_node(self) -> None:
         self.taken()
-        running = self.desk.running_lease_keys()
+        running = self.desk.open_lease_keys()
         assert sorted(running) == sorted(self.with_nodes), "the trainer and the coordinator differ"
         assert max(self.trained_on.values(), default=1) == 1
 
@@ -347,11 +347,11 @@ def test_a_new_node_is_tried_with_answers_that_are_known_and_never_trained_on(bo
     assert msgspec.structs.replace(probe.lease, seeds=ordinary.lease.seeds) == ordinary.lease, "the node can tell"
     assert finished(desk, NODES[1], probe).outcome == "accepted"
     assert len(desk.accepted) == 1
-    assert desk.running_lease_keys() == ((8, 0),)
+    assert desk.open_lease_keys() == ((8, 0),)
 
 
 def test_a_new_node_whose_answers_are_not_the_known_ones_is_suspended(book: Ledger) -> None:
-    desk = opened(book, thresholds={"": Thresholds(replayed_share=0.9999)})
+    desk = opened(book, thresholds={"": Thresholds(seed_match_share=0.9999)})
     healthy(desk, NODES[0], 7)
     join(desk, NODES[1])
     probe = desk.grant_spot_check(NODES[1], 0, 0.0)
@@ -373,7 +373,7 @@ def test_nobody_is_tried_with_its_own_answers(book: Ledger) -> None:
 
 
 def test_honest_engines_that_differ_in_the_last_bits_agree() -> None:
-    bars, rng = Thresholds(replayed_share=0.98, replayed_sigmas=4.0), random.Random(3)
+    bars, rng = Thresholds(seed_match_share=0.98, seed_match_sigmas=4.0), random.Random(3)
 
     def drawn(share: float) -> list[bytes]:
         """Answers in which each token is the expected one with this chance, up to the first that is not."""
@@ -484,8 +484,8 @@ def test_nodes_cannot_verify_and_verifiers_cannot_sample(book: Ledger) -> None:
 
 def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(book: Ledger) -> None:
     wide = {
-        "vllm/transformers": Thresholds(margin=9.0),
-        "transformers/transformers": Thresholds(margin=0.02),
+        "vllm/transformers": Thresholds(max_margin=9.0),
+        "transformers/transformers": Thresholds(max_margin=0.02),
         "": Thresholds(),
     }
     desk = opened(book, thresholds=wide)
@@ -632,7 +632,7 @@ def test_a_file_that_takes_long_to_arrive_is_waited_for(book: Ledger) -> None:
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    assert desk.begin_upload(NODES[0], lease.id, until=90.0)
+    assert desk.begin_upload(NODES[0], lease.id, deadline=90.0)
     for seconds in (20.0, 40.0, 60.0, 80.0):
         desk.heartbeat(NODES[0], NodeHeartbeat(0), seconds)
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 89.0) == "taken"
@@ -643,7 +643,7 @@ def test_nobody_is_blamed_for_what_the_coordinator_slept_through(book: Ledger) -
     healthy(desk, NODES[0], 0)
     lease = desk.grant(NODES[0], lease_of((1, 0)), 0.0)
     assert lease is not None
-    desk.discount_pause(3600.0)
+    desk.extend_deadlines(3600.0)
     desk.tick(3601.0)
     assert desk.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.HEALTHY
     assert desk.submit(NODES[0], lease.id, 1, b"d" * 32, 3602.0) == "taken"

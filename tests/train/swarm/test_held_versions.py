@@ -43,7 +43,7 @@ def test_a_version_that_is_here_does_not_wait_for_one_that_is_on_its_way(tmp_pat
         versions.wait_for_first(30, lambda: bool(time.sleep(0.02)))
         origin.publish(weights(tmp_path / "weights", 2), tmp_path / "weights" / "2")
         assert asked.wait(30)
-        files = versions.files(1)
+        files = versions.fetch_files(1)
         assert came == [1]
         assert [file.read_bytes() for file in files] == [
             (tmp_path / "weights" / "1" / file.name).read_bytes() for file in files

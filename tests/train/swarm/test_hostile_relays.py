@@ -38,7 +38,7 @@ from published_weights import (
 )
 
 from train.errors import TransferError
-from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, signed_manifest
+from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, sign_manifest
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.relay_source import RelaySource
@@ -69,7 +69,7 @@ def test_one_honest_relay_among_five_suffices(tmp_path: Path, behaviour: Behavio
     with ExitStack() as stack:
         bad = [stack.enter_context(relay(tmp_path, behaviour)) for _ in range(4)]
         client = download(*bad, stack.enter_context(relay(tmp_path)))
-        assert client.latest().version == 1
+        assert client.fetch_latest().version == 1
         place, _ = VersionStore(tmp_path / "client", client).fetch(1, seconds=60)
         assert same(place, tmp_path, 1)
 
@@ -80,7 +80,7 @@ def test_one_honest_relay_suffices_among_all_kinds_of_bad_ones(tmp_path: Path) -
         bad = [*BAD, corrupting, truncating, endless, trickling, redirecting]
         urls = [stack.enter_context(relay(tmp_path, behaviour)) for behaviour in [*bad, honest]]
         client = download(*urls)
-        assert client.latest().version == 3
+        assert client.fetch_latest().version == 3
         place, _ = VersionStore(tmp_path / "client", client).fetch(3, seconds=60)
         assert same(place, tmp_path, 3)
 
@@ -136,14 +136,14 @@ def test_the_manifest_of_the_newest_version_is_the_one_that_was_named_with_it(tm
     publish(tmp_path, range(2))
     place = tmp_path / "public" / manifest_path(RUN, 1)
     right = place.read_bytes()
-    other = replace(read_manifest(right, RUN, 1, PUBLIC), next_anchor=77)
+    other = replace(read_manifest(right, RUN, 1, PUBLIC), next_full_version=77)
     with relay(tmp_path) as url:
-        place.write_bytes(signed_manifest(other, KEY))  # the run has signed it, but never named it
-        assert download(url).manifest(1, seconds=1)[0].next_anchor == 77
+        place.write_bytes(sign_manifest(other, KEY))  # the run has signed it, but never named it
+        assert download(url).fetch_manifest(1, seconds=1)[0].next_full_version == 77
         client = download(url)
-        assert client.latest().version == 1
+        assert client.fetch_latest().version == 1
         with pytest.raises(TransferError, match="not the manifest of version 1 that the run has named"):
-            client.manifest(1, seconds=1)
+            client.fetch_manifest(1, seconds=1)
 
 
 def test_what_was_seen_is_remembered_by_the_next_process(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_relay_that_holds_back_new_versions_counts_as_failing(tmp_path: Path) 
         relays = RelaySelector([now, then])
         client = RelayClient(relays, RUN, PUBLIC)
         for _ in range(10):
-            assert client.latest().version == 3
+            assert client.fetch_latest().version == 3
         drawn = [relays.choose(10**6, relays.urls) for _ in range(200)]
         assert drawn.count(now) > 180
     assert (tmp_path / "then" / "public" / latest_path(RUN)).exists()

@@ -92,7 +92,7 @@ def test_a_token_that_the_model_does_not_have_is_found_even_if_the_run_allows_it
     first, *others = node.answers
     unknown = replace(first, token_ids=(9_999, *first.token_ids[1:]))
     content = replace(node, answers=[unknown, *others]).content()
-    assert node.settings.vocabulary == 10_000
+    assert node.settings.vocab_size == 10_000
     assert node.judge().verify(job(content), content).verdict == LeaseVerdict("hard", "tokens")
 
 

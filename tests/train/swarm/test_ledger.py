@@ -26,8 +26,8 @@ from train.swarm.ledger.entries import (
     UnbondEntry,
     VerdictEntry,
 )
-from train.swarm.ledger.ledger import DOMAIN, FIRST, Ledger, LedgerRow, read_rows, row_digest
-from train.swarm.signatures import public_key_bytes, sign
+from train.swarm.ledger.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, read_rows, row_digest
+from train.swarm.signatures import append_signature, public_key_bytes
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 PUBLIC = public_key_bytes(KEY)
@@ -69,7 +69,7 @@ def test_what_is_audited_adds_up_to_what_the_coordinator_has(tmp_path: Path) -> 
     made = entries(200)
     book = written(tmp_path / "ledger", made)
     book.close()
-    found = audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen=book.head)
+    found = audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head)
     assert (found.n_rows, found.fault, found.head) == (200, "", book.head)
     assert found.accounts == book.accounts == accounts.compute_accounts(made)
 
@@ -98,7 +98,7 @@ def test_every_change_is_found(tmp_path: Path, change: str, fault: str) -> None:
     database = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     database.execute(change)
     database.close()
-    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen=book.head).fault.startswith(fault)
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head).fault.startswith(fault)
 
 
 def test_any_changed_byte_of_a_row_is_found(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Pat
         other = tmp_path / f"other-{seed}-{n}"
         written(other, entries(n, seed=seed)).close()
         assert audit_ledger(read_rows(other), PUBLIC).fault == ""
-        assert "published once" in audit_ledger(read_rows(other), PUBLIC, seen=book.head).fault
+        assert "published once" in audit_ledger(read_rows(other), PUBLIC, seen_head=book.head).fault
 
 
 def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:
@@ -232,8 +232,8 @@ def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
 
 def test_rows_that_are_signed_but_are_no_entries_are_named() -> None:
     for content in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": "pay"}), b"\x91" * 3000):
-        digest = row_digest(1, 5, content, FIRST)
-        row = LedgerRow(1, 5, content, FIRST, digest, sign(DOMAIN, digest, KEY)[-64:])
+        digest = row_digest(1, 5, content, GENESIS_DIGEST)
+        row = LedgerRow(1, 5, content, GENESIS_DIGEST, digest, append_signature(DOMAIN, digest, KEY)[-64:])
         assert audit_ledger([row], PUBLIC).fault.startswith("row 1: it is not an entry")
 
 
@@ -261,7 +261,7 @@ def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> 
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(damaged[: rng.choice((len(damaged), rng.randrange(len(damaged))))])
         try:
-            found = audit_ledger(read_rows(path), PUBLIC, seen=book.head)
+            found = audit_ledger(read_rows(path), PUBLIC, seen_head=book.head)
         except RunError:
             continue
         assert found.fault or found.accounts == book.accounts
@@ -274,7 +274,7 @@ def test_entries_that_belong_together_are_there_together(tmp_path: Path) -> None
         book.append(StakeEntry(ANN, 2))
     assert list(book.entries()) == [StakeEntry(ANN, 1), StakeEntry(ANN, 2)]
     book.close()
-    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen=book.head).n_rows == 2
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head).n_rows == 2
 
 
 _TWICE = """

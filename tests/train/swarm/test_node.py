@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from cli import main
 from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
-from train.asynchronous.messages import Heartbeat, Lease, LeaseRequest, ReleaseRequest, SampleResult, SubmitResults
+from train.asynchronous.messages import Heartbeat, Lease, LeaseRequest, ReleaseRequest, SampleResult, SubmitRequest
 from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
@@ -21,11 +21,11 @@ from train.swarm.node.identity_key import load_or_create_key
 from train.swarm.node.swarm_controller import SwarmController
 from train.swarm.protocol.client import JoinRequired
 from train.swarm.settings import SwarmSettings
-from train.swarm.signatures import new_key, public_key_bytes
+from train.swarm.signatures import create_key_file, public_key_bytes
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.weights.manifest import WeightManifest
 
-SETTINGS = SwarmSettings("coder", EngineSpec("coder", "a model", "transformers", 64), vocabulary=100)
+SETTINGS = SwarmSettings("coder", EngineSpec("coder", "a model", "transformers", 64), vocab_size=100)
 
 
 def swarm_lease(group: int = 7, n_answers: int = 3) -> SwarmLease:
@@ -98,16 +98,16 @@ def test_a_group_is_uploaded_once_it_is_whole_and_can_be_read(node):
     coordinator = Coordinator(given)
     controller = node(coordinator)
     (lease,) = asked(controller)
-    assert controller.submit_results(SubmitResults("n", (answer(lease, 2), answer(lease, 0)))) == ["taken", "taken"]
+    assert controller.submit_results(SubmitRequest("n", (answer(lease, 2), answer(lease, 0)))) == ["taken", "taken"]
     assert coordinator.files == []
-    assert controller.submit_results(SubmitResults("n", (answer(lease, 1),))) == ["taken"]
+    assert controller.submit_results(SubmitRequest("n", (answer(lease, 1),))) == ["taken"]
     ((path, content),) = coordinator.files
     assert path == f"/upload/{given.id.hex()}"
     file = read_rollout_file(content, given, SETTINGS)
     assert isinstance(file, RolloutFile), file
     assert [row.token_ids for row in file.rows] == [(0, 4, 5), (1, 4, 5), (2, 4, 5)]
     assert [row.seed for row in file.rows] == [10, 11, 12]
-    assert {(row.version, row.finish, row.commitments) for row in file.rows} == {(5, "stop", b"commitment")}
+    assert {(row.version, row.finish_reason, row.commitments) for row in file.rows} == {(5, "stop", b"commitment")}
     assert (file.node, file.lease, file.engine) == (coordinator.node, given.id, "transformers 5")
 
 
@@ -115,7 +115,7 @@ def test_after_a_failure_of_the_network_the_same_bytes_are_sent_again(node):
     coordinator = Coordinator(swarm_lease())
     controller = node(coordinator)
     (lease,) = asked(controller)
-    whole = SubmitResults("n", tuple(answer(lease, number) for number in range(3)))
+    whole = SubmitRequest("n", tuple(answer(lease, number) for number in range(3)))
     coordinator.trouble.append(ControllerUnreachable("the reply was lost"))
     with pytest.raises(ControllerUnreachable):
         controller.submit_results(whole)
@@ -133,7 +133,7 @@ def test_what_comes_too_late_is_given_up(node):
     controller = node(coordinator)
     (lease,) = asked(controller)
     assert (
-        controller.submit_results(SubmitResults("n", tuple(answer(lease, number) for number in range(3))))
+        controller.submit_results(SubmitRequest("n", tuple(answer(lease, number) for number in range(3))))
         == ["stale"] * 3
     )
 
@@ -144,7 +144,7 @@ def test_a_group_that_comes_twice_is_two_leases(node):
     controller = node(coordinator)
     one, other = asked(controller)
     assert (one.group, one.attempt) != (other.group, other.attempt)
-    controller.submit_results(SubmitResults("n", tuple(answer(other, number) for number in range(3))))
+    controller.submit_results(SubmitRequest("n", tuple(answer(other, number) for number in range(3))))
     assert [path for path, _ in coordinator.files] == [f"/upload/{second.id.hex()}"]
     controller.heartbeat(Heartbeat("n", 5, ((one.group, 0),), 3.0))
     assert coordinator.said[-1][1].running == (first.id,)
@@ -156,7 +156,7 @@ def test_a_prompt_that_the_engine_does_not_take_is_refused_for_the_whole_group(n
     coordinator = Coordinator(given)
     controller = node(coordinator)
     (lease,) = asked(controller)
-    controller.submit_results(SubmitResults("n", (SampleResult(lease.group, 0, 0, b"", b"", (), "refused"),)))
+    controller.submit_results(SubmitRequest("n", (SampleResult(lease.group, 0, 0, b"", b"", (), "refused"),)))
     file = read_rollout_file(coordinator.files[0][1], given, SETTINGS)
     assert isinstance(file, RolloutFile), file
     assert file.is_refused
@@ -174,7 +174,7 @@ def test_beats_bring_orders_and_verdicts(node):
     orders = controller.heartbeat(Heartbeat("n", 5, ((gone.group, 0), (held.group, 0))))
     assert orders.drop == ((gone.group, 0),)
     assert notes == [f"lease {kept.id.hex()[:8]}: accepted", f"lease {lost.id.hex()[:8]}: rejected (replay, for good)"]
-    assert controller.submit_results(SubmitResults("n", (answer(gone, 0),))) == ["stale"]
+    assert controller.submit_results(SubmitRequest("n", (answer(gone, 0),))) == ["stale"]
 
 
 def test_a_node_that_was_missed_joins_again_and_goes_on(node):
@@ -227,7 +227,7 @@ def test_what_is_wrong_with_the_options_is_explained(options, words):
 
 def test_the_invite_of_a_verifier_is_not_used_up_by_a_node(tmp_path):
     place = SwarmFolder(tmp_path)
-    new_key(place.key_path)
+    create_key_file(place.key_path)
     place.write_address(SwarmAddress("coder", "http://127.0.0.1:1", "http://127.0.0.1:1"))
     invite = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"]).output.strip()
     result = CliRunner().invoke(main, ["rollout", "--join", invite, "--key", str(tmp_path / "k"), "--patience", "0"])

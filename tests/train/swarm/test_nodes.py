@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.swarm.node_lifecycle import Node, NodeEffect, NodeEvent, NodeState, next_state
+from train.swarm.node_lifecycle import NodeEffect, NodeEvent, NodeLifecycle, NodeState, next_state
 
 FREE, PAY, SLASH, PROBE, RELEASE = (
     NodeEffect.FREE_LEASES,
@@ -26,7 +26,7 @@ CHANGES: dict[tuple[NodeState, NodeEvent], tuple[NodeState, tuple[NodeEffect, ..
     **{(state, NodeEvent.HARD): (NodeState.BANNED, (FREE, SLASH)) for state in (*ALIVE, *GONE)},
     **{(state, NodeEvent.ACCEPTED): (state, (PAY,)) for state in (*ALIVE, *GONE)},
     (NodeState.PROBATION, NodeEvent.ACCEPTED): (NodeState.HEALTHY, (PAY,)),
-    (NodeState.UNHEALTHY, NodeEvent.BEAT): (NodeState.HEALTHY, ()),
+    (NodeState.UNHEALTHY, NodeEvent.HEARTBEAT): (NodeState.HEALTHY, ()),
     (NodeState.PROBATION, NodeEvent.SOFT): (NodeState.SUSPENDED, (FREE,)),
     (NodeState.PROBATION, NodeEvent.EXPIRED): (NodeState.SUSPENDED, (FREE,)),
 }
@@ -34,7 +34,7 @@ CHANGES: dict[tuple[NodeState, NodeEvent], tuple[NodeState, tuple[NodeEffect, ..
 
 @pytest.mark.parametrize(("state", "event"), list(product(NodeState, NodeEvent)), ids=lambda word: word.value)
 def test_what_an_event_does_in_each_state(state, event):
-    node, effects = next_state(Node(state, last_heartbeat=100.0), event, now=100.0)
+    node, effects = next_state(NodeLifecycle(state, last_heartbeat=100.0), event, now=100.0)
     assert (node.state, effects) == CHANGES.get((state, event), (state, ()))
 
 
@@ -52,30 +52,30 @@ def test_what_an_event_does_in_each_state(state, event):
     ],
 )
 def test_silence_ends_a_node_by_steps(state, silent_seconds, then):
-    node, effects = next_state(Node(state, last_heartbeat=5.0), NodeEvent.CLOCK, now=5.0 + silent_seconds)
+    node, effects = next_state(NodeLifecycle(state, last_heartbeat=5.0), NodeEvent.CLOCK, now=5.0 + silent_seconds)
     assert node.state is then
     assert effects == ((FREE,) if then is not state else ())
 
 
 def test_a_beat_from_the_past_takes_no_time_away():
-    node, _ = next_state(Node(NodeState.HEALTHY, last_heartbeat=50.0), NodeEvent.BEAT, now=40.0)
+    node, _ = next_state(NodeLifecycle(NodeState.HEALTHY, last_heartbeat=50.0), NodeEvent.HEARTBEAT, now=40.0)
     assert node.last_heartbeat == 50.0
 
 
-def judged(node: Node, *events: NodeEvent) -> Node:
+def judged(node: NodeLifecycle, *events: NodeEvent) -> NodeLifecycle:
     for event in events:
         node, _ = next_state(node, event, now=0.0)
     return node
 
 
 def test_one_soft_rejection_in_twenty_is_borne_and_two_are_not():
-    node = judged(Node(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * 18, NodeEvent.SOFT)
+    node = judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * 18, NodeEvent.SOFT)
     assert judged(node, NodeEvent.ACCEPTED).state is NodeState.HEALTHY
     assert judged(node, NodeEvent.SOFT).state is NodeState.SUSPENDED
 
 
 def test_what_happened_more_than_a_hundred_verdicts_ago_is_forgotten():
-    node = judged(Node(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * 95, *[NodeEvent.SOFT] * 5)
+    node = judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.ACCEPTED] * 95, *[NodeEvent.SOFT] * 5)
     assert node.state is NodeState.HEALTHY
     later = judged(node, *[NodeEvent.ACCEPTED] * 100)
     assert len(later.recent_soft_rejections) == 100
@@ -83,13 +83,13 @@ def test_what_happened_more_than_a_hundred_verdicts_ago_is_forgotten():
 
 
 def test_a_node_that_runs_out_of_time_again_and_again_is_suspended():
-    assert judged(Node(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 19).state is NodeState.HEALTHY
-    assert judged(Node(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 20).state is NodeState.SUSPENDED
+    assert judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 19).state is NodeState.HEALTHY
+    assert judged(NodeLifecycle(NodeState.HEALTHY), *[NodeEvent.EXPIRED] * 20).state is NodeState.SUSPENDED
 
 
 @given(st.lists(st.tuples(st.sampled_from(NodeEvent), st.floats(0, 60))))
 def test_no_life_gets_round_the_rules(life):
-    node, now = Node(), 0.0
+    node, now = NodeLifecycle(), 0.0
     for event, seconds in life:
         now += seconds
         before = node
@@ -108,13 +108,13 @@ def test_no_life_gets_round_the_rules(life):
         ):
             assert FREE in effects
         if node.may_lease and not before.may_lease:
-            healed = event is NodeEvent.BEAT and before.state is NodeState.UNHEALTHY
+            healed = event is NodeEvent.HEARTBEAT and before.state is NodeState.UNHEALTHY
             assert healed or (event is NodeEvent.ACCEPTED and before.state is NodeState.PROBATION)
         assert len(node.recent_soft_rejections) <= 100
 
 
 def test_a_node_that_comes_back_from_its_suspension_with_the_same_fault_is_banned():
-    suspended, _ = next_state(Node(NodeState.PROBATION), NodeEvent.SOFT, now=0.0)
+    suspended, _ = next_state(NodeLifecycle(NodeState.PROBATION), NodeEvent.SOFT, now=0.0)
     back, _ = next_state(suspended, NodeEvent.JOIN, now=600.0)
     assert next_state(back, NodeEvent.SOFT, now=601.0) == (replace(back, state=NodeState.BANNED), (FREE, SLASH))
     healed, _ = next_state(back, NodeEvent.ACCEPTED, now=601.0)
@@ -124,6 +124,6 @@ def test_a_node_that_comes_back_from_its_suspension_with_the_same_fault_is_banne
 
 
 def test_a_node_whose_files_do_not_come_is_suspended_and_not_banned():
-    suspended, _ = next_state(Node(NodeState.PROBATION), NodeEvent.EXPIRED, now=0.0)
+    suspended, _ = next_state(NodeLifecycle(NodeState.PROBATION), NodeEvent.EXPIRED, now=0.0)
     back, _ = next_state(suspended, NodeEvent.JOIN, now=600.0)
     assert next_state(back, NodeEvent.EXPIRED, now=601.0)[0].state is NodeState.SUSPENDED

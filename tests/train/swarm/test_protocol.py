@@ -14,14 +14,14 @@ from train.errors import ConfigError
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.protocol.invites import Invite, new_invite, read_invite
 from train.swarm.protocol.nonces import (
-    KEPT_SECONDS,
-    WINDOW_SECONDS,
+    MAX_CLOCK_SKEW_SECONDS,
+    NONCE_TTL_SECONDS,
     NonceCache,
     NonceLimitExceeded,
     StaleIncarnation,
     StaleRequest,
 )
-from train.swarm.protocol.replies import check_reply, reply_headers
+from train.swarm.protocol.replies import check_reply, sign_reply
 from train.swarm.protocol.requests import (
     DIGEST,
     NODE,
@@ -34,9 +34,9 @@ from train.swarm.protocol.requests import (
     check_signature,
     new_head,
     read_head,
-    signed_headers,
+    sign_request,
 )
-from train.swarm.signatures import BadSignature, new_key, public_key_bytes, sign
+from train.swarm.signatures import BadSignature, append_signature, create_key_file, public_key_bytes
 
 KEY, RUN_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 START_HERE = b"startnow"
@@ -49,7 +49,7 @@ def head_now() -> RequestHead:
 
 def test_a_request_arrives_as_it_was_signed() -> None:
     sent = head_now()
-    head, signature = read_head("/beat", signed_headers(sent, KEY))
+    head, signature = read_head("/beat", sign_request(sent, KEY))
     assert head == sent
     assert head.digest == blake3(BODY).digest()
     check_signature(head, signature)
@@ -68,7 +68,7 @@ def test_a_request_arrives_as_it_was_signed() -> None:
     ],
 )
 def test_no_header_of_a_request_can_be_changed(name: str, value: str) -> None:
-    headers = signed_headers(head_now(), KEY) | {name: value}
+    headers = sign_request(head_now(), KEY) | {name: value}
     head, signature = read_head("/beat", headers)
     with pytest.raises(BadSignature):
         check_signature(head, signature)
@@ -76,7 +76,7 @@ def test_no_header_of_a_request_can_be_changed(name: str, value: str) -> None:
 
 @pytest.mark.parametrize("path", ["/leave", "/beat/", "/upload/00", ""])
 def test_a_request_is_worth_nothing_for_another_path(path: str) -> None:
-    head, signature = read_head(path, signed_headers(head_now(), KEY))
+    head, signature = read_head(path, sign_request(head_now(), KEY))
     with pytest.raises(BadSignature):
         check_signature(head, signature)
 
@@ -85,7 +85,7 @@ def test_a_request_is_worth_nothing_for_another_path(path: str) -> None:
 @pytest.mark.parametrize("value", ["", "zz", "١" * 13, "-5", "a" * 10_000, "AB" * 32, "\n" + "0" * 32])
 def test_headers_that_make_no_sense_are_refused(name: str, value: str) -> None:
     with pytest.raises(BadSignature, match=name):
-        read_head("/beat", signed_headers(head_now(), KEY) | {name: value})
+        read_head("/beat", sign_request(head_now(), KEY) | {name: value})
 
 
 def test_a_signature_for_something_else_is_no_request() -> None:
@@ -94,8 +94,8 @@ def test_a_signature_for_something_else_is_no_request() -> None:
     covered = msgspec.msgpack.encode(parts)
     for domain in ("curate-reply-1", "curate-ledger-1", "curate-weights-1", ""):
         with pytest.raises(BadSignature):
-            check_signature(head, sign(domain, covered, KEY)[-64:])
-    check_signature(head, sign("curate-request-1", covered, KEY)[-64:])
+            check_signature(head, append_signature(domain, covered, KEY)[-64:])
+    check_signature(head, append_signature("curate-request-1", covered, KEY)[-64:])
 
 
 def test_a_request_comes_once() -> None:
@@ -103,14 +103,14 @@ def test_a_request_comes_once() -> None:
     nonces.check(head, now)
     nonces.record(head, now)
     with pytest.raises(StaleRequest, match="already"):
-        nonces.record(head, now + WINDOW_SECONDS)
+        nonces.record(head, now + MAX_CLOCK_SKEW_SECONDS)
 
 
 def test_a_nonce_is_remembered_for_longer_than_its_request_could_be_taken() -> None:
-    assert KEPT_SECONDS > 2 * WINDOW_SECONDS
+    assert NONCE_TTL_SECONDS > 2 * MAX_CLOCK_SKEW_SECONDS
 
 
-@pytest.mark.parametrize("seconds", [-WINDOW_SECONDS - 1, WINDOW_SECONDS + 1, 1e9, -1e9])
+@pytest.mark.parametrize("seconds", [-MAX_CLOCK_SKEW_SECONDS - 1, MAX_CLOCK_SKEW_SECONDS + 1, 1e9, -1e9])
 def test_requests_from_other_times_are_refused(seconds: float) -> None:
     head = msgspec.structs.replace(head_now(), time_ms=int(max(0.0, time.time() + seconds) * 1000))
     with pytest.raises(StaleRequest, match="clock"):
@@ -129,12 +129,12 @@ def test_a_node_that_sends_too_much_takes_nothing_from_others() -> None:
     with pytest.raises(NonceLimitExceeded):
         nonces.record(head_now(), now)
     nonces.record(msgspec.structs.replace(head_now(), node=b"o" * 32), now)
-    nonces.record(head_now(), now + KEPT_SECONDS + 1)
+    nonces.record(head_now(), now + NONCE_TTL_SECONDS + 1)
     assert len(nonces) == 1
 
 
 def test_a_reply_fits_one_request() -> None:
-    headers = reply_headers(b"s" * 64, 200, BODY, RUN_KEY)
+    headers = sign_reply(b"s" * 64, 200, BODY, RUN_KEY)
     check_reply(b"s" * 64, 200, BODY, headers, public_key_bytes(RUN_KEY))
     for request, status, body, public in (
         (b"t" * 64, 200, BODY, RUN_KEY), (b"s" * 64, 403, BODY, RUN_KEY), (b"s" * 64, 200, b"", RUN_KEY),
@@ -173,7 +173,7 @@ def test_invites_that_are_damaged_are_named() -> None:
 
 
 def test_an_invite_is_printed(tmp_path: Path) -> None:
-    key = new_key(tmp_path / "run.key")
+    key = create_key_file(tmp_path / "run.key")
     SwarmFolder(tmp_path).write_address(SwarmAddress("r", "http://c:1", "http://here:1"))
     shown = CliRunner().invoke(main, ["swarm", "invite", str(tmp_path), "--verifier"])
     made = read_invite(shown.output, public_key_bytes(key))

@@ -91,20 +91,20 @@ def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
     honest, _ = world.steered(first, 0, 0, 0)
     other, _ = world.steered(second, 0, 0, 0)
     assert world.verdict(honest, other).verdict == ACCEPTED
-    turned, n_turned = world.steered(first, 1, 0, world.bars.margin)
+    turned, n_turned = world.steered(first, 1, 0, world.bars.max_margin)
     if n_turned:  # in float32, few answers of this length have a tie that is near enough
         assert turned != honest
         assert world.verdict(turned, other).verdict == ACCEPTED
-    forced, n_forced = world.steered(first, 1, 1.01 * world.bars.margin, 10.0)
+    forced, n_forced = world.steered(first, 1, 1.01 * world.bars.max_margin, 10.0)
     assert n_forced == 1
     assert world.verdict(forced, other).verdict.reason == "replay"
 
 
 def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -> None:
     first, second = LEASE.lease.seeds
-    allowed = max_mismatches(2 * TOKENS, world.bars.replayed_share, world.bars.replayed_sigmas)
+    allowed = max_mismatches(2 * TOKENS, world.bars.seed_match_share, world.bars.seed_match_sigmas)
     lax = replace(
-        world, bars=structs_replace(world.bars, margin=10.0, margin_mean=1.0)
+        world, bars=structs_replace(world.bars, max_margin=10.0, margin_mean=1.0)
     )  # if the margin alone would let it pass
     turned, n_turned = world.steered(first, allowed + 1, 0, 10.0)
     other, n_others = world.steered(second, allowed + 1 - n_turned, 0, 10.0)
@@ -114,9 +114,9 @@ def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -
 
 def test_an_answer_cannot_turn_at_every_tie_that_is_just_near_enough(world: World) -> None:
     first, second = LEASE.lease.seeds
-    most, bars = world.bars.margin, world.bars
+    most, bars = world.bars.max_margin, world.bars
     # The count alone would let it pass, also with the four misses that rounding may add on some processors.
-    each = (max_mismatches(2 * TOKENS, bars.replayed_share, bars.replayed_sigmas) - 4) // 2
+    each = (max_mismatches(2 * TOKENS, bars.seed_match_share, bars.seed_match_sigmas) - 4) // 2
     turned, n_turned = world.steered(first, each, most / 2, most)
     other, n_others = world.steered(second, each, most / 2, most)
     has_many = most > 0.1  # in float32, few tokens may miss, and few ties are near enough

@@ -8,7 +8,7 @@ import urllib3
 from browser import Browser, opened
 from swarms import World
 
-from train.swarm.coordinator.status_page import SECURITY, render_status_page
+from train.swarm.coordinator.status_page import SECURITY_HEADERS, render_status_page
 from train.swarm.messages import NodeStatus, SwarmStatus
 from train.swarm.protocol.joining import join
 
@@ -76,7 +76,7 @@ def test_the_page_of_a_running_swarm_is_shown(browser: Browser, tmp_path: Path) 
         member = world.member()
         join(member.client, engine="transformers 5.0", hardware=HOSTILE[0])
         reply = urllib3.request("GET", world.page)
-        assert {name: reply.headers[name] for name in SECURITY} == SECURITY
+        assert {name: reply.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
         browser.said.clear()
         browser.open(world.page, width=1280, height=900)
         assert browser.value("document.title") == "Swarm a-run"

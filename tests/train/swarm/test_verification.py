@@ -15,7 +15,7 @@ from train.asynchronous.binary_arrays import unpack_logprobs, unpack_tokens
 from train.errors import ConfigError, SamplerError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.sampling.verifiable.commitment import CHUNK_BYTES, commit
+from train.sampling.verifiable.commitment import COMMITMENT_BYTES, commit
 from train.swarm.files.rows import RolloutFile
 from train.swarm.messages import SwarmLease, VerificationResult
 from train.swarm.settings import SwarmSettings, Thresholds
@@ -160,7 +160,7 @@ def test_honest_answers_are_accepted_with_the_log_probabilities_of_the_verifier(
         for row, view, answer in zip(file.rows, world.views_of(lease, file, pair), found.answers, strict=True):
             assert tuple(unpack_tokens(answer.tokens)) == row.token_ids
             assert list(unpack_logprobs(answer.logprobs)) == view.logprobs.tolist()
-            assert answer.finish == row.finish
+            assert answer.finish == row.finish_reason
         assert found.figures["replayed_share"] > 0.95
 
 
@@ -229,7 +229,7 @@ def test_a_cheap_model_behind_right_commitments_is_found_by_the_replay(world, pa
         file = with_right_commitments(world, lease, swarm_answers.drawn(cheap, lease))
         found = world.verdict_on(lease, file, pair)
         assert found.verdict == LeaseVerdict("hard", "replay")
-        assert found.figures["exponent_mismatches"] <= world.settings.thresholds[pair].mismatches
+        assert found.figures["exponent_mismatches"] <= world.settings.thresholds[pair].exponent_mismatches
 
 
 def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
@@ -248,7 +248,7 @@ def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
 
 
 def replace_replays(settings: SwarmSettings) -> SwarmSettings:
-    return SwarmSettings(settings.run, settings.engine, settings.vocabulary, settings.thresholds, replays=False)
+    return SwarmSettings(settings.run, settings.engine, settings.vocab_size, settings.thresholds, check_seeds=False)
 
 
 @pytest.mark.parametrize("pair", COARSE_FIRST)
@@ -281,11 +281,11 @@ def test_an_answer_ends_where_it_may_end(world):
     file = honest(world, lease)
     first = file.rows[0]
     for ids in (first.token_ids[:-1], (*first.token_ids[:5], end, *first.token_ids[6:])):
-        short = with_row(file, token_ids=ids, commitments=first.commitments[: CHUNK_BYTES * -(-len(ids) // 32)])
+        short = with_row(file, token_ids=ids, commitments=first.commitments[: COMMITMENT_BYTES * -(-len(ids) // 32)])
         found = verdict_on_file(short, lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
         assert found.verdict == LeaseVerdict("soft", "termination")
     ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file.rows[1:]]
-    answers = [SampledCompletion("", row.finish, len(row.token_ids), token_ids=row.token_ids) for row in ended]
+    answers = [SampledCompletion("", row.finish_reason, len(row.token_ids), token_ids=row.token_ids) for row in ended]
     forged = with_right_commitments(world, lease, answers)
     assert world.verdict_on(lease, forged, "float32").verdict == LeaseVerdict("hard", "replay")
 
@@ -321,11 +321,11 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
     sizes = [len(row.commitments) for row in file.rows]
     rng, reasons = random.Random(0), set()
     for _ in range(10_000):
-        size = rng.choice((*sizes[:1] * 2, 0, 1, CHUNK_BYTES, rng.randrange(1000)))
+        size = rng.choice((*sizes[:1] * 2, 0, 1, COMMITMENT_BYTES, rng.randrange(1000)))
         data = bytearray(rng.randbytes(size))
         if rng.random() < 0.1:  # well formed
             data = bytearray(np.frombuffer(data[: size // 2 * 2], dtype=">u2").clip(0, 65000).tobytes())
-            data[::CHUNK_BYTES] = b"\xf0" * len(data[::CHUNK_BYTES])
+            data[::COMMITMENT_BYTES] = b"\xf0" * len(data[::COMMITMENT_BYTES])
         forged = with_row(file, commitments=bytes(data))
         found = verdict_on_file(forged, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends)
         assert found.verdict.outcome == "hard"
@@ -354,7 +354,7 @@ def test_answers_that_are_computed_together_look_as_they_do_alone(world):
     for row, view in zip(file.rows, prefill.recompute_file(file, LEASES[1].lease), strict=True):
         alone = prefill.recompute(row.prompt_ids, row.token_ids, 0.8, row.seed)
         assert np.allclose(alone.logprobs, view.logprobs, atol=1e-5)
-        assert alone.n_replayed == view.n_replayed == len(row.token_ids)
+        assert alone.n_seed_matches == view.n_seed_matches == len(row.token_ids)
     assert prefill.recompute_many([]) == []
 
 
@@ -412,10 +412,20 @@ def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor
             [measured(998, mismatches_mean=8)],
         ]
     )
-    assert (bars.mismatches, bars.mismatches_mean, bars.mantissa_mean, bars.margin) == (18, 12, 0.5, 0.6)
-    assert bars.replayed_share == pytest.approx(1 - 5 / 2000)
+    assert (bars.exponent_mismatches, bars.exponent_mismatches_mean, bars.mantissa_mean, bars.max_margin) == (
+        18,
+        12,
+        0.5,
+        0.6,
+    )
+    assert bars.seed_match_share == pytest.approx(1 - 5 / 2000)
     coarse = fit_thresholds([[measured(1998, mantissa_mean=0.4)]])
-    assert (coarse.mismatches, coarse.mantissa_mean, coarse.margin, coarse.replayed_share) == (32, 1, 0.6, 0.985)
+    assert (coarse.exponent_mismatches, coarse.mantissa_mean, coarse.max_margin, coarse.seed_match_share) == (
+        32,
+        1,
+        0.6,
+        0.985,
+    )
     with pytest.raises(ConfigError, match="too few"):
         fit_thresholds([[measured(500)]])
 
@@ -430,7 +440,7 @@ def test_misses_are_as_rare_as_was_asked_for():
 
 
 def test_bars_are_found_by_the_first_word_of_the_engine():
-    vllm, other = Thresholds(mismatches=1), Thresholds(mismatches=2)
+    vllm, other = Thresholds(exponent_mismatches=1), Thresholds(exponent_mismatches=2)
     settings = swarm_answers.settings(Path("m"), {"vllm/transformers": vllm, "": other}, 10)
     assert thresholds_for(settings, "vllm 0.32.0 cpu") is vllm
     assert thresholds_for(settings, "transformers 5") is thresholds_for(settings, "") is other
@@ -438,7 +448,7 @@ def test_bars_are_found_by_the_first_word_of_the_engine():
 
 
 def test_an_engine_that_nobody_has_calibrated_gets_no_wider_bars():
-    narrow, wide = Thresholds(margin=0.02), Thresholds(margin=0.5)
+    narrow, wide = Thresholds(max_margin=0.02), Thresholds(max_margin=0.5)
     settings = swarm_answers.settings(Path("m"), {"vllm/transformers": wide, "transformers/transformers": narrow}, 10)
     assert thresholds_for(settings, "invented 1.0") is narrow
 

@@ -125,7 +125,7 @@ def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path
         told = swarms.invite(world.place, "verifier").text
         lines: list[str] = []
         verifier = VerifierProcess(
-            VerifierOptions(told, key=tmp_path / "key", folder=tmp_path / "versions"), note=lines.append
+            VerifierOptions(told, key_path=tmp_path / "key", folder=tmp_path / "versions"), note=lines.append
         )
         thread = threading.Thread(target=verifier.run)
         thread.start()

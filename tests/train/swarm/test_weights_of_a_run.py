@@ -70,7 +70,7 @@ def test_an_engine_gets_the_tensors_of_the_newest_version(run: Run, tmp_path: Pa
             assert is_what_was_trained(run, source.fetch(manifest))
             assert is_what_was_trained(run, source.fetch(run.manifest))
         assert manifest.folder == ""  # a path of the trainer's machine is nobody's business
-        assert source.latest().ledger == head()
+        assert source.latest().ledger_head == head()
         assert broadcaster.latest == source.latest()
         source.close()
     assert not [path for path in (tmp_path / "node").iterdir() if path.name.isdigit()]
@@ -117,7 +117,7 @@ def test_a_broadcaster_that_has_to_stop_says_why(run: Run, tmp_path: Path) -> No
     run.broadcaster().publish_newest(0.0)
     run.train(0)
     with pytest.raises(RunError, match="published with other weights"):
-        run.broadcaster().follow(threading.Event())
+        run.broadcaster().publish_until_stopped(threading.Event())
 
 
 def test_versions_that_nobody_needs_leave_the_store(run: Run, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def everything_said(swarm):
 def check(swarm, honest):
     """Check that only answers of these nodes were trained on, and that the run can be trained again."""
     place = SwarmFolder(swarm.folder / "coordinator")
-    rows = list(ledger_rows(place.ledger))
+    rows = list(ledger_rows(place.ledger_path))
     found = ledger_audit.audit_ledger(rows, public_key_bytes(read_key(place.key_path)))
     assert found.fault == ""
     leased, sampled_by = {}, {}

@@ -16,11 +16,13 @@ def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] 
     The list is empty if nothing can be learned: max_rounds rounds of groups taught nothing, or no reward is known. Such
     a cut is not recorded, since a recorded one would end the run again whenever it is resumed.
     """
-    n_most_rejected = settings.max_rounds * settings.prompts
+    n_most_rejected = settings.max_rounds * settings.prompts_per_batch
     if groups.n_rejected >= n_most_rejected and not groups.groups_in_state(GroupState.READY):
         return []
-    short = groups.n_rejected > n_most_rejected - settings.prompts
-    numbers = groups.select_batch(prompts=settings.prompts, max_staleness=settings.max_staleness, short=short)
+    short = groups.n_rejected > n_most_rejected - settings.prompts_per_batch
+    numbers = groups.select_batch(
+        prompts=settings.prompts_per_batch, max_staleness=settings.max_staleness, allow_partial=short
+    )
     if numbers is None:
         return None
     batch = [groups.open[number] for number in numbers]
@@ -38,7 +40,7 @@ def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     if not group.answers:
         return _LOST
     of_steps = group.step_rewards() if settings.process_supervision else ()
-    return signal_from_rewards(group.rewards(), cut_off_known=settings.count_truncated_rewards, of_steps=of_steps)
+    return signal_from_rewards(group.rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=of_steps)
 
 
 def has_no_known_reward(group: OpenGroup) -> bool:

@@ -34,7 +34,7 @@ from train.asynchronous.controller.dispatcher import Dispatcher, PromptSource
 from train.asynchronous.controller.evaluation_sampler import ControllerSampler, EvaluationQueue
 from train.asynchronous.controller.journaled_groups import JournaledGroups
 from train.asynchronous.controller.leases import LeaseTable, WorkerInfo
-from train.asynchronous.controller.load_balancing import share_of_worker
+from train.asynchronous.controller.load_balancing import count_groups_for_worker
 from train.asynchronous.controller.result_validation import ResultConstraints, validation_error
 from train.asynchronous.controller.settings import ControllerSettings
 from train.asynchronous.groups import events
@@ -50,10 +50,10 @@ from train.asynchronous.messages import (
     ReleaseRequest,
     ResultStatus,
     SampleResult,
-    SubmitResults,
+    SubmitRequest,
 )
 from train.errors import ControllerUnreachable, RolloutError
-from train.rollouts.batch_collector import Group, Submit
+from train.rollouts.batch_collector import Group, SubmitForReward
 from train.rollouts.step_boundaries import steps_in_tokens
 from train.sampling.protocol import Prompt
 from train.weights.manifest import WeightManifest
@@ -87,7 +87,7 @@ class Controller:
         settings: ControllerSettings,
         recorder: journal.Recorder,
         *,
-        submit: Submit,
+        submit: SubmitForReward,
         decode: Callable[[Sequence[int]], str],
         encode: Callable[[Prompt], Sequence[int]] = lambda prompt: tuple(prompt),  # type: ignore[arg-type]
         seed: int = 0,
@@ -165,12 +165,12 @@ class Controller:
         with self._changed:
             self._asking.max_tokens = max_tokens
 
-    def sampler(self, patience_seconds: float = 7200.0) -> ControllerSampler:
+    def create_sampler(self, timeout_seconds: float = 7200.0) -> ControllerSampler:
         """Return a sampler for evaluation, which the workers of the newest weights serve before anything else.
 
-        patience_seconds: if no sample is finished for so long, it raises SamplerError.
+        timeout_seconds: if no sample is finished for so long, it raises SamplerError.
         """
-        return ControllerSampler(self._state, self._changed, self._check_error, self._encode, patience_seconds)
+        return ControllerSampler(self._state, self._changed, self._check_error, self._encode, timeout_seconds)
 
     def expire_leases(self, now: float | None = None) -> None:
         """Expire overdue leases and log dead workers. Call about once a second."""
@@ -237,38 +237,40 @@ class Controller:
             now = self._now()
             worker = self._leases.touch(request.worker, now)
             if self._over:
-                return LeaseResponse(over=True)
+                return LeaseResponse(run_ended=True)
             if not self._may_work(request, worker):
                 return LeaseResponse(wait_seconds=_RETRY_SECONDS)
-            worker.loaded_version, worker.last_request = request.loaded, now
+            worker.loaded_version, worker.last_request = request.loaded_version, now
             leases = self._lease_samples(request, now)
-            worker.free_group_slots = -(-(request.slots - len(leases)) // self._settings.completions)
+            worker.free_group_slots = -(-(request.slots - len(leases)) // self._settings.completions_per_prompt)
             for _ in range(
-                share_of_worker(
-                    self._asking.waiting_workers(now), request.worker, self._asking.capacity(request.loaded)
+                count_groups_for_worker(
+                    self._asking.waiting_workers(now), request.worker, self._asking.capacity(request.loaded_version)
                 )
             ):
-                leases.append(self._asking.dispatch(request.worker, request.loaded, now))
+                leases.append(self._asking.dispatch(request.worker, request.loaded_version, now))
                 worker.free_group_slots -= 1
             return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
 
-    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
+    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
         return [self._receive(answers.worker, answer) for answer in answers.answers]
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         with self._worker_call():
             if self._over:
-                return HeartbeatResponse(beat.running, over=True)
+                return HeartbeatResponse(beat.running_leases, run_ended=True)
             now = self._now()
             is_loading = (
-                beat.loaded < self._newest() and now - self._published < self._settings.weight_load_timeout_seconds
+                beat.loaded_version < self._newest()
+                and now - self._published < self._settings.weight_load_timeout_seconds
             )
             drop = self._leases.heartbeat(
-                beat.worker, beat.running, now, draws=beat.tokens_per_second > 0 or is_loading
+                beat.worker, beat.running_leases, now, is_sampling=beat.tokens_per_second > 0 or is_loading
             )
             worker = self._leases.workers[beat.worker]
             worker.tokens_per_second, worker.cache_use, worker.busy_share = (
-                number if isfinite(number) else 0.0 for number in (beat.tokens_per_second, beat.cache_use, beat.busy)
+                number if isfinite(number) else 0.0
+                for number in (beat.tokens_per_second, beat.cache_use, beat.busy_share)
             )
             return HeartbeatResponse(tuple(drop))
 
@@ -279,13 +281,13 @@ class Controller:
 
     def release(self, leaving: ReleaseRequest) -> None:
         with self._worker_call():
-            if leaving.only is None:
+            if leaving.leases is None:
                 ended = self._leases.remove_worker(leaving.worker)
             else:
-                ended = self._leases.release(leaving.worker, leaving.only)
+                ended = self._leases.release(leaving.worker, leaving.leases)
             if self._over:
                 return
-            does = "leaves" if leaving.only is None else "goes on"
+            does = "leaves" if leaving.leases is None else "goes on"
             log.info("%s %s; %d groups are asked again", leaving.worker, does, len(ended))
             for each in ended:
                 self._lose(each.key, each.reason)
@@ -293,18 +295,20 @@ class Controller:
     # --- asking ---
 
     def _may_work(self, request: LeaseRequest, worker: WorkerInfo) -> bool:
-        if request.loaded > self._newest():
-            if worker.unknown_version != request.loaded:
-                log.warning("%s has weights %d, which this run does not have yet", request.worker, request.loaded)
-            worker.unknown_version = request.loaded
+        if request.loaded_version > self._newest():
+            if worker.unknown_version != request.loaded_version:
+                log.warning(
+                    "%s has weights %d, which this run does not have yet", request.worker, request.loaded_version
+                )
+            worker.unknown_version = request.loaded_version
             return False
-        return request.loaded >= 0 and request.slots > 0 and worker.n_invalid_results < _MAX_INVALID_RESULTS
+        return request.loaded_version >= 0 and request.slots > 0 and worker.n_invalid_results < _MAX_INVALID_RESULTS
 
     def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
-        if request.loaded != self._newest():
+        if request.loaded_version != self._newest():
             return []
         n = min(request.slots, len(self._state.waiting))
-        leases = [self._state.lease(request.worker, request.loaded, self._leases, now) for _ in range(n)]
+        leases = [self._state.lease(request.worker, request.loaded_version, self._leases, now) for _ in range(n)]
         if leases:
             self._changed.notify_all()  # the sampler may have further prompts
         return leases
@@ -322,7 +326,7 @@ class Controller:
                 self._refuse(worker, answer, reason)
             if receipt != "taken" or answer.group < 0:
                 return receipt
-            if answer.finish == "refused":
+            if answer.finish_reason == "refused":
                 self._reject(self._groups.open[answer.group], "refused")
                 return "taken"
         text = self._decode(tuple(unpack_tokens(answer.tokens)))
@@ -351,7 +355,7 @@ class Controller:
         reason = validation_error(
             answer,
             ResultConstraints(
-                asked.completions, asked.max_tokens, asked.start_version, self._newest(), self._settings.vocab_size
+                asked.n_completions, asked.max_tokens, asked.start_version, self._newest(), self._settings.vocab_size
             ),
         )
         return ("broken", reason) if reason else ("taken", "")
@@ -382,7 +386,7 @@ class Controller:
             self._asking.discard(answer.group)
 
     def _score(self, group: OpenGroup, answer: SampleResult, text: str) -> None:
-        completion = reward.Completion(text, len(answer.tokens) // 4, answer.finish == "length")
+        completion = reward.Completion(text, len(answer.tokens) // 4, answer.finish_reason == "length")
         future = self._submit(completion, self._asking.task(group))
         future.add_done_callback(partial(self._scored, answer, text))
 
@@ -534,8 +538,8 @@ class Controller:
             workers = sorted(self._leases.workers)
             n_dead = self._metrics.n_dead_workers
         message = (
-            f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of {self._settings.prompts} "
-            f"groups are ready, {running} are being sampled, {n_dead} workers died. "
+            f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of "
+            f"{self._settings.prompts_per_batch} groups are ready, {running} are being sampled, {n_dead} workers died. "
         )
         if workers:
             return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."

@@ -23,7 +23,7 @@ _IDLE_WINDOW_SECONDS = 2.0  # a worker that asked within this time and got less 
 class PromptSource(Protocol):
     """The questions of a run (train/rollouts/prompt_dataset.py)."""
 
-    def at(self, position: int) -> TrainingPrompt: ...
+    def prompt_at(self, position: int) -> TrainingPrompt: ...
 
 
 class Dispatcher:
@@ -48,11 +48,14 @@ class Dispatcher:
         self._seed = seed
         self._open: dict[int, TrainingPrompt] = {}
 
-    def capacity(self, loaded: int) -> int:
+    def capacity(self, loaded_version: int) -> int:
         """Return how many groups may be asked now of workers with these weights."""
         groups, settings = self._record.groups, self._settings
         most = groups.capacity(
-            loaded, prompts=settings.prompts, max_staleness=settings.max_staleness, steps=settings.steps
+            loaded_version,
+            prompts=settings.prompts_per_batch,
+            max_staleness=settings.max_staleness,
+            steps=settings.total_steps,
         )
         if settings.max_running_groups:
             most = min(most, settings.max_running_groups - groups.n_leased)
@@ -68,34 +71,36 @@ class Dispatcher:
             and worker.loaded_version >= 0
         }
 
-    def dispatch(self, worker: str, loaded: int, now: float) -> Lease:
+    def dispatch(self, worker: str, loaded_version: int, now: float) -> Lease:
         """Ask a worker with these weights for the next group. Raises RolloutError if that cannot be recorded."""
         waiting, settings = self._record.groups.next_to_dispatch(), self._settings
-        question = self._prompts.at(waiting.position)
+        question = self._prompts.prompt_at(waiting.position)
         self._record.append(
             events.GroupDispatched(
                 waiting.group,
                 waiting.attempt,
                 waiting.position,
-                loaded,
+                loaded_version,
                 worker,
-                settings.completions,
+                settings.completions_per_prompt,
                 self.max_tokens,
                 question.id,
                 pack_tokens(question.prompt_ids),
                 question.source,
-                waiting.losses,
+                waiting.n_lost,
             )
         )
         self._open[waiting.group] = question
-        seeds = tuple(sample_seed(self._seed, waiting.position, number) for number in range(settings.completions))
+        seeds = tuple(
+            sample_seed(self._seed, waiting.position, number) for number in range(settings.completions_per_prompt)
+        )
         draw = SamplingParams(settings.temperature, 1.0, self.max_tokens, logprobs=True)
         seconds = self._leases.grant((waiting.group, waiting.attempt), worker, now)
-        return Lease(waiting.group, waiting.attempt, loaded, question.prompt_ids, seeds, draw, seconds)
+        return Lease(waiting.group, waiting.attempt, loaded_version, question.prompt_ids, seeds, draw, seconds)
 
     def task(self, group: OpenGroup) -> reward.Task:
         """Return what the answers of a group are judged by."""
-        question = self._open.get(group.dispatched.group) or self._prompts.at(group.dispatched.position)
+        question = self._open.get(group.dispatched.group) or self._prompts.prompt_at(group.dispatched.position)
         return replace(question.task, max_tokens=group.dispatched.max_tokens)
 
     def discard(self, group: int) -> None:

@@ -16,7 +16,7 @@ from train.asynchronous.controller.leases import LeaseTable
 from train.asynchronous.controller.result_validation import ResultConstraints, validation_error
 from train.asynchronous.messages import Lease, LeaseKey, ResultStatus, SampleResult
 from train.errors import SamplerError
-from train.sampling.answer_text import truncate_at_stop, with_prefill_text
+from train.sampling.answer_text import truncate_at_stop, with_continuation_text
 from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt
 
 log = logging.getLogger(__name__)
@@ -60,13 +60,13 @@ class EvaluationQueue:
             self._samples.pop(number, None)
         self.waiting = deque(number for number in self.waiting if number in self._samples)
 
-    def lease(self, worker: str, loaded: int, leases: LeaseTable, now: float) -> Lease:
+    def lease(self, worker: str, loaded_version: int, leases: LeaseTable, now: float) -> Lease:
         """Return the lease of the sample that waits longest."""
         number = self.waiting.popleft()
         sample = self._samples[number]
-        sample.birth = loaded
+        sample.birth = loaded_version
         seconds = leases.grant((number, sample.attempt), worker, now)
-        return Lease(number, sample.attempt, loaded, sample.prompt, (sample.seed,), sample.draw, seconds)
+        return Lease(number, sample.attempt, loaded_version, sample.prompt, (sample.seed,), sample.draw, seconds)
 
     def requeue(self, key: LeaseKey) -> None:
         """Let the sample be asked again, but not for ever."""
@@ -81,14 +81,14 @@ class EvaluationQueue:
             sample.done.append((sample.index, ValueError(f"lost by {_MAX_ATTEMPTS} workers, one after another")))
 
     def accept(
-        self, answer: SampleResult, newest: int, decode: Callable[[Sequence[int]], str]
+        self, answer: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]
     ) -> tuple[ResultStatus, str]:
         """Return the receipt, and why the answer makes no sense if it is broken."""
         sample = self._samples.get(answer.group)
         if sample is None or sample.attempt != answer.attempt or answer.group in self.waiting:
             return "stale", ""
         draw = sample.draw
-        expected = ResultConstraints(1, draw.max_tokens, sample.birth, newest, self._vocabulary, draw.logprobs)
+        expected = ResultConstraints(1, draw.max_tokens, sample.birth, newest_version, self._vocabulary, draw.logprobs)
         if reason := validation_error(answer, expected):
             return "broken", reason
         del self._samples[answer.group]
@@ -108,17 +108,17 @@ class ControllerSampler:
 
     def __init__(
         self,
-        desk: EvaluationQueue,
+        queue: EvaluationQueue,
         changed: threading.Condition,
         check: Callable[[], None],
         encode: Callable[[Prompt], Sequence[int]],
-        patience_seconds: float,
+        timeout_seconds: float,
     ) -> None:
-        self._state = desk
+        self._state = queue
         self._changed = changed
         self._check = check
         self._encode = encode
-        self._patience_seconds = patience_seconds
+        self._patience_seconds = timeout_seconds
         self._closed = False
 
     def sample(
@@ -191,12 +191,12 @@ class ControllerSampler:
 def _completion(
     sample: _Sample, answer: SampleResult, decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion | ValueError:
-    if answer.finish == "refused":
+    if answer.finish_reason == "refused":
         return ValueError("the engine cannot take this prompt")
     tokens = tuple(unpack_tokens(answer.tokens))
     completion = SampledCompletion(
         text=truncate_at_stop(decode(tokens), sample.draw.stop),
-        finish_reason=answer.finish,
+        finish_reason=answer.finish_reason,
         n_tokens=len(tokens),
         prompt_ids=sample.prompt,
         token_ids=tokens,
@@ -204,4 +204,4 @@ def _completion(
         versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
         n_prompt_tokens=len(sample.prompt),
     )
-    return with_prefill_text(sample.asked, completion, sample.draw.stop, decode)
+    return with_continuation_text(sample.asked, completion, sample.draw.stop, decode)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from train.asynchronous.groups.events import GIVEN_BACK
+from train.asynchronous.groups.events import RELEASED_REASON
 from train.asynchronous.messages import LeaseKey
 
 _CHECKED_EACH_SECONDS = 0.25
@@ -92,7 +92,7 @@ class LeaseTable:
 
     def remove_worker(self, name: str) -> list[EndedLease]:
         """Forget a worker that ends, and return the leases that it gives back."""
-        ended = [EndedLease(key, name, GIVEN_BACK) for key, lease in self._leases.items() if lease.worker == name]
+        ended = [EndedLease(key, name, RELEASED_REASON) for key, lease in self._leases.items() if lease.worker == name]
         for each in ended:
             self.end(each.key)
         self.workers.pop(name, None)
@@ -100,7 +100,7 @@ class LeaseTable:
 
     def release(self, name: str, keys: Collection[LeaseKey]) -> list[EndedLease]:
         """Return those of these leases that the worker has; it gives them back, and goes on."""
-        ended = [EndedLease(key, name, GIVEN_BACK) for key in keys if self.holder(key) == name]
+        ended = [EndedLease(key, name, RELEASED_REASON) for key in keys if self.holder(key) == name]
         for each in ended:
             self.end(each.key)
         return ended
@@ -115,7 +115,7 @@ class LeaseTable:
                 slowest = sorted(self._answer_seconds)[int(0.99 * (len(self._answer_seconds) - 1))]
                 self._seconds = max(self._min_seconds, _MULTIPLE * slowest)
 
-    def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, draws: bool) -> list[LeaseKey]:
+    def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
         """Note a sign of life, and return which of the groups that the worker runs are not its own any more."""
         self.touch(name, now).last_heartbeat = now
         foreign = []
@@ -125,7 +125,7 @@ class LeaseTable:
                 foreign.append(key)
                 continue
             lease.known = now
-            if draws:
+            if is_sampling:
                 lease.ends = now + lease.seconds
         return foreign
 

@@ -19,17 +19,17 @@ class WorkerLoad:
     capacity: int
 
 
-def share_of_worker(rooms: Mapping[str, WorkerLoad], name: str, most: int) -> int:
-    """Return how many of at most `most` groups a worker gets if each goes to the worker with the least to do.
+def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_groups: int) -> int:
+    """Return how many of at most `max_groups` groups a worker gets if each goes to the worker with the least to do.
 
     A worker that asks first must not be filled while others stay idle: a step ends with its slowest worker.
     """
-    heap = [(room.load, other != name, other) for other, room in rooms.items() if room.free_group_slots]
+    heap = [(room.load, other != name, other) for other, room in loads.items() if room.free_group_slots]
     heapq.heapify(heap)
     given: dict[str, int] = {}
-    for dealt in range(most):
+    for dealt in range(max_groups):
         while heap and (
-            given.get(heap[0][2], 0) >= rooms[heap[0][2]].free_group_slots or dealt >= rooms[heap[0][2]].capacity
+            given.get(heap[0][2], 0) >= loads[heap[0][2]].free_group_slots or dealt >= loads[heap[0][2]].capacity
         ):
             heapq.heappop(heap)
         if not heap:

@@ -43,9 +43,9 @@ def validation_error(answer: SampleResult, expected: ResultConstraints) -> str |
 def _objection(answer: SampleResult, expected: ResultConstraints) -> str | None:
     if not 0 <= answer.number < expected.completions:
         return f"number {answer.number} of a group of {expected.completions}"
-    if answer.finish not in _FINISHES:
-        return f"it finished by {answer.finish!r}"
-    if answer.finish == "refused":
+    if answer.finish_reason not in _FINISHES:
+        return f"it finished by {answer.finish_reason!r}"
+    if answer.finish_reason == "refused":
         return None
     if len(answer.tokens) % 4 or len(answer.logprobs) % 4:
         return "its tokens or log-probabilities are not 4 bytes each"

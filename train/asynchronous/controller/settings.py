@@ -7,9 +7,9 @@ from dataclasses import dataclass
 class ControllerSettings:
     """The rules by which groups are asked and batches are cut.
 
-    prompts                      groups in a batch
-    completions                  answers in a group
-    steps                        batches that the run takes in all
+    prompts_per_batch            groups in a batch
+    completions_per_prompt       answers in a group
+    total_steps                  batches that the run takes in all
     max_tokens                   length limit of the answers to groups that are asked now
     max_staleness                versions between the birth of a group and the version that trains on it, at most
     max_running_groups           groups that are generated at the same time, at most; 0: as many as the staleness
@@ -25,9 +25,9 @@ class ControllerSettings:
     vocab_size                   token ids are below this number
     """
 
-    prompts: int
-    completions: int
-    steps: int
+    prompts_per_batch: int
+    completions_per_prompt: int
+    total_steps: int
     max_tokens: int
     max_staleness: int = 1
     max_running_groups: int = 0

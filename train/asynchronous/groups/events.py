@@ -4,7 +4,7 @@ A group is identified by its number and the attempt. Versions count weights; `cu
 groups wait say all that has to be known of them, since the segment of the journal in which they were asked may be gone.
 """
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from train.asynchronous.messages import SampleResult
 
@@ -15,23 +15,23 @@ class PendingGroup(Struct, frozen=True, array_like=True):
     group: int
     attempt: int
     position: int
-    losses: int
+    n_lost: int = field(name="losses")
 
 
 class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
     """The first event of each segment of the journal: all that is not known from the events of open groups."""
 
-    cuts: int
+    batches_taken: int = field(name="cuts")
     next_group: int
     next_position: int
-    waiting: tuple[PendingGroup, ...] = ()
+    pending_groups: tuple[PendingGroup, ...] = field(name="waiting", default=())
 
 
 class RunResumed(Struct, frozen=True, array_like=True, tag="resumed"):
     """The controller started again at this step. waiting: the groups that were being sampled, and now wait."""
 
     step: int
-    waiting: tuple[PendingGroup, ...] = ()
+    pending_groups: tuple[PendingGroup, ...] = field(name="waiting", default=())
 
 
 class WeightsPublished(Struct, frozen=True, array_like=True, tag="published"):
@@ -45,7 +45,7 @@ class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
     """A worker was given a group.
 
     start_version  the version that the worker had loaded
-    losses         how often the group was lost before
+    n_lost         how often the group was lost before
     prompt         token ids, 4 bytes each, little-endian and unsigned
     source         where the problem comes from
     """
@@ -55,12 +55,12 @@ class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
     position: int
     start_version: int
     worker: str
-    completions: int
+    n_completions: int = field(name="completions")
     max_tokens: int
     problem_id: str
     prompt: bytes
     source: str = ""
-    losses: int = 0
+    n_lost: int = field(name="losses", default=0)
 
 
 class ResultReceived(Struct, frozen=True, array_like=True, tag="answered"):
@@ -76,11 +76,11 @@ class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
     group: int
     attempt: int
     number: int
-    value: float | None
+    reward: float | None = field(name="value")
     verdict: str
     seconds: float
-    parts: tuple[tuple[str, float], ...] = ()
-    steps: tuple[tuple[int, float], ...] = ()
+    reward_components: tuple[tuple[str, float], ...] = field(name="parts", default=())
+    step_rewards: tuple[tuple[int, float], ...] = field(name="steps", default=())
 
 
 class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
@@ -100,7 +100,7 @@ class GroupRejected(Struct, frozen=True, array_like=True, tag="rejected"):
     signal: str
 
 
-GIVEN_BACK = "given back"  # by a worker that ends; this loss does not count against the group
+RELEASED_REASON = "given back"  # by a worker that ends; this loss does not count against the group
 
 
 class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
@@ -109,7 +109,7 @@ class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
     group: int
     attempt: int
     reason: str
-    again: PendingGroup | None
+    pending_group: PendingGroup | None = field(name="again")
 
 
 class BatchTaken(Struct, frozen=True, array_like=True, tag="cut"):

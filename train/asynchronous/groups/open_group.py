@@ -30,13 +30,13 @@ class OpenGroup:
     def rewards(self) -> list[tuple[float, bool]]:
         """Return the reward of each answer, nan if it is unknown, and whether the answer was cut off."""
         return [
-            (_or_nan(self.scores[number].value), answered.answer.finish == "length")
+            (_or_nan(self.scores[number].reward), answered.answer.finish_reason == "length")
             for number, answered in sorted(self.answers.items())
         ]
 
     def step_rewards(self) -> list[list[float]]:
         """Return the rewards of the steps of each answer."""
-        return [[value for _, value in self.scores[number].steps] for number in sorted(self.answers)]
+        return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.answers)]
 
     def rollouts(self) -> Group:
         """Return the group as the learner takes it. All its answers must be scored."""
@@ -53,14 +53,14 @@ class OpenGroup:
             token_ids=tuple(unpack_tokens(answer.tokens)),
             logprobs=tuple(unpack_logprobs(answer.logprobs)),
             versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
-            truncated=answer.finish == "length",
+            truncated=answer.finish_reason == "length",
             text=text,
-            reward=_or_nan(scored.value),
+            reward=_or_nan(scored.reward),
             verdict=scored.verdict,
             reward_seconds=scored.seconds,
             source=self.dispatched.source,
-            reward_components=scored.parts,
-            step_rewards=scored.steps,
+            reward_components=scored.reward_components,
+            step_rewards=scored.step_rewards,
         )
 
 

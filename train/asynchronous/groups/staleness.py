@@ -29,16 +29,18 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 
-def dispatch_capacity(loaded: int, batches: int, outstanding: int, *, prompts: int, staleness: int, steps: int) -> int:
+def dispatch_capacity(
+    loaded_version: int, batches: int, outstanding: int, *, prompts: int, staleness: int, steps: int
+) -> int:
     """Return how many further groups a worker with these weights may be given.
 
-    loaded       version of the worker's weights
-    batches      batches taken so far, the one in training included
-    outstanding  groups that were asked and neither used nor given up
-    prompts      groups in a batch
-    steps        batches that the run takes in all: nothing is asked that could not be used
+    loaded_version  version of the worker's weights
+    batches         batches taken so far, the one in training included
+    outstanding     groups that were asked and neither used nor given up
+    prompts         groups in a batch
+    steps           batches that the run takes in all: nothing is asked that could not be used
     """
-    return max(0, min(loaded + staleness + 1, steps) * prompts - batches * prompts - outstanding)
+    return max(0, min(loaded_version + staleness + 1, steps) * prompts - batches * prompts - outstanding)
 
 
 def select_batch(
@@ -48,16 +50,16 @@ def select_batch(
     *,
     prompts: int,
     staleness: int,
-    short: bool = False,
+    allow_partial: bool = False,
 ) -> list[int] | None:
     """Return the groups to train on at this version, the oldest first, or None if more groups must be ready before.
 
-    ready        birth and number of each group that is ready
-    outstanding  the births of all groups that were asked and neither used nor given up, the ready ones included
-    short        whether fewer groups than `prompts` will do; they count as a whole batch
+    ready          birth and number of each group that is ready
+    outstanding    the births of all groups that were asked and neither used nor given up, the ready ones included
+    allow_partial  whether fewer groups than `prompts` will do; they count as a whole batch
     """
     oldest = sorted(ready)[:prompts]
-    if not oldest or (len(oldest) < prompts and not short):
+    if not oldest or (len(oldest) < prompts and not allow_partial):
         return None
     start_versions, chosen = sorted(outstanding), [start_version for start_version, _ in oldest]
     for k in range(version, version + staleness + 1):

@@ -16,7 +16,7 @@ from train.asynchronous.groups import events, staleness
 from train.asynchronous.groups.events import Event, GroupDispatched, PendingGroup, ResultScored
 from train.asynchronous.groups.open_group import GroupState, OpenGroup
 
-MAX_LOSSES = 2
+MAX_TIMES_LOST = 2
 
 
 class Groups:
@@ -40,10 +40,10 @@ class Groups:
         self.signal_counts: Counter[str] = Counter()
         self.n_rejected = 0
 
-    def capacity(self, loaded: int, *, prompts: int, max_staleness: int, steps: int) -> int:
+    def capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
         """Return how many groups a worker with this version may be given."""
         return staleness.dispatch_capacity(
-            loaded, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
+            loaded_version, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
         )
 
     def next_to_dispatch(self) -> PendingGroup:
@@ -52,7 +52,7 @@ class Groups:
             return self.waiting[min(self.waiting)]
         return PendingGroup(self.next_group, 0, self.next_position, 0)
 
-    def select_batch(self, *, prompts: int, max_staleness: int, short: bool) -> list[int] | None:
+    def select_batch(self, *, prompts: int, max_staleness: int, allow_partial: bool) -> list[int] | None:
         """Return the numbers of the groups that can be trained on now, or None; see staleness.cut."""
         return staleness.select_batch(
             self.batches_taken,
@@ -64,7 +64,7 @@ class Groups:
             [group.dispatched.start_version for group in self.open.values()],
             prompts=prompts,
             staleness=max_staleness,
-            short=short,
+            allow_partial=allow_partial,
         )
 
     def segment_header(self) -> events.SegmentStarted:
@@ -81,7 +81,7 @@ class Groups:
         """Return the event that the controller starts again: what is being sampled will be lost."""
         leased = self.groups_in_state(GroupState.LEASED)
         return events.RunResumed(
-            step, tuple(_again(group.dispatched, losses=group.dispatched.losses) for group in leased)
+            step, tuple(_again(group.dispatched, losses=group.dispatched.n_lost) for group in leased)
         )
 
     def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
@@ -89,9 +89,9 @@ class Groups:
         group = self._current(number, attempt)
         if group is None or group.state is not GroupState.LEASED:
             return None
-        losses = group.dispatched.losses + (reason != events.GIVEN_BACK)
+        losses = group.dispatched.n_lost + (reason != events.RELEASED_REASON)
         return events.LeaseLost(
-            number, attempt, reason, _again(group.dispatched, losses=losses) if losses < MAX_LOSSES else None
+            number, attempt, reason, _again(group.dispatched, losses=losses) if losses < MAX_TIMES_LOST else None
         )
 
     def groups_in_state(self, state: GroupState) -> list[OpenGroup]:
@@ -135,15 +135,21 @@ class Groups:
         return group if group is not None and group.dispatched.attempt == attempt else None
 
     def _begin(self, begun: events.SegmentStarted) -> None:
-        if begun.cuts != self.batches_taken:  # batches were taken without this journal: what was open is given up
+        if (
+            begun.batches_taken != self.batches_taken
+        ):  # batches were taken without this journal: what was open is given up
             self.open.clear()
             self.signal_counts.clear()
             self.n_rejected = 0
-        self.batches_taken, self.next_group, self.next_position = begun.cuts, begun.next_group, begun.next_position
-        self.waiting = {waiting.group: waiting for waiting in begun.waiting}
+        self.batches_taken, self.next_group, self.next_position = (
+            begun.batches_taken,
+            begun.next_group,
+            begun.next_position,
+        )
+        self.waiting = {waiting.group: waiting for waiting in begun.pending_groups}
 
     def _resume(self, resumed: events.RunResumed) -> None:
-        for waiting in resumed.waiting:
+        for waiting in resumed.pending_groups:
             self.open.pop(waiting.group, None)
             self.waiting[waiting.group] = waiting
         # Otherwise a run that ended because nothing taught anything would end again at once.
@@ -160,7 +166,7 @@ class Groups:
     def _answer(self, group: OpenGroup | None, answered: events.ResultReceived) -> OpenGroup | None:
         if group is not None and group.state is GroupState.LEASED:
             group.answers.setdefault(answered.answer.number, answered)
-            if len(group.answers) == group.dispatched.completions:
+            if len(group.answers) == group.dispatched.n_completions:
                 _advance(group)
         return group
 
@@ -185,9 +191,9 @@ class Groups:
         return group
 
     def _lose(self, group: OpenGroup | None, lost: events.LeaseLost) -> OpenGroup | None:
-        if lost.again is not None:
+        if lost.pending_group is not None:
             self.open.pop(lost.group, None)
-            self.waiting[lost.group] = lost.again
+            self.waiting[lost.group] = lost.pending_group
         elif group is not None:
             _advance(group)
         return group

@@ -17,7 +17,7 @@ from train.asynchronous.messages import (
     LeaseResponse,
     ReleaseRequest,
     ResultStatus,
-    SubmitResults,
+    SubmitRequest,
 )
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
@@ -67,7 +67,7 @@ class ControllerClient:
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         return self._reply("POST", "/work", LeaseResponse, request)
 
-    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
+    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
         return self._reply("POST", "/answers", list[ResultStatus], answers)
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:

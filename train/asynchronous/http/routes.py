@@ -39,7 +39,7 @@ from sandbox.service.service_errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
-from train.asynchronous.messages import ControllerAPI, Heartbeat, LeaseRequest, ReleaseRequest, SubmitResults
+from train.asynchronous.messages import ControllerAPI, Heartbeat, LeaseRequest, ReleaseRequest, SubmitRequest
 from train.errors import ControllerUnreachable
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightManifest
@@ -145,23 +145,23 @@ class ControllerApp:
     async def _work(self, request: Request) -> Response:
         message = await _message(request, LeaseRequest)
         work = await self._call(lambda: self._controller.request_leases(message))
-        self._note(message.worker, work.over)
+        self._note(message.worker, work.run_ended)
         return _packed(work)
 
     async def _answers(self, request: Request) -> Response:
-        message = await _message(request, SubmitResults)
+        message = await _message(request, SubmitRequest)
         return _packed(await self._call(lambda: self._controller.submit_results(message)))
 
     async def _beat(self, request: Request) -> Response:
         message = await _message(request, Heartbeat)
         orders = await self._call(lambda: self._controller.heartbeat(message))
-        self._note(message.worker, orders.over)
+        self._note(message.worker, orders.run_ended)
         return _packed(orders)
 
     async def _leave(self, request: Request) -> Response:
         message = await _message(request, ReleaseRequest)
         await self._call(lambda: self._controller.release(message))
-        if message.only is None:
+        if message.leases is None:
             self._heard.pop(message.worker, None)
         return Response(status_code=204)
 

@@ -78,10 +78,10 @@ class ControllerServer:
                 raise RunError(f"the server for workers did not start on {self.url}")
             time.sleep(0.01)
 
-    def close(self, *, over: bool = True) -> None:
+    def close(self, *, run_ended: bool = True) -> None:
         """End the server. If the run is over, workers that live are told so first; the controller must be closed."""
         until = time.monotonic() + _SHUTDOWN_SECONDS
-        while over and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
+        while run_ended and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
             time.sleep(0.05)
         self._app.stop()
         self._server.should_exit = True
@@ -93,7 +93,7 @@ class ControllerServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(over=error is None)
+        self.close(run_ended=error is None)
 
     def _serve(self) -> None:
         try:

@@ -19,7 +19,7 @@ audit_report.py  what a journal proves, in words
 """
 
 from train.asynchronous.journal.frames import FOLDER
-from train.asynchronous.journal.reader import read_events, recorded_batches, replay_batches
+from train.asynchronous.journal.reader import read_batches, read_events, replay_batches
 from train.asynchronous.journal.recorder import NullJournal, Recorder
 from train.asynchronous.journal.repair import repair
 from train.asynchronous.journal.writer import RunJournal
@@ -29,7 +29,7 @@ __all__ = [
     "RunJournal",
     "NullJournal",
     "Recorder",
-    "recorded_batches",
+    "read_batches",
     "replay_batches",
     "read_events",
     "repair",

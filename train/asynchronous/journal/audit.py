@@ -14,15 +14,15 @@ from train.asynchronous.groups.events import Event
 class JournalAudit:
     """What a journal says of a run.
 
-    n_batches         batches that were trained on
-    n_dispatched      different groups that were asked
-    n_used            groups that were trained on
-    rejection_counts  groups that were given up, by reason
-    n_open            groups that were neither, at the end
-    n_abandoned       groups that were open when training went on without this journal
-    n_unknown         groups that were used, and asked before the first segment that is kept
-    max_staleness     the age of the oldest token that was trained on, in versions
-    findings          what must not be, in words; a sound journal has none
+    n_batches                batches that were trained on
+    n_dispatched             different groups that were asked
+    n_used                   groups that were trained on
+    rejection_counts         groups that were given up, by reason
+    n_open                   groups that were neither, at the end
+    n_abandoned              groups that were open when training went on without this journal
+    n_used_without_dispatch  groups that were used, and asked before the first segment that is kept
+    max_staleness            the age of the oldest token that was trained on, in versions
+    findings                 what must not be, in words; a sound journal has none
     """
 
     n_batches: int = 0
@@ -31,7 +31,7 @@ class JournalAudit:
     rejection_counts: dict[str, int] = field(default_factory=dict)
     n_open: int = 0
     n_abandoned: int = 0
-    n_unknown: int = 0
+    n_used_without_dispatch: int = 0
     max_staleness: int = 0
     findings: list[str] = field(default_factory=list)
 
@@ -98,13 +98,13 @@ class _Auditor:
 
     def _begin(self, begun: events.SegmentStarted) -> None:
         if self._first_kept < 0:
-            self._first_kept, self._batches = begun.next_group, begun.cuts
-        if begun.cuts > self._batches:
+            self._first_kept, self._batches = begun.next_group, begun.batches_taken
+        if begun.batches_taken > self._batches:
             self._result.n_abandoned += len(self._open)
             skipped = range(max(self._ends | self._open, default=-1) + 1, begun.next_group)
             self._ends |= dict.fromkeys([*self._open, *skipped], "abandoned")
             self._open.clear()
-            self._batches = begun.cuts
+            self._batches = begun.batches_taken
 
     def _ask(self, event: events.GroupDispatched) -> Iterator[str]:
         before = self._open.get(event.group)
@@ -142,7 +142,7 @@ class _Auditor:
             if asked is None:
                 if number >= self._first_kept:
                     yield f"{name} was used, and it was never asked"
-                self._result.n_unknown += 1
+                self._result.n_used_without_dispatch += 1
             else:
                 yield from self._used(name, asked, attempt, start_version, batch.version)
 
@@ -151,8 +151,8 @@ class _Auditor:
             yield f"{name} was used as another attempt or birth than it was asked with"
         if not asked.accepted or asked.scored != set(asked.spans):
             yield f"{name} was used before all its answers were scored"
-        if len(asked.spans) < asked.event.completions and not asked.lost:
-            yield f"{name} was used with {len(asked.spans)} of {asked.event.completions} answers, and was not lost"
+        if len(asked.spans) < asked.event.n_completions and not asked.lost:
+            yield f"{name} was used with {len(asked.spans)} of {asked.event.n_completions} answers, and was not lost"
         for number, spans in asked.spans.items():
             for of_span, _, _ in spans:
                 yield from self._age(f"a token of {name}, answer {number},", of_span, version)

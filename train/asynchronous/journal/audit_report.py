@@ -11,18 +11,18 @@ from train.errors import CheckpointError
 _MAX_FINDINGS = 5  # of those that are named
 
 
-def audit_lines(recorded: Path, *, staleness: int) -> Iterator[str]:
+def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
     """Yield lines about the journal of the run in a folder; none if it has no journal.
 
     staleness: the bound that no token may exceed
 
     Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
     """
-    found = audit_journal(read_events(recorded / FOLDER), staleness=staleness)
+    found = audit_journal(read_events(run_folder / FOLDER), staleness=staleness)
     if found.findings:
         raise CheckpointError(
-            f"the journal of {recorded} proves {len(found.findings)} faults: "
-            f"{'; '.join(found.findings[:_MAX_FINDINGS])}. If a file of {recorded / FOLDER} was removed or replaced, "
+            f"the journal of {run_folder} proves {len(found.findings)} faults: "
+            f"{'; '.join(found.findings[:_MAX_FINDINGS])}. If a file of {run_folder / FOLDER} was removed or replaced, "
             "restore it from a copy; otherwise, please report this."
         )
     if not found.n_batches:

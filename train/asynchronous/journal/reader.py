@@ -23,7 +23,7 @@ def read_events(folder: Path) -> Iterator[Event]:
             raise CheckpointError(f"{path}: damaged at byte {end}. Restore the file from a copy.")
 
 
-def recorded_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
+def read_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
     """Yield the version and the groups of each recorded cut, beginning with the cut that step `after_step` + 1 uses.
 
     All that a learner needs is in them, to the last bit.

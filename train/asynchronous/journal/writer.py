@@ -46,7 +46,7 @@ class RunJournal:
 
     def rotate(self, header: events.SegmentStarted) -> None:
         with self._lock:
-            self._file = open_segment(self._folder, header.cuts)
+            self._file = open_segment(self._folder, header.batches_taken)
             self._unsynced.append(self._file)
         self.append(header)
 

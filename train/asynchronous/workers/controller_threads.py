@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-from train.asynchronous.messages import ControllerAPI, Heartbeat, LeaseRequest, ReleaseRequest, SubmitResults
+from train.asynchronous.messages import ControllerAPI, Heartbeat, LeaseRequest, ReleaseRequest, SubmitRequest
 from train.asynchronous.workers.retry import RetryPolicy
 from train.asynchronous.workers.worker_state import WorkerState
 from train.errors import ControllerUnreachable, TransferError
@@ -44,7 +44,7 @@ class ControllerThreads:
         self._state = state
         self._beat_seconds = beat_seconds
         self._cache_use = cache_use
-        self._retry = RetryPolicy(patience_seconds, state.pause)
+        self._retry = RetryPolicy(patience_seconds, state.sleep)
         self._known_failures = 0  # calls that had failed when the weights were last known to be those of the run
         self._threads = [
             threading.Thread(target=self._guarded, args=(errand,), name=f"worker-{errand.__name__}", daemon=True)
@@ -76,7 +76,7 @@ class ControllerThreads:
             while not self._state.has_ended:
                 errand()
         except BaseException as error:  # the engine's thread raises it
-            self._state.end(error=error)
+            self._state.stop_threads(error=error)
 
     def _exchange(self) -> None:
         """Hand over answers, then ask for groups if the engine has room."""
@@ -90,7 +90,7 @@ class ControllerThreads:
     def _send(self) -> None:
         with self._state.changed:
             answers = tuple(islice(self._state.unsent, _MAX_RESULTS_PER_MESSAGE))
-        receipts = self._controller.submit_results(SubmitResults(self._name, answers))
+        receipts = self._controller.submit_results(SubmitRequest(self._name, answers))
         for answer, receipt in zip(answers, receipts, strict=True):
             self._state.acknowledge(answer, receipt)
 
@@ -105,8 +105,8 @@ class ControllerThreads:
             state.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
             return
         work = self._controller.request_leases(LeaseRequest(self._name, loaded, slots))
-        if work.over:
-            state.end(over=True)
+        if work.run_ended:
+            state.stop_threads(run_ended=True)
         state.accept_leases(work.leases, work.wait_seconds)
 
     def _fetch(self) -> None:
@@ -115,7 +115,7 @@ class ControllerThreads:
         before = state.manifest
         manifest = self._retry.call_with_retries(self._newest)
         if manifest is None:  # nothing is new; a controller whose run is over says so without waiting
-            state.pause(_RETRY_SECONDS)
+            state.sleep(_RETRY_SECONDS)
             return
         if manifest == before:
             return
@@ -129,7 +129,7 @@ class ControllerThreads:
                 if failures > _MAX_FAILURES:
                     raise
                 log.info("%s; asking for newer ones", error)
-            state.pause(_RETRY_SECONDS)
+            state.sleep(_RETRY_SECONDS)
             manifest = self._retry.call_with_retries(self._newest)
         if manifest is not None and not state.has_ended:
             with state.changed:
@@ -159,7 +159,7 @@ class ControllerThreads:
     def _beat(self) -> None:
         state = self._state
         start_time, drawn, busy = time.monotonic(), state.tokens_sampled, state.busy_seconds
-        if not state.pause(self._beat_seconds):
+        if not state.sleep(self._beat_seconds):
             return
         with state.changed:
             seconds = time.monotonic() - start_time
@@ -172,6 +172,6 @@ class ControllerThreads:
             orders = self._controller.heartbeat(beat)
         except ControllerUnreachable:
             return  # the other threads are patient
-        if orders.over:
-            state.end(over=True)
-        state.drop_leases(orders.drop)
+        if orders.run_ended:
+            state.stop_threads(run_ended=True)
+        state.drop_leases(orders.leases_to_drop)

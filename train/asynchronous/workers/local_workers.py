@@ -15,7 +15,7 @@ from typing import Self
 
 from train.config import EngineConfig
 from train.errors import ControllerUnreachable, SamplerError
-from train.sampling.engine_environment import cuda_visible_devices, gpus_per_engine
+from train.sampling.engine_environment import cuda_visible_devices, split_gpus_by_engine
 from train.sampling.restart_budget import RestartBudget
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,9 @@ class LocalWorkers:
         gone: Callable[[str], None],
         fail: Callable[[BaseException], None],
     ) -> None:
-        self._gpus = [cuda_visible_devices(gpus) for gpus in gpus_per_engine(settings.gpus, settings.tensor_parallel)]
+        self._gpus = [
+            cuda_visible_devices(gpus) for gpus in split_gpus_by_engine(settings.gpus, settings.tensor_parallel)
+        ]
         self._url, self._logs, self._gone, self._fail = url, logs, gone, fail
         self._token = {} if token is None else {TOKEN_VARIABLE: token}
         self._restarts = RestartBudget(settings.restarts_per_hour)

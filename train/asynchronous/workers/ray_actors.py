@@ -20,7 +20,7 @@ _PLACE_SECONDS = 600.0  # a cluster may have to start machines first
 _RESTARTS = 3  # of each actor that dies
 _SHUTDOWN_SECONDS = 30.0
 
-Note = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 
 class _Actor:
@@ -36,7 +36,7 @@ class _Actor:
         self._rollout.leave()
 
 
-def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, gpus: int, note: Note) -> None:
+def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, gpus: int, note: LogLine) -> None:
     """Run workers on a Ray cluster until the run is over.
 
     address  HOST:PORT of the cluster's head, or auto

@@ -14,16 +14,16 @@ def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> S
         number,
         lease.attempt,
         tokens=pack_tokens(completion.token_ids),
-        logprobs=pack_logprobs(completion.logprobs) if lease.draw.logprobs else b"",
+        logprobs=pack_logprobs(completion.logprobs) if lease.sampling_params.logprobs else b"",
         spans=version_spans(completion.versions),
-        finish="length" if completion.finish_reason == "length" else "stop",
+        finish_reason="length" if completion.finish_reason == "length" else "stop",
         commitments=completion.commitments,
     )
 
 
 def encode_refusal(lease: Lease, number: int) -> SampleResult:
     """Return the answer to a prompt that the engine cannot take."""
-    return SampleResult(lease.group, number, lease.attempt, tokens=b"", logprobs=b"", spans=(), finish="refused")
+    return SampleResult(lease.group, number, lease.attempt, tokens=b"", logprobs=b"", spans=(), finish_reason="refused")
 
 
 def version_spans(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:

@@ -27,7 +27,7 @@ class RetryPolicy:
         self._pause = pause
         self.n_failures = 0
 
-    def call_with_retries(self, what: Callable[[], Result]) -> Result | None:
+    def call_with_retries(self, call: Callable[[], Result]) -> Result | None:
         """Return the result of the call, or None if there is no point in going on.
 
         Raises ControllerUnreachable at the end.
@@ -35,7 +35,7 @@ class RetryPolicy:
         first_failure, seconds = None, _FIRST_SECONDS
         while True:
             try:
-                return what()
+                return call()
             except ControllerUnreachable as error:
                 self.n_failures += 1
                 now = time.monotonic()

@@ -14,7 +14,7 @@ from train.asynchronous.http.client import ControllerClient
 from train.asynchronous.workers.local_first_source import LocalFirstSource
 from train.asynchronous.workers.retry import RetryPolicy
 from train.asynchronous.workers.rollout_worker import RolloutWorker
-from train.sampling.engine_environment import prepare_for_engine
+from train.sampling.engine_environment import clear_trainer_environment
 from train.sampling.engine_spec import EngineSpec, start_engine
 from train.sampling.model_name import check_model
 from train.weights.manifest import WeightManifest
@@ -22,7 +22,7 @@ from train.weights.source import WeightSource
 
 log = logging.getLogger(__name__)
 
-Note = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RolloutOptions:
 class RolloutProcess:
     """One worker with one engine in this process. `note` is called with lines about what it does."""
 
-    def __init__(self, options: RolloutOptions, note: Note = log.info) -> None:
+    def __init__(self, options: RolloutOptions, note: LogLine = log.info) -> None:
         self._options = options
         self._controller = ControllerClient(options.url, options.token)
         self._name = options.name or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:4]}"
@@ -72,7 +72,7 @@ class RolloutProcess:
             model = self._options.model or spec.model
             check_model(model)
             self._note(f"worker {self._name}: starts an engine with {model}")
-            prepare_for_engine()
+            clear_trainer_environment()
             with (
                 closing(start_engine(spec, model, self._options.engine)) as opened,
                 closing(self._source(spec)) as source,

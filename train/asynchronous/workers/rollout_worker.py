@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _LEASE_WAIT_SECONDS = 10.0  # the engine waits so long for groups before it draws on with less than it has room for
 _SHUTDOWN_SECONDS = 10.0
-BEAT_SECONDS = 4.0  # the controller takes a worker for dead after 15 s
+HEARTBEAT_SECONDS = 4.0  # the controller takes a worker for dead after 15 s
 
 
 class RolloutWorker:
@@ -50,7 +50,7 @@ class RolloutWorker:
         *,
         name: str,
         patience_seconds: float = 600.0,
-        beat_seconds: float = BEAT_SECONDS,
+        beat_seconds: float = HEARTBEAT_SECONDS,
         whole_leases: bool = False,
         loaded: Callable[[WeightManifest, dict[str, float]], None] = lambda manifest, metrics: None,
     ) -> None:
@@ -89,14 +89,14 @@ class RolloutWorker:
                     self._rest()
             self._engine.abort(list(self._running))
         finally:
-            self._state.end()
+            self._state.stop_threads()
             self._errands.drain(_SHUTDOWN_SECONDS)
         if self._state.error is not None:
             raise self._state.error
 
     def leave(self) -> None:
         """End politely, from any thread: what is finished is handed over, and the other groups are given back."""
-        self._state.end()
+        self._state.stop_threads()
 
     def _load(self) -> None:
         with self._state.changed:
@@ -171,7 +171,7 @@ class RolloutWorker:
             for number, seed in enumerate(lease.seeds):
                 key = f"{lease.group}.{lease.attempt}.{number}"
                 try:
-                    self._engine.add(key, lease.prompt, seed, lease.draw)
+                    self._engine.add(key, lease.prompt, seed, lease.sampling_params)
                 except ValueError as error:
                     log.info("the prompt of group %d is refused: %s", lease.group, error)
                     self._state.queue_result(encode_refusal(lease, number))

@@ -55,16 +55,16 @@ class WorkerState:
         with self.changed:
             self.changed.wait_for(lambda: until() or self.has_ended, seconds)
 
-    def pause(self, seconds: float) -> bool:
+    def sleep(self, seconds: float) -> bool:
         """Wait, and return whether the worker goes on."""
         self.wait(lambda: False, seconds)
         return not self.has_ended
 
-    def end(self, *, over: bool = False, error: BaseException | None = None) -> None:
+    def stop_threads(self, *, run_ended: bool = False, error: BaseException | None = None) -> None:
         """Let all threads end."""
         with self.changed:
-            self.is_over = self.is_over or over
-            self.is_leaving = self.is_leaving or not over
+            self.is_over = self.is_over or run_ended
+            self.is_leaving = self.is_leaving or not run_ended
             self.error = self.error or error
             self.changed.notify_all()
 
@@ -84,7 +84,7 @@ class WorkerState:
         with self.changed:
             if key not in self.open_leases:
                 return
-            if answer.finish == "refused":
+            if answer.finish_reason == "refused":
                 self.open_leases[key] = 1  # the controller gives up the whole group
             self.unsent.append(answer)
             self.changed.notify_all()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from train.evaluation.evaluate import EvaluationResult
 
 
-def show(
+def print_evaluation(
     job: SuiteEvaluation, model: EvaluatedModel, evaluation: "EvaluationResult", ratings: "Sequence[dict[str, Any]]"
 ) -> None:
     """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
@@ -23,7 +23,7 @@ def show(
     from train.evaluation.results.ratings import rating_lines, stored_ratings
 
     click.echo(_heading(job, model, evaluation))
-    if line := job.settings.line():
+    if line := job.settings.summary_line():
         click.echo(line)
     print_cells(*breakdown(evaluation.outcomes))
     if evaluation.n_truncated or evaluation.n_no_code:
@@ -46,7 +46,7 @@ def _heading(job: SuiteEvaluation, model: EvaluatedModel, evaluation: "Evaluatio
     from train.evaluation.suites import dataset
 
     used = job.settings.suite_settings
-    days = sorted(problem.facts.date for problem in evaluation.outcomes if problem.facts.date is not None)
+    days = sorted(problem.metadata.date for problem in evaluation.outcomes if problem.metadata.date is not None)
     held = [f"held {days[0]}..{days[-1]}"] if used.window and days else []
     source = tests_source(evaluation.outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite

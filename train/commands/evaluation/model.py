@@ -32,7 +32,7 @@ class EvaluatedModel:
         from train.sampling.model_name import check_model
 
         if self.base_url is not None:
-            self.engine.for_server()
+            self.engine.server_concurrency()
         else:
             check_model(self.name, self.engine.vllm.get("revision"))
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 class SuiteEvaluation:
     """The evaluation on one suite.
 
-    suite      its name; empty: none was named
-    location   where its rows are
-    out        the result file; None: no file
-    contests   those with which the model can be rated; none for most suites
+    suite        its name; empty: none was named
+    location     where its rows are
+    result_path  the result file; None: no file
+    contests     those with which the model can be rated; none for most suites
     """
 
     suite: str
@@ -38,38 +38,38 @@ class SuiteEvaluation:
     settings: "EvaluationSettings"
     exercises: "tuple[Exercise, ...]"
     sandbox: "SandboxOptions"
-    out: Path | None
+    result_path: Path | None
     contests: "Sequence[Contest]" = ()
 
     @property
     def samples_path(self) -> Path | None:
         """Return the path of the file that keeps the samples; None: they are not kept."""
-        return self.out and self.out.with_name(self.out.name + ".samples.jsonl")
+        return self.result_path and self.result_path.with_name(self.result_path.name + ".samples.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOptions:
     """What all jobs share, beside the model.
 
-    protocol   the name of a protocol; None: none
-    overrides  what the user gives instead of what the protocol says
-    problems   the maximum number of problems; 0: all
-    contests   the file of contests for a rating; None: where it was fetched to, if it was
-    several    whether there are several suites. Then a window is for those that have dates
+    protocol            the name of a protocol; None: none
+    overrides           what the user gives instead of what the protocol says
+    max_problems        the maximum number of problems; 0: all
+    contests_path       the file of contests for a rating; None: where it was fetched to, if it was
+    has_several_suites  whether there are several suites. Then a window is for those that have dates
     """
 
     protocol: str | None
     overrides: "ProtocolOverrides"
     prompt: "PromptFormat"
-    problems: int
+    max_problems: int
     trust: "TrustPolicy"
     languages: tuple[str, ...]
-    contests: Path | None = None
-    several: bool = False
+    contests_path: Path | None = None
+    has_several_suites: bool = False
 
 
 def prepare(
-    suite: str, location: str, out: Path | None, terms: EvaluationOptions, sandbox: "SandboxOptions"
+    suite: str, location: str, out: Path | None, options: EvaluationOptions, sandbox: "SandboxOptions"
 ) -> SuiteEvaluation:
     """Read a suite. Raises CurateError and SandboxError for what cannot be evaluated."""
     from curate.dataset.needed_packages import with_packages
@@ -79,24 +79,24 @@ def prepare(
     from train.evaluation.protocols.resolution import resolve_settings
     from train.evaluation.suites.registry import has_dates
 
-    wishes = terms.overrides
-    if terms.several and not has_dates(suite):
+    wishes = options.overrides
+    if options.has_several_suites and not has_dates(suite):
         wishes = replace(wishes, window=None)
-    settled = resolve_settings(terms.protocol, suite, wishes, terms.prompt)
+    settled = resolve_settings(options.protocol, suite, wishes, options.prompt)
     asked = read_exercises(
         location,
         settled.suite_settings.window,
-        terms.problems,
+        options.max_problems,
         suite=suite,
-        trust=terms.trust,
-        prompt=terms.prompt,
-        languages=terms.languages,
+        trust=options.trust,
+        prompt=options.prompt,
+        languages=options.languages,
         style=settled.style,
     )
-    contests = known_contests(terms.contests, (exercise.id for exercise in asked))
+    contests = known_contests(options.contests_path, (exercise.id for exercise in asked))
     if contests:
         known = ContestMetadata(contests)
-        asked = tuple(replace(one, metadata=known.complete(one.id, one.metadata)) for one in asked)
+        asked = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in asked)
     return SuiteEvaluation(suite, location, settled, asked, with_packages(sandbox, location), out, contests)
 
 
@@ -129,7 +129,7 @@ def run(
         )
     rating = rate(evaluation.outcomes, job.contests, seed=seed)
     ratings = rating.to_json() if rating is not None else []
-    if job.out:
+    if job.result_path:
         result = result_json(
             evaluation,
             model=model.name,
@@ -146,5 +146,5 @@ def run(
             ratings=ratings,
             prices=model.prices,
         )
-        write_atomic(job.out, json.dumps(result, indent=1) + "\n")
+        write_atomic(job.result_path, json.dumps(result, indent=1) + "\n")
     return evaluation, ratings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 
 
 @click.command("ban")
@@ -18,9 +18,9 @@ def command(folder: Path, node: str) -> None:
     from train.errors import ConfigError, ControllerUnreachable, TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import Ban, SwarmStatus
-    from train.swarm.operator import AWAY, operator_client
+    from train.swarm.operator import UNREACHABLE_HINT, operator_client
 
-    with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):
+    with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
         client = operator_client(SwarmFolder(folder))
         found = [
             one for one in client.call("/status", None, SwarmStatus).nodes if one.node.hex().startswith(node.lower())

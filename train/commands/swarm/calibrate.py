@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import ProgressBar, require_extra, user_errors
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from train.commands.config_options import ConfigSource, config_options
 
 
@@ -36,7 +36,7 @@ def command(config: ConfigSource, out: Path, groups: int) -> None:
     from train.swarm.verification.calibrate import calibrate
     from train.swarm.verification.thresholds_file import read_thresholds, write_thresholds
 
-    with user_errors(TrainError, CurateError):
+    with report_user_errors(TrainError, CurateError):
         settings = config.read()
         others = read_thresholds(out) if out.exists() else {}
         with ProgressBar(" answers") as progress:
@@ -44,11 +44,11 @@ def command(config: ConfigSource, out: Path, groups: int) -> None:
         write_thresholds(out, {**others, pair: thresholds})
     click.echo(f"{pair}: {found.n_tokens:,} tokens of {groups * settings.rollout.completions} answers")
     for name, measured, bar in (
-        ("exponents that differ in a chunk, at most", found.exponent_mismatches, thresholds.mismatches),
-        ("exponents that differ, on average", found.mismatches_mean, thresholds.mismatches_mean),
+        ("exponents that differ in a chunk, at most", found.exponent_mismatches, thresholds.exponent_mismatches),
+        ("exponents that differ, on average", found.exponent_mismatches_mean, thresholds.exponent_mismatches_mean),
         ("difference of mantissas, on average", found.mantissa_mean, thresholds.mantissa_mean),
-        ("tokens that the seeds give, share", 1 - found.token_mismatches / found.n_tokens, thresholds.replayed_share),
-        ("nats that a token was below the best, at most", found.max_margin, thresholds.margin),
+        ("tokens that the seeds give, share", 1 - found.token_mismatches / found.n_tokens, thresholds.seed_match_share),
+        ("nats that a token was below the best, at most", found.max_margin, thresholds.max_margin),
         ("difference of log-probabilities, on average", found.logprob_error, thresholds.logprob_error),
     ):
         click.echo(f"  {name:<47}{measured:>12.4g}   bar {bar:.4g}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 from train.commands.urls import validate_urls
 
 
@@ -29,7 +29,7 @@ def command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float) 
     from train.swarm.protocol.invites import new_invite
     from train.swarm.signatures import read_key
 
-    with user_errors(TrainError):
+    with report_user_errors(TrainError):
         place = SwarmFolder(folder)
         address = place.address()
         invite = new_invite(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sandbox.commands.console import user_errors
+from sandbox.commands.console import report_user_errors
 from train.commands.cells import print_cells
 
 
@@ -15,27 +15,27 @@ def command(folder: Path) -> None:
     from train.errors import ControllerUnreachable, TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import SwarmStatus
-    from train.swarm.operator import AWAY, operator_client
+    from train.swarm.operator import UNREACHABLE_HINT, operator_client
 
-    with user_errors(TrainError), user_errors(ControllerUnreachable, advice=AWAY):
+    with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
         place = SwarmFolder(folder)
         status = operator_client(place).call("/status", None, SwarmStatus)
         page = place.page_url()
     heads = ("node", "state", "engine", "version", "seen", "leases", "given", "accepted", "earned", "stake", "reasons")
     print_cells(heads, [
         (
-            node.node.hex()[:16], node.state, node.engine, str(node.loaded), f"{node.seen_seconds_ago:.0f} s",
-            str(node.leases), str(node.given), str(node.accepted), str(node.earned), str(node.stake),
+            node.node.hex()[:16], node.state, node.engine, str(node.loaded_version), f"{node.seen_seconds_ago:.0f} s",
+            str(node.leases), str(node.n_granted), str(node.accepted), str(node.earned), str(node.stake),
             ", ".join(f"{reason} {n}" for reason, n in sorted(node.reasons.items())),
         )
         for node in status.nodes
     ])  # fmt: skip
     click.echo(f"{status.run}, version {status.version}, {status.verifiers} verifiers")
-    click.echo(f"leases: {_counts(status.leases)}")
-    click.echo(f"verdicts: {_counts({reason or 'accepted': n for reason, n in status.verdicts.items()})}")
+    click.echo(f"leases: {_counts(status.lease_counts)}")
+    click.echo(f"verdicts: {_counts({reason or 'accepted': n for reason, n in status.verdict_counts.items()})}")
     for url, version in sorted(status.relays.items()):
         click.echo(f"relay {url}: {'no answer' if version < 0 else f'version {version}'}")
-    click.echo(f"ledger: {status.n_entries} entries, the last is {status.ledger.hex()}")
+    click.echo(f"ledger: {status.n_entries} entries, the last is {status.ledger_head.hex()}")
     click.echo(f"page: {page}")
 
 

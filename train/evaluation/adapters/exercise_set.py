@@ -10,7 +10,7 @@ from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.protocols.evaluation_settings import EvaluationSettings
 from train.evaluation.protocols.overrides import ProtocolOverrides
-from train.evaluation.protocols.registry import FORMS, OWN, PROTOCOLS
+from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
 from train.evaluation.protocols.resolution import resolve_settings
 from train.evaluation.suites.registry import parse_suite
 
@@ -34,7 +34,7 @@ class SuiteRequest:
 
     def resolve(self) -> EvaluationSettings:
         """Return how the suite is measured. Raises CurateError for unknown names and for what makes no sense."""
-        for kind, name, names in (("protocol", self.protocol, PROTOCOLS), ("form", self.form, [*FORMS, OWN])):
+        for kind, name, names in (("protocol", self.protocol, PROTOCOLS), ("form", self.form, [*FORMS, OWN_FORM])):
             if name and name not in names:
                 raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
         overrides = ProtocolOverrides(window=self.window or None, form=self.form or None)
@@ -42,31 +42,31 @@ class SuiteRequest:
 
 
 @lru_cache(_MAX_SUITES)
-def exercise_set(wanted: SuiteRequest) -> Mapping[str, Exercise]:
+def load_exercises(request: SuiteRequest) -> Mapping[str, Exercise]:
     """Return the exercises of a suite by their ids. Raises CurateError if there is no such suite, or it is unreadable.
 
     The harness asks with messages. So exercises in which the model continues plain text, or its own message, raise
     CurateError, too: most services would answer such a chat instead of continuing it.
     """
-    name, location = parse_suite(wanted.suite)
-    settings = wanted.resolve()
+    name, location = parse_suite(request.suite)
+    settings = request.resolve()
     found = read_exercises(location, settings.suite_settings.window, suite=name, style=settings.style)
     for exercise in found:
         if isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user":
             raise CurateError(
-                f"{wanted.suite}: in this form the model continues a text that is already begun, which this harness "
+                f"{request.suite}: in this form the model continues a text that is already begun, which this harness "
                 "cannot ask for. Use `curate evaluate`, or another form, such as evalplus-thinking."
             )
     return {exercise.id: exercise for exercise in found}
 
 
-def exercise_named(id: str, wanted: SuiteRequest) -> Exercise:
+def find_exercise(id: str, request: SuiteRequest) -> Exercise:
     """Return one exercise of a suite. Raises CurateError if the suite has none of this name, and as exercise_set."""
-    found = exercise_set(wanted)
+    found = load_exercises(request)
     if id not in found:
         first = next(iter(found))
         raise CurateError(
-            f"{wanted.suite} has no exercise {id!r}; its {len(found)} exercises have ids such as {first!r}. Make the "
+            f"{request.suite} has no exercise {id!r}; its {len(found)} exercises have ids such as {first!r}. Make the "
             "samples from the same suite, or name each one's exercise."
         )
     return found[id]

@@ -17,13 +17,15 @@ from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accurac
 from inspect_ai.solver import TaskState, generate
 
 from rewards.reward import ACCEPTED
-from train.evaluation.adapters.exercise_set import SuiteRequest, exercise_named, exercise_set, messages
+from train.evaluation.adapters.exercise_set import SuiteRequest, find_exercise, load_exercises, messages
 from train.evaluation.adapters.judgement import judge_answer
 from train.evaluation.adapters.lazy_sandbox import LazySandbox
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
-EXERCISE = "curate_exercise"  # in the metadata of a sample: the id of its exercise, if the sample itself has another
+EXERCISE_ID_KEY = (
+    "curate_exercise"  # in the metadata of a sample: the id of its exercise, if the sample itself has another
+)
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 
 _sandbox = LazySandbox()
@@ -62,7 +64,7 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
     Raises CurateError for names that do not exist, if the suite cannot be read, and for forms in which the model
     continues a text that is already begun.
     """
-    samples = [_sample(exercise) for exercise in exercise_set(SuiteRequest(suite, window, protocol, form)).values()]
+    samples = [_sample(exercise) for exercise in load_exercises(SuiteRequest(suite, window, protocol, form)).values()]
     return MemoryDataset(samples, name=suite, location=suite)
 
 
@@ -75,11 +77,11 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
     wrong. Raises CurateError as curate_dataset does, and if the suite has no exercise for a sample.
     """
     wanted = SuiteRequest(suite, window, protocol, form)
-    exercise_set(wanted)  # what is wrong with the suite is said before any answer is sampled
+    load_exercises(wanted)  # what is wrong with the suite is said before any answer is sampled
 
     async def score(state: TaskState, target: Target) -> Score:
-        id = str(state.metadata.get(EXERCISE, state.sample_id))
-        exercise = exercise_named(id, wanted)
+        id = str(state.metadata.get(EXERCISE_ID_KEY, state.sample_id))
+        exercise = find_exercise(id, wanted)
         try:
             found = await to_thread.run_sync(_judge, exercise, state.output.completion, limiter=_threads)
         except NoVerdictError as error:

@@ -30,7 +30,7 @@ from curate.verification.retries import map_with_retries
 from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox
-from train.evaluation.adapters.exercise_set import SuiteRequest, exercise_named, exercise_set, messages
+from train.evaluation.adapters.exercise_set import SuiteRequest, find_exercise, load_exercises, messages
 from train.evaluation.adapters.judgement import judge_answer
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
@@ -61,7 +61,7 @@ def lighteval_task(
     """
     wanted = SuiteRequest(suite, window, protocol, form)
     used = wanted.resolve().suite_settings
-    rows = [_row(exercise) for exercise in exercise_set(wanted).values()]
+    rows = [_row(exercise) for exercise in load_exercises(wanted).values()]
     return LightevalTaskConfig(
         name=name or "curate_" + parse_suite(suite)[0].replace("+", "_plus"),
         prompt_function=_doc,
@@ -85,7 +85,7 @@ def lighteval_metric(
     answers is left out of the mean, and its standard error is then not a number.
     """
     wanted = SuiteRequest(suite, window, protocol, form)
-    exercise_set(wanted)  # what is wrong with the suite is said before any answer is sampled
+    load_exercises(wanted)  # what is wrong with the suite is said before any answer is sampled
     return SampleLevelMetric(
         metric_name="curate_pass@1",
         category=SamplingMethod.GENERATIVE,
@@ -110,7 +110,7 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
     def compute(self, responses: Sequence[ModelResponse], docs: Sequence[Doc], **others: Any) -> list[float]:
         """Judge the answers to all problems. Raises CurateError if the sandbox fails again and again."""
         answers = [
-            (place, exercise_named(doc.specific[_EXERCISE], self.wanted), text)
+            (place, find_exercise(doc.specific[_EXERCISE], self.wanted), text)
             for place, (doc, response) in enumerate(zip(docs, responses, strict=True))
             for text in response.final_text
         ]

@@ -17,7 +17,7 @@ _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 _MOST = 10_000  # contests in a range
 
 
-def contest_numbers(text: str) -> tuple[int, ...]:
+def parse_contest_ids(text: str) -> tuple[int, ...]:
     """Return the numbers in a text such as 1971,1980-1990, or those of DeepCoder's contests for its name.
 
     Raises CurateError if the text has another form.

@@ -18,13 +18,15 @@ class ContestMetadata:
             for problem in contest.problems
         }
 
-    def complete(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
+    def fill_missing(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
         """Return the facts of a problem of the suite, with what the contests know where they say nothing."""
-        difficulty, day = next((self._known[key] for key in keys_of(id) if key in self._known), (None, None))
+        difficulty, day = next(
+            (self._known[key] for key in problem_keys_or_none(id) if key in self._known), (None, None)
+        )
         return replace(facts, difficulty=facts.difficulty or difficulty, date=facts.date or day)
 
 
-def keys_of(id: str) -> list[tuple[int, str]]:
+def problem_keys_or_none(id: str) -> list[tuple[int, str]]:
     """Return contest and index of a problem, its own first; none if its contest is unknown."""
     try:
         return problem_keys(id)

@@ -29,7 +29,7 @@ def rank(contest: Contest, score: Score) -> int:
     return bisect_right(contest.scores, (-points, penalty), key=lambda row: (-row[0], row[1]))
 
 
-def ratings(contest: Contest, scores: Iterable[Score]) -> dict[Score, int]:
+def rate_scores(contest: Contest, scores: Iterable[Score]) -> dict[Score, int]:
     """Return the rating that each score is worth in this contest."""
     seed = _Seed(contest.old_ratings)
     return {score: seed.rating(rank(contest, score)) for score in scores}

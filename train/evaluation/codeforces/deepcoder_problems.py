@@ -28,7 +28,7 @@ class UnmatchedProblems:
     def __init__(self) -> None:
         self._ids = {digest: list(ids) for digest, ids in _ids_by_digest().items()}
 
-    def id_of(self, text: str) -> str:
+    def pop_id(self, text: str) -> str:
         """Return the id of a row's problem, such as 1971A; "" if it is none of the 408."""
         left = self._ids.get(digest_of(text))
         return left.pop(0) if left else ""

@@ -63,9 +63,9 @@ class DifficultyRating:
 def solved_problems(outcomes: Iterable[ProblemOutcomes]) -> list[SolvedProblem]:
     """Return the problems that have a verdict and whose difficulty is a rating."""
     return [
-        SolvedProblem(problem.facts.difficulty, problem.n, problem.n_correct)
+        SolvedProblem(problem.metadata.difficulty, problem.n, problem.n_correct)
         for problem in outcomes
-        if isinstance(problem.facts.difficulty, int) and problem.n
+        if isinstance(problem.metadata.difficulty, int) and problem.n
     ]
 
 
@@ -147,4 +147,4 @@ def _interval(
     def estimate(drawn: Sequence[SolvedProblem]) -> float:
         return likeliest_rating(drawn, _prior_if_needed(drawn), start=rating)[0]
 
-    return bootstrap_interval(problems, estimate, n_drawn=_N_RESAMPLES, seed=seed)
+    return bootstrap_interval(problems, estimate, n_resamples=_N_RESAMPLES, seed=seed)

@@ -29,14 +29,14 @@ _STAGE = "fetch"
 class FetchSummary:
     """What a fetch has done.
 
-    n_fetched  contests that were fetched now
-    n_cached   contests that were in the file already
-    refused    why each of the other contests cannot be had, by its number
+    n_fetched        contests that were fetched now
+    n_cached         contests that were in the file already
+    failure_reasons  why each of the other contests cannot be had, by its number
     """
 
     n_fetched: int
     n_cached: int
-    refused: Mapping[int, str]
+    failure_reasons: Mapping[int, str]
 
 
 def fetch_contests(

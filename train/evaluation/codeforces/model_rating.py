@@ -14,7 +14,7 @@ from statistics import fmean
 
 from curate.errors import CurateError
 from train.evaluation.codeforces.attempts import score_in_order, score_probabilities
-from train.evaluation.codeforces.contest_rating import is_rated, ratings
+from train.evaluation.codeforces.contest_rating import is_rated, rate_scores
 from train.evaluation.codeforces.contests import Contest, problem_key
 from train.evaluation.codeforces.percentiles import PercentileTable
 from train.evaluation.statistics.bootstrap import bootstrap_interval
@@ -87,7 +87,9 @@ def rate_model(
     found = tuple(rate_in_contest(contest, of_contest[contest.id]) for contest in rated)
     values = [rating.rating for rating in found]
     mean = fmean(values)
-    low, high = bootstrap_interval(values, fmean, n_drawn=_N_RESAMPLES, seed=seed) if len(values) > 1 else (nan, nan)
+    low, high = (
+        bootstrap_interval(values, fmean, n_resamples=_N_RESAMPLES, seed=seed) if len(values) > 1 else (nan, nan)
+    )
     return ModelRating(
         rating=mean,
         low=low,
@@ -109,7 +111,7 @@ def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -
     counts = {index: (outcome.n, outcome.n_correct) for index, outcome in judged.items()}
     chances = score_probabilities(contest.problems, counts)
     in_order = score_in_order(contest.problems, {index: outcome.correct for index, outcome in judged.items()})
-    worth = ratings(contest, {*chances, in_order})
+    worth = rate_scores(contest, {*chances, in_order})
     mean = sum(chance * worth[score] for score, chance in chances.items())
     variance = sum(chance * (worth[score] - mean) ** 2 for score, chance in chances.items())
     n_judged = sum(n > 0 for n, _ in counts.values())

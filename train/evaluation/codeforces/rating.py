@@ -11,7 +11,7 @@ from typing import Any
 
 from curate.errors import CurateError
 from train.evaluation.codeforces.contest_file import default_path, read_contests
-from train.evaluation.codeforces.contest_metadata import ContestMetadata, keys_of
+from train.evaluation.codeforces.contest_metadata import ContestMetadata, problem_keys_or_none
 from train.evaluation.codeforces.contest_rating import is_rated
 from train.evaluation.codeforces.contests import Contest
 from train.evaluation.codeforces.difficulty_rating import DifficultyRating, rate_by_difficulty, solved_problems
@@ -31,30 +31,30 @@ _EXAMPLES = "examples"
 class Rating:
     """The rating of a model.
 
-    tests          where the tests of the problems come from
-    attempts       samples of a problem: with more attempts, a model has a higher rating by contests
-    by_contests    None: no contest of the problems has known standings
-    by_difficulty  None: no problem has a known difficulty
+    tests_source    where the tests of the problems come from
+    attempts        samples of a problem: with more attempts, a model has a higher rating by contests
+    contest_rating  None: no contest of the problems has known standings
+    by_difficulty   None: no problem has a known difficulty
     n_difficulties problems whose difficulty is known
     """
 
-    tests: str
+    tests_source: str
     attempts: int
-    by_contests: ModelRating | None
+    contest_rating: ModelRating | None
     by_difficulty: DifficultyRating | None
     n_difficulties: int
 
     @property
     def is_upper_bound(self) -> bool:
         """Whether some tests are examples of statements, which wrong programs pass, too."""
-        return _EXAMPLES in self.tests
+        return _EXAMPLES in self.tests_source
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the ratings as a result file has them, the one by contests first. An unknown number is null."""
-        about = {"suite": "codeforces", "tests": self.tests, "is_upper_bound": self.is_upper_bound}
+        about = {"suite": "codeforces", "tests": self.tests_source, "is_upper_bound": self.is_upper_bound}
         ratings: list[dict[str, Any]] = []
-        if self.by_contests is not None:
-            ratings.append(about | {"by": BY_CONTESTS, "attempts": self.attempts} | asdict(self.by_contests))
+        if self.contest_rating is not None:
+            ratings.append(about | {"by": BY_CONTESTS, "attempts": self.attempts} | asdict(self.contest_rating))
         if self.by_difficulty is not None:
             ratings.append(about | {"by": BY_DIFFICULTY, "problems": self.n_difficulties} | asdict(self.by_difficulty))
         return [{name: _known(value) for name, value in rating.items()} for rating in ratings]
@@ -79,7 +79,7 @@ def known_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
         return []
 
 
-def ratings_of(outcomes: Sequence[ProblemOutcomes], *, seed: int = 0) -> list[dict[str, Any]]:
+def ratings_as_json(outcomes: Sequence[ProblemOutcomes], *, seed: int = 0) -> list[dict[str, Any]]:
     """Return the ratings of an evaluation for its result file, with the contests in the usual place."""
     rating = rate(outcomes, known_contests(None, (problem.id for problem in outcomes)), seed=seed)
     return [] if rating is None else rating.to_json()
@@ -101,11 +101,15 @@ def rate(outcomes: Iterable[ProblemOutcomes], contests: Sequence[Contest], *, se
         if contest in ratable
     ]
     known = ContestMetadata(contests)
-    solved = solved_problems(replace(problem, facts=known.complete(problem.id, problem.facts)) for problem in problems)
+    solved = solved_problems(
+        replace(problem, metadata=known.fill_missing(problem.id, problem.metadata)) for problem in problems
+    )
     return Rating(
-        tests=tests_source(problems) or "unknown",
+        tests_source=tests_source(problems) or "unknown",
         attempts=max(len(problem.correct) for problem in problems),
-        by_contests=rate_model(posed, contests, deepcoder_2024(), seed=seed) if any(map(_has_verdict, posed)) else None,
+        contest_rating=rate_model(posed, contests, deepcoder_2024(), seed=seed)
+        if any(map(_has_verdict, posed))
+        else None,
         by_difficulty=rate_by_difficulty(solved, seed=seed) if solved else None,
         n_difficulties=len(solved),
     )
@@ -113,7 +117,7 @@ def rate(outcomes: Iterable[ProblemOutcomes], contests: Sequence[Contest], *, se
 
 def _as_posed(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
     """Return the problems by contest and index. One that was posed in several contests stands for itself in each."""
-    keys = [keys_of(problem.id) for problem in problems]
+    keys = [problem_keys_or_none(problem.id) for problem in problems]
     posed = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
     for others, problem in zip(keys, problems, strict=True):
         for key in others[1:]:

@@ -8,7 +8,7 @@ from train.evaluation.exports.export_data import ExportData, summarize_ids
 SUITES = ("humaneval+", "mbpp+")
 
 
-def content(answers: ExportData) -> str:
+def format_samples(answers: ExportData) -> str:
     """Return the content of the file. Raises CurateError unless all tasks were evaluated, which EvalPlus demands."""
     evaluated = {problem.id for problem in answers.problems}
     left_out = [id for id in answers.exercises if id not in evaluated]

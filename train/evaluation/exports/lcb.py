@@ -6,7 +6,7 @@ from train.evaluation.exports.export_data import ExportData
 from train.evaluation.exports.livecodebench import LiveCodeBenchSelection, id_of
 
 
-def content(answers: ExportData, benchmark: LiveCodeBenchSelection) -> str:
+def format_samples(answers: ExportData, benchmark: LiveCodeBenchSelection) -> str:
     """Return the content of the file."""
     k = answers.loaded_result.result.k
     found = [

@@ -10,11 +10,11 @@ from datetime import date, datetime, timedelta
 from curate.errors import CurateError
 from curate.reading.tables import Row, UnreadableRow, locate, read_rows
 from curate.reading.values import optional_text
-from curate.sources.livecodebench import select
+from curate.sources.livecodebench import select_files
 from train.evaluation.exports.export_data import ExportData, summarize_ids
 
 SUITES = ("lcb",)
-ALL_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
+N_LEADERBOARD_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
 _PREFIX = "livecodebench/"
 _COLUMNS = ("question_id", "question_title", "question_content", "platform", "contest_id", "contest_date")
 _OPTIONAL = ("starter_code", "difficulty")
@@ -32,7 +32,7 @@ class LiveCodeBenchSelection:
     unreadable: tuple[str, ...]
 
     @property
-    def options(self) -> str:
+    def cli_arguments(self) -> str:
         """Return the options by which LiveCodeBench's commands choose these rows."""
         return "" if self.dates is None else f" --start_date {self.dates[0]} --end_date {self.dates[1]}"
 
@@ -75,7 +75,7 @@ def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
 
 
 def _rows(location: str) -> list[Row]:
-    rows = list(read_rows(select(locate(location)), _COLUMNS, _OPTIONAL))
+    rows = list(read_rows(select_files(locate(location)), _COLUMNS, _OPTIONAL))
     return [row for row in rows if not isinstance(row, UnreadableRow)]
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from sandbox import Program
-from train.evaluation.extraction import curate, evalplus, lcb, whole
+from train.evaluation.extraction import curate, evalplus, lcb, whole_text
 
 _RULES: dict[str, Callable[[str, tuple[str, ...]], Program | None]] = {
-    rule.NAME: rule.program for rule in (curate, lcb, evalplus, whole)
+    rule.NAME: rule.program for rule in (curate, lcb, evalplus, whole_text)
 }
 NAMES = tuple(_RULES)
 DEFAULT = curate.NAME
@@ -21,6 +21,6 @@ def extract_program(rule: str, answer: str, languages: tuple[str, ...]) -> Progr
     return _RULES[rule](answer, languages)
 
 
-def identity(rule: str) -> list[list[str]]:
+def rule_identity(rule: str) -> list[list[str]]:
     """Return JSON values by which verdicts under this rule are told apart; nothing for the usual rule."""
     return [] if rule == DEFAULT else [["extraction", rule]]

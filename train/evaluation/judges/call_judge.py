@@ -14,7 +14,7 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
-from train.evaluation.extraction.registry import DEFAULT, extract_program, identity
+from train.evaluation.extraction.registry import DEFAULT, extract_program, rule_identity
 from train.evaluation.judges.call_run import MAX_SECONDS, MEMORY_MB, run_calls
 from train.evaluation.judges.evalplus_rules import first_mismatch_index
 from train.evaluation.judges.judge import JudgeResult
@@ -55,7 +55,7 @@ class CallJudge:
     def identity(self) -> list[Any]:
         limits = [CALL_SECONDS, MAX_SECONDS, FACTOR, *MEMORY_MB]
         parts = [[part.name, part.digest] for part in self.parts]
-        return ["calls", parts, self.tolerance, self.preamble, limits, *identity(self.extraction)]
+        return ["calls", parts, self.tolerance, self.preamble, limits, *rule_identity(self.extraction)]
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
         program = extract_program(self.extraction, answer, PYTHON_ONLY)

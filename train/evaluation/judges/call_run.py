@@ -34,13 +34,13 @@ _FAILURES = {b"e compile": Verdict.COMPILE_ERROR, b"e MemoryError": Verdict.MEMO
 class CallOutput:
     """What a call is claimed to have returned.
 
-    text          encoded as JSON (see sandbox_runner.py), or if it is large, a digest
-    large         whether the text is a digest
-    cpu_seconds   CPU time of the call; a claim, too
+    text         encoded as JSON (see sandbox_runner.py), or if it is large, a digest
+    is_digest    whether the text is a digest
+    cpu_seconds  CPU time of the call; a claim, too
     """
 
     text: str
-    large: bool
+    is_digest: bool
     cpu_seconds: float
 
 
@@ -104,7 +104,7 @@ def _read(result: RunResult, n_inputs: int) -> CallResults:
 
 def _output(line: bytes) -> CallOutput | None:
     """Return the output that a line claims; None if it claims none."""
-    if len(line) > sandbox_runner.LARGE + 100:
+    if len(line) > sandbox_runner.MAX_JSON_CHARS + 100:
         return None
     kind, _, rest = line.decode("utf-8", "replace").partition(" ")
     seconds, _, text = rest.partition(" ")

@@ -15,8 +15,8 @@ def _digest(output: CallOutput) -> str:
     try:
         return (
             output.text
-            if output.large
-            else sandbox_runner.digest(sandbox_runner.decode(json.loads(output.text), claimed=True))
+            if output.is_digest
+            else sandbox_runner.digest(sandbox_runner.decode(json.loads(output.text), untrusted=True))
         )
     except Exception:  # a hostile program may claim anything
         return sandbox_runner.UNEQUAL

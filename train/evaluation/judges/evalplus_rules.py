@@ -50,7 +50,7 @@ def first_mismatch_index(
 
 def _identical(output: CallOutput, wanted: CallOutput) -> bool:
     """Return whether the texts alone show that two small values are equal."""
-    return not wanted.large and output == wanted and not any(mark in output.text for mark in _NEVER_IDENTICAL)
+    return not wanted.is_digest and output == wanted and not any(mark in output.text for mark in _NEVER_IDENTICAL)
 
 
 def _is_right(
@@ -58,7 +58,7 @@ def _is_right(
 ) -> bool:
     """expected: the expected outputs up to that of this input"""
     wanted = expected[-1]
-    if output.large or wanted.large:
+    if output.is_digest or wanted.is_digest:
         return entry_point == _ALWAYS_RIGHT or _digest(output) == _digest(wanted) != sandbox_runner.UNEQUAL
     before = _tolerance(tolerance, expected[:-1])
     try:
@@ -77,7 +77,7 @@ def _tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
 
 
 def _consists_of_floats(output: CallOutput) -> bool:
-    if output.large:
+    if output.is_digest:
         return False
     tree = _bare(json.loads(output.text))
     items = tree.get("t", []) if isinstance(tree, dict) else tree
@@ -90,20 +90,20 @@ def _is_float(tree: Tree) -> bool:
 
 def _digest(output: CallOutput) -> str:
     try:
-        return output.text if output.large else sandbox_runner.digest(_value(json.loads(output.text)))
+        return output.text if output.is_digest else sandbox_runner.digest(_value(json.loads(output.text)))
     except Exception:  # it is not an encoding
         return sandbox_runner.UNEQUAL
 
 
 def _equal(given: Tree, right: Tree) -> bool:
     try:
-        return sandbox_runner.canonical(_value(given)) == sandbox_runner.canonical(_value(right))
+        return sandbox_runner.canonical_text(_value(given)) == sandbox_runner.canonical_text(_value(right))
     except sandbox_runner.IncomparableValueError:
         return False
 
 
 def _value(tree: Tree) -> Any:
-    return sandbox_runner.decode(tree, claimed=True)
+    return sandbox_runner.decode(tree, untrusted=True)
 
 
 def _bare(tree: Tree) -> Tree:
@@ -193,7 +193,7 @@ def _members(tree: Tree) -> set[str]:
     """Return the canonical texts of what a value iterates over. Raises TypeError if it cannot be put into a set."""
     tree = _bare(tree)
     if isinstance(tree, str):
-        return set(map(sandbox_runner.canonical, tree))
+        return set(map(sandbox_runner.canonical_text, tree))
     if isinstance(tree, dict):
         ((tag, held),) = tree.items()
         tree = (
@@ -201,7 +201,7 @@ def _members(tree: Tree) -> set[str]:
         )
     if not isinstance(tree, list) or not all(map(_is_hashable, tree)):
         raise TypeError("not the members of a set")
-    return {sandbox_runner.canonical(_value(item)) for item in tree}
+    return {sandbox_runner.canonical_text(_value(item)) for item in tree}
 
 
 def _is_hashable(tree: Tree) -> bool:

@@ -16,7 +16,7 @@ from sandbox import Sandbox, Verdict
 from train.evaluation.judges.call_run import run_calls
 from train.evaluation.judges.completed_assertion import predicted_input
 from train.evaluation.judges.equal_outputs import equal_outputs
-from train.evaluation.judges.expression_run import LONGEST, SECONDS, literal_reference, run_expression
+from train.evaluation.judges.expression_run import MAX_EXPRESSION_CHARS, SECONDS, literal_reference, run_expression
 from train.evaluation.judges.judge import JudgeResult
 from train.evaluation.judges.reference_outputs import expected_outputs
 
@@ -45,11 +45,11 @@ class InputJudge:
         call = predicted_input(answer, stepwise=self.stepwise)
         if not call:
             return JudgeResult(NO_ANSWER)
-        if len(call) > LONGEST or not _is_call(call):
+        if len(call) > MAX_EXPRESSION_CHARS or not _is_call(call):
             return JudgeResult(Verdict.WRONG_ANSWER.value)
         reference = literal_reference(self.output)
         (wanted,) = expected_outputs(reference, reference.digest, sandbox)
-        found = run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), sandbox, given=self.code + _COLLECT)
+        found = run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), sandbox, preamble=self.code + _COLLECT)
         if not found.outputs:
             return JudgeResult(found.verdict.value)
         arguments = _plain_arguments(found.outputs[0].text)

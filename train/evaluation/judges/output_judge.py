@@ -11,7 +11,7 @@ from rewards.reward import NO_ANSWER
 from sandbox import Sandbox, Verdict
 from train.evaluation.judges.completed_assertion import predicted_output
 from train.evaluation.judges.equal_outputs import equal_outputs
-from train.evaluation.judges.expression_run import LONGEST, SECONDS, literal_reference, run_expression
+from train.evaluation.judges.expression_run import MAX_EXPRESSION_CHARS, SECONDS, literal_reference, run_expression
 from train.evaluation.judges.judge import JudgeResult
 from train.evaluation.judges.reference_outputs import expected_outputs
 
@@ -33,7 +33,7 @@ class OutputJudge:
         expression = predicted_output(answer, stepwise=self.stepwise)
         if not expression:
             return JudgeResult(NO_ANSWER)
-        if len(expression) > LONGEST:
+        if len(expression) > MAX_EXPRESSION_CHARS:
             return JudgeResult(Verdict.WRONG_ANSWER.value)
         reference = literal_reference(self.output)
         (wanted,) = expected_outputs(reference, reference.digest, sandbox)

@@ -106,7 +106,7 @@ def _read(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
 
 def _write(path: Path, outputs: Sequence[CallOutput]) -> None:
     """Write the outputs, whole or not at all. Without a cache, they are computed again next time."""
-    content = json.dumps([[output.text, output.large, output.cpu_seconds] for output in outputs])
+    content = json.dumps([[output.text, output.is_digest, output.cpu_seconds] for output in outputs])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LARGE = 65536  # characters of JSON
+MAX_JSON_CHARS = 65536  # characters of JSON
 UNEQUAL = "unequal"  # in place of the digest of a value that equals nothing
 _SMALL = 1 << 63  # larger integers are written as hexadecimal text, since decimals would take quadratic time
 _MAX_ITEMS = 10_000  # that are taken from an iterator
@@ -76,34 +76,34 @@ class SizeBudget:
     """What is left of the characters that an encoding may have."""
 
     def __init__(self) -> None:
-        self._left = LARGE
+        self._left = MAX_JSON_CHARS
 
-    def take(self, characters: int) -> None:
+    def spend(self, characters: int) -> None:
         self._left -= characters
         if self._left < 0:
             raise EncodingTooLarge
 
 
-def encode(value: "Any", room: "SizeBudget | None" = None) -> "Any":
+def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
     """Return the value as JSON. What is not plain data becomes {"o": [class, items, if it can be iterated]}.
 
     Raises PayloadTooLarge if a room is given and it does not suffice.
     """
     kind = type(value)
-    if room is not None:
-        room.take(1 + len(value) if kind in _SIZED else 1)
+    if budget is not None:
+        budget.spend(1 + len(value) if kind in _SIZED else 1)
     if kind in _PLAIN:
         return value
     if kind is int:
         return value if -_SMALL < value < _SMALL else {"i": f"{value:x}"}
     if kind is list:
-        return [encode(item, room) for item in value]
+        return [encode(item, budget) for item in value]
     if kind is tuple:
-        return {"t": [encode(item, room) for item in value]}
+        return {"t": [encode(item, budget) for item in value]}
     if kind in (set, frozenset, *_VIEWS):
-        return {"s": [encode(item, room) for item in value]}
+        return {"s": [encode(item, budget) for item in value]}
     if kind is dict:
-        return {"d": [[encode(key, room), encode(item, room)] for key, item in value.items()]}
+        return {"d": [[encode(key, budget), encode(item, budget)] for key, item in value.items()]}
     if kind in (bytes, bytearray):
         return {"b": value.hex()}
     if kind is complex:
@@ -112,9 +112,9 @@ def encode(value: "Any", room: "SizeBudget | None" = None) -> "Any":
         return {"a": [kind.__name__, {"r": [encode(part) for part in value.as_integer_ratio()]}]}
     held = _held(value, kind)
     if held is not value:
-        return {"a": [kind.__name__, encode(held, room)]}
+        return {"a": [kind.__name__, encode(held, budget)]}
     try:
-        return {"o": [kind.__name__, [encode(item, room) for item in islice(value, _MAX_ITEMS)]]}
+        return {"o": [kind.__name__, [encode(item, budget) for item in islice(value, _MAX_ITEMS)]]}
     except EncodingTooLarge:
         raise
     except Exception:  # the class of the value is the program's own, and so is what its __iter__ raises
@@ -131,16 +131,16 @@ def _held(value: "Any", kind: type) -> "Any":
     return value
 
 
-def decode(tree: "Any", *, claimed: bool = False) -> "Any":
+def decode(tree: "Any", *, untrusted: bool = False) -> "Any":
     """Return the value of an encoding.
 
-    claimed   whether a program that is not trusted has sent it: then Members and Pairs stand for sets and dicts
+    untrusted   whether a program that is not trusted has sent it: then Members and Pairs stand for sets and dicts
 
     Raises LookupError, TypeError or ValueError for what is not an encoding, and IncomparableValueError for what is not
     plain data.
     """
     if isinstance(tree, list):
-        return [decode(item, claimed=claimed) for item in tree]
+        return [decode(item, untrusted=untrusted) for item in tree]
     if not isinstance(tree, dict):
         return tree
     ((tag, held),) = tree.items()
@@ -153,18 +153,18 @@ def decode(tree: "Any", *, claimed: bool = False) -> "Any":
     if tag == "r":
         return Fraction(*(decode(part) for part in held))
     if tag == "a":
-        return decode(held[1], claimed=claimed)
+        return decode(held[1], untrusted=untrusted)
     if tag == "o":
         raise IncomparableValueError
-    items = [decode(item, claimed=claimed) for item in held]
+    items = [decode(item, untrusted=untrusted) for item in held]
     if tag == "d":
-        return UnhashedDict(items) if claimed else {key: item for key, item in items}
+        return UnhashedDict(items) if untrusted else {key: item for key, item in items}
     if tag == "s":
-        return UnhashedSet(items) if claimed else set(items)
+        return UnhashedSet(items) if untrusted else set(items)
     return {"t": tuple}[tag](items)
 
 
-def canonical(value: "Any") -> str:
+def canonical_text(value: "Any") -> str:
     """Return a text that two values share if they are equal. Raises IncomparableValueError."""
     pieces: list[str] = []
     _add(value, pieces.append)
@@ -206,10 +206,10 @@ def _add(value: "Any", add: "Callable[[str], object]") -> None:
                 _add_each(some, add)
         add("]" if kind is list else ",)" if len(value) == 1 else ")")
     elif kind in (set, frozenset, UnhashedSet, *_VIEWS):
-        add("{" + ", ".join(sorted(map(canonical, value.items if kind is UnhashedSet else value))) + "}")
+        add("{" + ", ".join(sorted(map(canonical_text, value.items if kind is UnhashedSet else value))) + "}")
     elif kind is dict or kind is UnhashedDict:
         pairs = value.items if kind is UnhashedDict else value.items()
-        add("d{" + ", ".join(sorted(f"{canonical(key)}: {canonical(item)}" for key, item in pairs)) + "}")
+        add("d{" + ", ".join(sorted(f"{canonical_text(key)}: {canonical_text(item)}" for key, item in pairs)) + "}")
     else:
         add(_text(value, kind))
 
@@ -256,7 +256,7 @@ def _text(value: "Any", kind: type) -> str:
     held = _held(value, kind)
     if held is value:
         raise IncomparableValueError
-    return canonical(held)
+    return canonical_text(held)
 
 
 def _plain_number(value: "float | bool") -> "int | float":
@@ -318,7 +318,7 @@ def _call(request: "dict[str, Any]", report: int) -> None:
 def _line(value: "Any", seconds: float) -> str:
     try:
         text = json.dumps(encode(value, SizeBudget()), separators=(",", ":"), check_circular=False)
-        if len(text) <= LARGE:
+        if len(text) <= MAX_JSON_CHARS:
             return f"v {seconds:.6f} {text}"
     except EncodingTooLarge:
         pass

@@ -6,7 +6,7 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY, languages_for
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
-from train.evaluation.extraction.registry import DEFAULT, extract_program, identity
+from train.evaluation.extraction.registry import DEFAULT, extract_program, rule_identity
 from train.evaluation.judges.judge import JudgeResult
 
 
@@ -24,7 +24,7 @@ class SuiteJudge:
     def identity(self) -> list[Any]:
         # The empty texts keep the names of samples as they have been.
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
-        return [self.suite.with_trials(()).to_json(), "", "", *languages, *identity(self.extraction)]
+        return [self.suite.with_trials(()).to_json(), "", "", *languages, *rule_identity(self.extraction)]
 
     def submission(self, answer: str) -> Program | None:
         """Return the program that is judged for an answer; None if the answer has no program."""

@@ -7,7 +7,7 @@ from typing import Any
 from train.evaluation.protocols.overrides import CHAT, COMPLETE
 from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.protocols.protocol import SuiteSettings
-from train.evaluation.protocols.registry import OWN
+from train.evaluation.protocols.registry import OWN_FORM
 from train.sampling.protocol import SamplingParams
 
 _LONGEST = 40  # characters of a text in a line
@@ -40,7 +40,7 @@ class EvaluationSettings:
             return {}
         return {"table": {"name": None, **setting_as_table(self.suite_settings, self.style)}, "overrides": {}}
 
-    def line(self) -> str:
+    def summary_line(self) -> str:
         """Return a line that says which protocol is used, and what in place of its settings; "" without a protocol."""
         if self.protocol is None:
             return ""
@@ -57,7 +57,7 @@ def setting_as_table(setting: SuiteSettings, style: PromptStyle) -> dict[str, An
         name.name: getattr(setting, name.name) for name in fields(SuiteSettings) if name.name not in ("form", "stop")
     }
     return {
-        "form": OWN if setting.form is None else setting.form.name,
+        "form": OWN_FORM if setting.form is None else setting.form.name,
         "mode": COMPLETE if style.skip_chat_template else CHAT,
         "prefill": style.prefill or None,
         **numbers,

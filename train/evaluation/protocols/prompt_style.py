@@ -24,13 +24,13 @@ class PromptStyle:
     extraction: str = DEFAULT
     test_seconds: float | None = None
 
-    def render(self, prompt: PromptFormat, statement: Statement, own: Chat) -> RenderedPrompt:
+    def render(self, prompt: PromptFormat, statement: Statement, default_prompt: Chat) -> RenderedPrompt:
         """Return what the model is asked.
 
-        prompt   its system prompt takes the place of the form's
-        own      the messages of our own form
+        prompt          its system prompt takes the place of the form's
+        default_prompt  the messages of our own form
         """
-        wording = RenderedPrompt(own) if self.form is None else self.form.render(statement)
+        wording = RenderedPrompt(default_prompt) if self.form is None else self.form.render(statement)
         if isinstance(wording.prompt, str):
             return wording
         if self.skip_chat_template:

@@ -19,9 +19,9 @@ FORMS = {
         mathematics.EVALCHEMY,
     )
 }
-COMPLETIONS = (
+COMPLETION_FORMS = (
     evalplus_forms.HUMANEVAL_COMPLETION,
     evalplus_forms.MBPP_COMPLETION,
     cruxeval.COMPLETION,
 )  # for the mode "complete"
-OWN = "curate"  # the name of our own form
+OWN_FORM = "curate"  # the name of our own form

@@ -12,13 +12,13 @@ from train.evaluation.protocols.overrides import COMPLETE, ProtocolOverrides, ch
 from train.evaluation.protocols.prompt_form import PromptForm
 from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.protocols.protocol import DEFAULT, Protocol, SuiteSettings
-from train.evaluation.protocols.registry import COMPLETIONS, FORMS, OWN, PROTOCOLS
+from train.evaluation.protocols.registry import COMPLETION_FORMS, FORMS, OWN_FORM, PROTOCOLS
 
 _FENCE, _CLOSED = "```", "\n```\n"
 
 
 def resolve_settings(
-    protocol: str | None, suite: str, wishes: ProtocolOverrides, prompt: PromptFormat
+    protocol: str | None, suite: str, user_overrides: ProtocolOverrides, prompt: PromptFormat
 ) -> EvaluationSettings:
     """Return how a suite is measured.
 
@@ -28,16 +28,16 @@ def resolve_settings(
 
     Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
     """
-    check_overrides(wishes, prompt)
+    check_overrides(user_overrides, prompt)
     named = None if protocol is None else PROTOCOLS[protocol]
     official = DEFAULT if named is None else _setting(named, suite)
     numbers = {
-        name: getattr(wishes, name)
+        name: getattr(user_overrides, name)
         for name in ("k", "temperature", "top_p", "max_tokens", "window")
-        if getattr(wishes, name) is not None
+        if getattr(user_overrides, name) is not None
     }
-    form = _form(official, suite, wishes, prompt)
-    used, style = _complete(replace(official, form=form, **numbers), wishes)
+    form = _form(official, suite, user_overrides, prompt)
+    used, style = _complete(replace(official, form=form, **numbers), user_overrides)
     if named is None:
         return EvaluationSettings(used, style)
     table = setting_as_table(*_complete(official, ProtocolOverrides()))
@@ -67,24 +67,24 @@ def _form(official: SuiteSettings, suite: str, overrides: ProtocolOverrides, pro
     if prompt.template:
         return None
     if overrides.mode == COMPLETE:
-        for form in COMPLETIONS:
+        for form in COMPLETION_FORMS:
             if suite in form.suites:
                 return form
-        begun = ", ".join(name for form in COMPLETIONS for name in form.suites)
+        begun = ", ".join(name for form in COMPLETION_FORMS for name in form.suites)
         raise CurateError(
             f"--mode complete knows how to begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
             "text that the model continues: --template FILE."
         )
     if overrides.form is None:
         return official.form
-    if overrides.form == OWN:
+    if overrides.form == OWN_FORM:
         return None
     form = FORMS[overrides.form]
     if suite not in form.suites:
         able = [name for name, other in FORMS.items() if suite in other.suites]
         raise CurateError(
             f"the form {form.name} is for {', '.join(form.suites)}, not for {suite or 'rows without a named suite'}. "
-            f"Choose --form {' or '.join([*able, OWN])}."
+            f"Choose --form {' or '.join([*able, OWN_FORM])}."
         )
     return form
 
@@ -117,7 +117,7 @@ def restore_style(recorded: Mapping[str, Any], suite: str) -> PromptStyle:
     """
     used = {**recorded.get("table", {}), **recorded.get("overrides", {})}
     plain = used.get("mode") == COMPLETE
-    known = COMPLETIONS if plain else FORMS.values()
+    known = COMPLETION_FORMS if plain else FORMS.values()
     form = next((form for form in known if form.name == used.get("form") and suite in form.suites), None)
     overrides = ProtocolOverrides(
         stop=tuple(used.get("stop") or ()),

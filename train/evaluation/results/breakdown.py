@@ -5,7 +5,7 @@ from math import isnan
 
 from train.evaluation.results.summary_json import summarize_by_stratum
 from train.evaluation.statistics.outcomes import ProblemOutcomes
-from train.evaluation.statistics.pass_at_j import powers_of_two
+from train.evaluation.statistics.pass_at_j import select_powers_of_two
 from train.evaluation.statistics.strata import UNKNOWN
 from train.evaluation.statistics.summary import Summary, summarize
 
@@ -19,7 +19,7 @@ def breakdown(outcomes: Sequence[ProblemOutcomes], *, has_lengths: bool = True) 
     has_lengths: whether lengths and cut-offs are known; otherwise they are shown as unknown.
     """
     everything = summarize(outcomes)
-    j_shown = [j for j in powers_of_two(dict(everything.pass_at)) if j > 1]
+    j_shown = [j for j in select_powers_of_two(dict(everything.pass_at)) if j > 1]
     rows = [(ALL, everything)]
     for fact, groups in summarize_by_stratum(outcomes).items():
         if len(groups) > 1:
@@ -30,14 +30,18 @@ def breakdown(outcomes: Sequence[ProblemOutcomes], *, has_lengths: bool = True) 
 
 
 def _row(name: str, summary: Summary, j_shown: Sequence[int], *, has_lengths: bool) -> list[str]:
-    lengths = [format_percent(summary.cut_off), format_tokens(summary.tokens_p50), format_tokens(summary.tokens_p95)]
+    lengths = [
+        format_percent(summary.truncated_share),
+        format_tokens(summary.tokens_p50),
+        format_tokens(summary.tokens_p95),
+    ]
     return [
         name,
         str(summary.n_problems),
         format_share(summary.pass_at_1),
         format_interval(summary.low, summary.high),
         *(format_share(summary.pass_at.get(j)) for j in j_shown),
-        format_share(summary.always_solved),
+        format_share(summary.always_solved_share),
         *(lengths if has_lengths else [_NONE] * len(lengths)),
     ]
 

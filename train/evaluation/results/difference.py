@@ -11,7 +11,7 @@ from train.evaluation.statistics.summary import summarize
 _NONE = "-"
 
 
-def differences(
+def difference_table(
     reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], contenders: Mapping[str, ComparedModel]
 ) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the cells of each row: the reference, then the others in their order.
@@ -33,12 +33,12 @@ def differences(
             _solved(models[name])[1],
             signed(found.difference),
             f"{signed(found.low)}..{signed(found.high)}",
-            p_value(found.p),
+            format_p_value(found.p),
             format_share(found.minimum_detectable),
         ]
-        row += [p_value(contender.p_corrected)] if several else []
+        row += [format_p_value(contender.p_corrected)] if several else []
         if discordant and found.mcnemar is not None:
-            row += [str(found.mcnemar.only_second), str(found.mcnemar.only_first), p_value(found.mcnemar.p)]
+            row += [str(found.mcnemar.only_second), str(found.mcnemar.only_first), format_p_value(found.mcnemar.p)]
         rows.append(row)
     return names, rows
 
@@ -69,6 +69,6 @@ def signed(value: float) -> str:
     return _NONE if isnan(value) else f"{value:+.3f}"
 
 
-def p_value(p: float) -> str:
+def format_p_value(p: float) -> str:
     """Return a p-value with two digits that count, and not less than its precision deserves."""
     return "<0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"

@@ -23,7 +23,7 @@ def rating_notes(board: Leaderboard) -> list[str]:
     ]
 
 
-def cells_of(board: Leaderboard, mark: Callable[[Cell, str, str], str]) -> tuple[list[str], list[list[str]]]:
+def leaderboard_table(board: Leaderboard, mark: Callable[[Cell, str, str], str]) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the cells of each row.
 
     mark: makes the text of a cell from the cell, its pass@1 and its interval.
@@ -44,14 +44,14 @@ def cells_of(board: Leaderboard, mark: Callable[[Cell, str, str], str]) -> tuple
 
 def text_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns and the cells of each row for a terminal: * is the best, ~ is close to it."""
-    return cells_of(
+    return leaderboard_table(
         board, lambda cell, value, range: f"{value} {range} {'*' if cell.is_best else '~' if cell.is_close else ' '}"
     )
 
 
 def as_markdown(board: Leaderboard) -> str:
     """Return a table in which the best is bold and those that are not significantly worse have a tilde."""
-    names, rows = cells_of(board, _markdown_cell)
+    names, rows = leaderboard_table(board, _markdown_cell)
     lines = [names, ["---", *["--:"] * len(board.suites)], *([row[0].replace("|", "\\|"), *row[1:]] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     notes = "".join(f"- {note}\n" for note in rating_notes(board))
@@ -69,7 +69,7 @@ def as_html(board: Leaderboard) -> str:
         shown = f"<b>{value}</b>" if cell.is_best else f"{value}{' ~' if cell.is_close else ''}"
         return f"{shown} <small>{range}</small>"
 
-    names, rows = cells_of(board, text)
+    names, rows = leaderboard_table(board, text)
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "\n".join(
         f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>" for row in rows
@@ -120,7 +120,7 @@ def _rating_cells(cell: Cell) -> list[str]:
     if not cell.result.ratings:
         return [""] * len(_CSV_RATING)
     rating = cell.result.ratings[0]
-    return [_digits(rating.rating), rating.by, *map(_digits, (rating.low, rating.high, rating.percentile))]
+    return [_digits(rating.rating), rating.basis, *map(_digits, (rating.low, rating.high, rating.percentile))]
 
 
 def _digits(number: float) -> str:

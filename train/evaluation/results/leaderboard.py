@@ -90,5 +90,5 @@ def _suites(results: Sequence[Result]) -> list[str]:
 
 
 def _content(result: Result) -> str:
-    tests = sorted((problem.id, problem.tests) for problem in result.outcomes)
+    tests = sorted((problem.id, problem.tests_digest) for problem in result.outcomes)
     return hashlib.sha256(json.dumps(tests).encode()).hexdigest()

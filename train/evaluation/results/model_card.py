@@ -12,7 +12,7 @@ _HEAD = "| suite | problems | samples of each | pass@1 | 95% interval | always s
 _LINE = "|---|--:|--:|--:|---|--:|--:|---|"
 
 
-def section(results: Sequence[Result]) -> str:
+def model_card_section(results: Sequence[Result]) -> str:
     """Return the section "Evaluation" in Markdown. Raises CurateError if the results are of several models."""
     names = sorted(set(model_names(results)))
     if len(names) > 1:
@@ -32,8 +32,8 @@ def _row(result: Result) -> str:
         str(result.k),
         format_share(found.pass_at_1),
         format_interval(found.low, found.high),
-        format_share(found.always_solved),
-        format_percent(found.cut_off) if result.is_complete else "-",
+        format_share(found.always_solved_share),
+        format_percent(found.truncated_share) if result.is_complete else "-",
         f"{settings}, {sampling.get('max_tokens', '?')} tokens",
     ]
     return f"| {' | '.join(cells)} |"

@@ -13,8 +13,8 @@ _UPPER_BOUND = "the examples of statements, which wrong programs pass, too, so t
 class StoredRating:
     """A rating as a result file has it. A number that is unknown, or that this kind of rating has not, is nan.
 
-    by               BY_CONTESTS or BY_DIFFICULTY
-    tests            where the tests come from
+    basis            BY_CONTESTS or BY_DIFFICULTY
+    tests_source     where the tests come from
     is_upper_bound   whether wrong programs pass these tests
     n                contests or problems that the rating is of
     attempts         samples of a problem, if the rating is by contests
@@ -27,11 +27,11 @@ class StoredRating:
     with_prior       whether all samples are right or all are wrong
     """
 
-    by: str
+    basis: str
     rating: float
     low: float
     high: float
-    tests: str
+    tests_source: str
     is_upper_bound: bool
     n: int
     attempts: int = 0
@@ -49,15 +49,15 @@ class StoredRating:
     def from_json(cls, entry: Mapping[str, Any]) -> Self:
         """Read a rating of a result file. Raises KeyError, TypeError or ValueError if it is not one."""
         rating = cls(
-            by=str(entry["by"]),
+            basis=str(entry["by"]),
             rating=_number(entry["rating"]),
             low=_number(entry["low"]),
             high=_number(entry["high"]),
-            tests=str(entry["tests"]),
+            tests_source=str(entry["tests"]),
             is_upper_bound=bool(entry["is_upper_bound"]),
             n=0,
         )
-        if rating.by != BY_CONTESTS:
+        if rating.basis != BY_CONTESTS:
             n, error = int(entry["problems"]), _number(entry["error"])
             return replace(rating, n=n, error=error, with_prior=bool(entry["with_prior"]))
         contests = entry["contests"]
@@ -78,8 +78,8 @@ class StoredRating:
     def summary_line(self) -> str:
         """The rating with its interval, its percentile or its error, and the source of the tests, in one line."""
         value = f"{self.rating:.0f} ({_range(self.low, self.high, 0)})"
-        tests = f"tests: {self.tests}{', an upper bound' if self.is_upper_bound else ''}"
-        if self.by != BY_CONTESTS:
+        tests = f"tests: {self.tests_source}{', an upper bound' if self.is_upper_bound else ''}"
+        if self.basis != BY_CONTESTS:
             return f"rating by problem difficulty {value}, standard error {self.error:.0f}; {tests}"
         percentiles = f"{self.percentile:.1f} ({_range(self.percentile_low, self.percentile_high, 1)})"
         what = f"over {self.n} contests with {self.attempts} attempts"
@@ -91,7 +91,7 @@ class StoredRating:
         remarks = []
         if self.is_upper_bound:
             remarks.append(f"the tests are {_UPPER_BOUND}")
-        if self.by != BY_CONTESTS:
+        if self.basis != BY_CONTESTS:
             if self.with_prior:
                 remarks.append("all samples are right or all are wrong, so the rating is mostly that of a prior")
             fetch = "for that, `curate evaluations fetch codeforces` once"

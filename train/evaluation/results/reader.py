@@ -103,7 +103,7 @@ def is_result(content: Any) -> bool:
     return isinstance(content, dict) and "model" in content and isinstance(content.get("problems"), list)
 
 
-def read_all(paths: tuple[Path, ...]) -> list[Result]:
+def read_results(paths: tuple[Path, ...]) -> list[Result]:
     """Read result files, and those in folders, in the order of their names. Other JSON files in folders are left out.
 
     Raises CurateError if a file is not a result, or if there is none in a folder.

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from train.evaluation.statistics.outcomes import ProblemOutcomes
-from train.evaluation.statistics.strata import FACTS, strata
+from train.evaluation.statistics.strata import STRATUM_KEYS, strata
 from train.evaluation.statistics.summary import Summary
 
 _KEYS = {"always_solved": "always"}
@@ -25,6 +25,6 @@ def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[
     """Return the summaries by difficulty, platform and month, each only if the fact is known of some problem."""
     return {
         name: strata(outcomes, fact)
-        for name, fact in FACTS.items()
-        if any(fact(problem.facts) is not None for problem in outcomes)
+        for name, fact in STRATUM_KEYS.items()
+        if any(fact(problem.metadata) is not None for problem in outcomes)
     }

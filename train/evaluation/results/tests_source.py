@@ -7,4 +7,4 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 def tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
     """Return the sources, such as "examples" or "official, official+generated"; "" if no problem says it."""
-    return ", ".join(sorted({problem.facts.tests_source for problem in outcomes if problem.facts.tests_source}))
+    return ", ".join(sorted({problem.metadata.tests_source for problem in outcomes if problem.metadata.tests_source}))

@@ -18,17 +18,17 @@ Item = TypeVar("Item")
 
 
 def bootstrap_interval(
-    items: Sequence[Item], estimate: Callable[[Sequence[Item]], float], *, n_drawn: int, seed: int = 0
+    items: Sequence[Item], estimate: Callable[[Sequence[Item]], float], *, n_resamples: int, seed: int = 0
 ) -> tuple[float, float]:
     """Return the 95% confidence interval of an estimate.
 
-    items    what could have been chosen otherwise, such as problems or contests; at least two
-    n_drawn  the number of sets that are drawn
+    items        what could have been chosen otherwise, such as problems or contests; at least two
+    n_resamples  the number of sets that are drawn
 
     The result is the same for the same seed.
     """
     n, rng = len(items), random.Random(seed)
-    estimates = sorted(estimate(rng.choices(items, k=n)) for _ in range(n_drawn))
+    estimates = sorted(estimate(rng.choices(items, k=n)) for _ in range(n_resamples))
     outside = NormalDist().cdf(-sqrt(n / (n - 1)) * two_sided_quantile(0.95, n - 1))  # on each side
-    tail = int(outside * n_drawn)
+    tail = int(outside * n_resamples)
     return estimates[tail], estimates[-1 - tail]

@@ -92,7 +92,7 @@ def _pairs(
             f"only in the second, such as {example}. Compare evaluations of the same suite and window."
         )
     pairs = [(problem, by_id[1][problem.id]) for problem in first]
-    other = [a.id for a, b in pairs if a.tests and b.tests and a.tests != b.tests]
+    other = [a.id for a, b in pairs if a.tests_digest and b.tests_digest and a.tests_digest != b.tests_digest]
     if other:
         raise CurateError(
             f"The evaluations have judged {len(other)} problems with different tests, such as {other[0]}. "

@@ -15,7 +15,7 @@ from train.evaluation.statistics.summary import Summary, summarize
 
 def published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
     """Return the problems that were published on this day or later. Problems without a date are left out."""
-    return tuple(problem for problem in outcomes if problem.facts.date is not None and problem.facts.date >= day)
+    return tuple(problem for problem in outcomes if problem.metadata.date is not None and problem.metadata.date >= day)
 
 
 def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summary]:
@@ -24,7 +24,7 @@ def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summar
     The keys are months such as "2024-08", in their order. Problems without a date are left out.
     """
     dated = sorted(
-        ((problem.facts.date, problem) for problem in outcomes if problem.facts.date is not None),
+        ((problem.metadata.date, problem) for problem in outcomes if problem.metadata.date is not None),
         key=lambda pair: pair[0],
     )
     first_days = {f"{day:%Y-%m}": day.replace(day=1) for day, _ in dated}

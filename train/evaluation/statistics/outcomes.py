@@ -54,23 +54,23 @@ class ProblemMetadata:
 class ProblemOutcomes:
     """What is known of the samples of one problem.
 
-    correct    for each sample, whether it is right; None: it has no verdict
-    tokens     for each sample, its length; 0 if there is no answer
-    truncated  for each sample, whether it reached the limit of tokens
-    tests      a digest of the tests that judged the samples; "" if it is unknown
-    samples    the digest under which the samples are kept, see train/evaluation/fingerprints.py; "" if it is unknown
-    verdicts how often each verdict was given; empty if it is unknown
+    correct         for each sample, whether it is right; None: it has no verdict
+    tokens          for each sample, its length; 0 if there is no answer
+    truncated       for each sample, whether it reached the limit of tokens
+    tests_digest    a digest of the tests that judged the samples; "" if it is unknown
+    samples_digest  the digest under which the samples are kept (train/evaluation/fingerprints.py); "" if unknown
+    verdicts        how often each verdict was given; empty if it is unknown
 
-    Raises ValueError if bits, tokens and cut_off do not speak of equally many samples.
+    Raises ValueError if `correct`, `tokens` and `truncated` do not speak of equally many samples.
     """
 
     id: str
-    facts: ProblemMetadata
+    metadata: ProblemMetadata
     correct: tuple[bool | None, ...]
     tokens: tuple[int, ...]
     truncated: tuple[bool, ...]
-    tests: str = ""
-    samples: str = ""
+    tests_digest: str = ""
+    samples_digest: str = ""
     verdicts: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -94,12 +94,12 @@ class ProblemOutcomes:
         """Return the entry of this problem in a result file."""
         return {
             "id": self.id,
-            "facts": self.facts.to_json(),
+            "facts": self.metadata.to_json(),
             "bits": "".join(_CHARACTERS[bit] for bit in self.correct),
             "tokens": list(self.tokens),
             "cut_off": "".join(_CHARACTERS[bit] for bit in self.truncated),
-            **({"tests": self.tests} if self.tests else {}),
-            **({"samples": self.samples} if self.samples else {}),
+            **({"tests": self.tests_digest} if self.tests_digest else {}),
+            **({"samples": self.samples_digest} if self.samples_digest else {}),
             **({"verdicts": dict(self.verdicts)} if self.verdicts else {}),
         }
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from curate.difficulty.pass_at_k import pass_at_k
 
 
-def pass_at_all(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
+def pass_at_each(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
     """Return pass@j for each j from 1 to the smallest number of samples of a problem.
 
     counts: the number of samples of each problem, at least one, and the number of right ones among them.
@@ -17,13 +17,13 @@ def pass_at_all(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
     return {j: _mean_estimate(counts, j) for j in range(1, smallest + 1)}
 
 
-def powers_of_two(estimates: dict[int, float]) -> dict[int, float]:
+def select_powers_of_two(estimates: dict[int, float]) -> dict[int, float]:
     """Return the entries for j = 1, 2, 4, 8 and so on, and the last one, which are enough for a table."""
     last = max(estimates, default=0)
     return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
 
 
-def always_solved(counts: Sequence[tuple[int, int]]) -> float:
+def always_solved_share(counts: Sequence[tuple[int, int]]) -> float:
     """Return the share of problems all of whose samples are right; nan without problems."""
     return fmean(n == n_correct for n, n_correct in counts) if counts else nan
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 from train.evaluation.statistics.summary import Summary, summarize
 
-Fact = Callable[[ProblemMetadata], str | int | None]
+StratumKey = Callable[[ProblemMetadata], str | int | None]
 
-FACTS: dict[str, Fact] = {
+STRATUM_KEYS: dict[str, StratumKey] = {
     "difficulty": lambda facts: facts.difficulty,
     "platform": lambda facts: facts.platform,
     "month": lambda facts: facts.month,
@@ -16,7 +16,7 @@ UNKNOWN = "unknown"  # the name of the problems for which the fact is not known
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 
-def strata(outcomes: Iterable[ProblemOutcomes], fact: Fact) -> dict[str, Summary]:
+def strata(outcomes: Iterable[ProblemOutcomes], fact: StratumKey) -> dict[str, Summary]:
     """Return the summary of the problems for each value of a fact.
 
     fact: one of FACTS, or another function that groups problems by their facts.
@@ -24,7 +24,7 @@ def strata(outcomes: Iterable[ProblemOutcomes], fact: Fact) -> dict[str, Summary
     """
     groups: dict[str | int | None, list[ProblemOutcomes]] = {}
     for problem in outcomes:
-        groups.setdefault(fact(problem.facts), []).append(problem)
+        groups.setdefault(fact(problem.metadata), []).append(problem)
     return {
         UNKNOWN if value is None else str(value): summarize(groups[value]) for value in sorted(groups, key=_position)
     }

@@ -7,25 +7,25 @@ from statistics import fmean
 
 from train.evaluation.statistics.confidence import solve_rate_interval, standard_error
 from train.evaluation.statistics.outcomes import ProblemOutcomes, pass_counts
-from train.evaluation.statistics.pass_at_j import always_solved, pass_at_all
+from train.evaluation.statistics.pass_at_j import always_solved_share, pass_at_each
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The numbers of a set of problems. Without any verdict they are nan. Samples without a verdict are left out.
 
-    n_problems      problems that have a verdict
-    n_unknown       problems that have none
-    n_samples       samples that have a verdict
-    n_no_verdict    samples that have none
-    pass_at_1       mean over problems of the share of right samples
-    standard_error  of pass_at_1, with problems as clusters; nan for one problem
-    low, high       bounds of its 95% confidence interval
-    pass_at         for each j up to the smallest number of samples of a problem, pass@j
-    always_solved   share of the problems all of whose samples are right
-    cut_off         share of the samples that reached the limit of tokens
-    tokens_p50      median length of a sample
-    tokens_p95      95% of the samples are at most so long
+    n_problems           problems that have a verdict
+    n_unknown            problems that have none
+    n_samples            samples that have a verdict
+    n_no_verdict         samples that have none
+    pass_at_1            mean over problems of the share of right samples
+    standard_error       of pass_at_1, with problems as clusters; nan for one problem
+    low, high            bounds of its 95% confidence interval
+    pass_at              for each j up to the smallest number of samples of a problem, pass@j
+    always_solved_share  share of the problems all of whose samples are right
+    truncated_share      share of the samples that reached the limit of tokens
+    tokens_p50           median length of a sample
+    tokens_p95           95% of the samples are at most so long
     """
 
     n_problems: int
@@ -37,8 +37,8 @@ class Summary:
     low: float
     high: float
     pass_at: Mapping[int, float]
-    always_solved: float
-    cut_off: float
+    always_solved_share: float
+    truncated_share: float
     tokens_p50: float
     tokens_p95: float
 
@@ -65,9 +65,9 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
         standard_error=standard_error(shares),
         low=low,
         high=high,
-        pass_at=pass_at_all(known),
-        always_solved=always_solved(known),
-        cut_off=fmean(truncated for _, truncated in scored) if scored else nan,
+        pass_at=pass_at_each(known),
+        always_solved_share=always_solved_share(known),
+        truncated_share=fmean(truncated for _, truncated in scored) if scored else nan,
         tokens_p50=_quantile(lengths, 0.5),
         tokens_p95=_quantile(lengths, 0.95),
     )

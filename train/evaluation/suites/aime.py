@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from functools import partial
 
-from curate.reading.tables import Row, Table, validate_options
+from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.integer_answers import parse_integer
 from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.suites.mathematics import chat, check_installed
-from train.evaluation.suites.suite import RowSuite, SuiteOptions, facts, unreadable, valid_rows
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, parse_metadata, unreadable, valid_rows
 
 _COLUMNS = ("problem", "answer")
 _OPTIONAL = ("year", "url", "unique_id", "id", "aime_number", "problem_number", "difficulty")
@@ -22,7 +22,7 @@ def _recognises(year: int, row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
 
 
-def _read(year: int, table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(year: int, table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     check_installed()
     for place, row in enumerate(valid_rows(table, _COLUMNS, _OPTIONAL)):
@@ -32,7 +32,9 @@ def _read(year: int, table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
             raise unreadable(table, id, f"its answer {answer[:80]!r} is not a whole number")
         problem = str(row["problem"])
         judge = MathJudge(answer, expects_integer=True)
-        yield asked.exercise(id, Statement(problem), chat(asked.prompt, problem), judge, facts(row["difficulty"]))
+        yield asked.make_exercise(
+            id, Statement(problem), chat(asked.prompt, problem), judge, parse_metadata(row["difficulty"])
+        )
 
 
 def _number(row: Row, place: int) -> str:

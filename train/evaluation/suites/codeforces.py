@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Table, UnreadableRow, read_rows, validate_options
+from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
 from train.evaluation.exercise import Exercise
 from train.evaluation.suites import codeforces_examples, codeforces_tests
 from train.evaluation.suites.codeforces_problem import CodeforcesProblem, LimitFactors, ProblemFilter
@@ -28,11 +28,11 @@ _HUB_ID = "agentica-org/DeepCoder-Preview-Dataset?files=codeforces/*"
 
 def _recognises(row: Row) -> bool:
     return (
-        codeforces_tests.recognises(row) or codeforces_examples.is_deepcoder(row) or codeforces_examples.is_codeelo(row)
+        codeforces_tests.is_open_r1(row) or codeforces_examples.is_deepcoder(row) or codeforces_examples.is_codeelo(row)
     )
 
 
-def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, _OPTIONS)
     factors = LimitFactors.of(table)
     left_out: Counter[str] = Counter()
@@ -55,20 +55,20 @@ def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
         )
 
 
-def _problems(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def _problems(table: TableFiles, chosen: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
     first = next(read_rows(table, (), _COLUMNS), None)
     if first is None or isinstance(first, UnreadableRow):
         return
-    if codeforces_tests.recognises(first):
+    if codeforces_tests.is_open_r1(first):
         yield from codeforces_tests.read(table, chosen, left_out)
         return
     read = (
         codeforces_examples.read_deepcoder_problems
         if codeforces_examples.is_deepcoder(first)
-        else codeforces_examples.codeelo
+        else codeforces_examples.read_codeelo_problems
     )
     for problem in read(table):
-        if chosen.has(problem.keys, problem.day):
+        if chosen.matches(problem.keys, problem.day):
             yield problem
 
 

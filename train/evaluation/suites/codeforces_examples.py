@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from curate.reading.tables import Row, Table
-from curate.reading.values import ParseError, distinct_cases, lines, optional_text, python_value
+from curate.reading.tables import Row, TableFiles
+from curate.reading.values import ParseError, distinct_cases, join_lines, optional_text, parse_json_or_literal
 from sandbox import Case
 from train.evaluation.codeforces.contests import problem_key
 from train.evaluation.codeforces.deepcoder_problems import UnmatchedProblems
@@ -35,12 +35,12 @@ def is_codeelo(row: Row) -> bool:
     return all(row[name] for name in CODEELO)
 
 
-def read_deepcoder_problems(table: Table) -> Iterator[CodeforcesProblem]:
+def read_deepcoder_problems(table: TableFiles) -> Iterator[CodeforcesProblem]:
     """Yield the problems of DeepCoder's rows. Those that are not among its 408 problems have no key."""
     unnamed = UnmatchedProblems()
     for position, row in enumerate(valid_rows(table, DEEPCODER, ())):
         name, text = f"row-{position}", str(row["problem"])
-        id, limits = unnamed.id_of(text), _LIMITS.search(text)
+        id, limits = unnamed.pop_id(text), _LIMITS.search(text)
         try:
             yield CodeforcesProblem(
                 keys=(problem_key(id),) if id else (),
@@ -55,7 +55,7 @@ def read_deepcoder_problems(table: Table) -> Iterator[CodeforcesProblem]:
             raise unreadable(table, id or name, error) from None
 
 
-def codeelo(table: Table) -> Iterator[CodeforcesProblem]:
+def read_codeelo_problems(table: TableFiles) -> Iterator[CodeforcesProblem]:
     """Yield the problems of CodeElo's rows."""
     for row in valid_rows(table, CODEELO, _CODEELO_MORE):
         id, rating = str(row["problem_id"]), row["rating"]
@@ -89,11 +89,14 @@ def _statement(row: Row, examples: tuple[Case, ...]) -> str:
 
 def _cases(encoded: object) -> tuple[Case, ...]:
     """Return tests that are pairs, or have input and output; as a list or as JSON text."""
-    tests = python_value(encoded, "tests") if isinstance(encoded, str) else encoded
+    tests = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
     if not isinstance(tests, list) or not tests:
         raise ParseError("it has no tests")
     return distinct_cases(
-        [Case(lines(given, "an input"), lines(expected, "an output")) for given, expected in map(_pair, tests)]
+        [
+            Case(join_lines(given, "an input"), join_lines(expected, "an output"))
+            for given, expected in map(_pair, tests)
+        ]
     )
 
 

@@ -6,10 +6,10 @@ from datetime import date
 from typing import Any
 
 from curate.errors import CurateError
-from curate.reading.tables import Table
-from sandbox import Case, Convention, Limits, Program, Referee, Suite
+from curate.reading.tables import TableFiles
+from sandbox import Case, Limits, Program, Referee, RefereeConvention, Suite
 from sandbox.suite import PROGRAM
-from train.evaluation.codeforces.contest_ids import contest_numbers
+from train.evaluation.codeforces.contest_ids import parse_contest_ids
 from train.evaluation.codeforces.contests import problem_id
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
@@ -32,7 +32,7 @@ class LimitFactors:
     memory: float = MEMORY_FACTOR
 
     @classmethod
-    def of(cls, table: Table) -> "LimitFactors":
+    def of(cls, table: TableFiles) -> "LimitFactors":
         """Read the options of a table. Raises CurateError if they are not positive numbers."""
         return cls(
             _factor(table.options, "time_factor", TIME_FACTOR), _factor(table.options, "memory_factor", MEMORY_FACTOR)
@@ -51,12 +51,12 @@ class ProblemFilter:
     date_range: tuple[str, str] | None = None
 
     @classmethod
-    def of(cls, table: Table, asked: SuiteOptions) -> "ProblemFilter":
+    def of(cls, table: TableFiles, options: SuiteOptions) -> "ProblemFilter":
         """Read the option `contests` of a table. Raises CurateError if it has another form."""
-        numbers = contest_numbers(str(table.options["contests"])) if "contests" in table.options else ()
-        return cls(frozenset(numbers), asked.bounds)
+        numbers = parse_contest_ids(str(table.options["contests"])) if "contests" in table.options else ()
+        return cls(frozenset(numbers), options.date_range)
 
-    def has(self, keys: Sequence[tuple[int, str]], day: date | None) -> bool:
+    def matches(self, keys: Sequence[tuple[int, str]], day: date | None) -> bool:
         """Tell whether a problem is wanted. Raises CurateError if its day decides and is not known."""
         if self.contests and not any(contest in self.contests for contest, _ in keys):
             return False
@@ -109,17 +109,17 @@ class CodeforcesProblem:
             memory_mb=max(_MIN_MB, round(factors.memory * (self.memory_mb or _DEFAULT_MB))),
         )
         if self.checker:
-            referee = Referee(Program(self.checker), Convention.PRINTED)
+            referee = Referee(Program(self.checker), RefereeConvention.PRINTED)
             return Suite(self.cases, checker=PROGRAM, limits=limits, referee=referee)
         return Suite(self.cases, checker=_CHECKER, limits=limits)
 
-    def exercise(self, asked: SuiteOptions, factors: LimitFactors) -> Exercise:
+    def exercise(self, options: SuiteOptions, factors: LimitFactors) -> Exercise:
         suite = self.suite(factors)
-        return asked.exercise(
+        return options.make_exercise(
             problem_id(self.keys) or f"codeforces/{self.name}",
             Statement(self.statement),
-            asked.prompt.chat(self.statement.strip(), "", suite),
-            SuiteJudge(asked.with_time_limit(suite), asked.languages, asked.extraction),
+            options.prompt.chat(self.statement.strip(), "", suite),
+            SuiteJudge(options.with_time_limit(suite), options.languages, options.extraction),
             ProblemMetadata(self.rating, "codeforces", self.day, self.tests_source),
         )
 

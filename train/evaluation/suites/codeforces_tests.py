@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Table
-from curate.reading.values import ParseError, distinct_cases, lines, optional_text, shorten
+from curate.reading.tables import Row, TableFiles
+from curate.reading.values import ParseError, distinct_cases, join_lines, optional_text, shorten
 from sandbox import Case
 from train.evaluation.codeforces.contests import problem_key
 from train.evaluation.suites.codeforces_problem import (
@@ -38,11 +38,11 @@ _MORE = (
 )  # fmt: skip
 
 
-def recognises(row: Row) -> bool:
+def is_open_r1(row: Row) -> bool:
     return bool(row["description"]) and row["official_tests_complete"] is not None
 
 
-def read(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def read(table: TableFiles, problem_filter: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
     """Yield the wanted problems that can be judged, by contests, and count the reasons why the others cannot.
 
     Raises CurateError if the folder of generated tests is not there.
@@ -51,7 +51,7 @@ def read(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> Iterato
     wanted: list[tuple[Keys, date | None, Row]] = []
     for row in valid_rows(table, COLUMNS, _MORE):
         keys, day = _keys(row), _day(row)
-        if not chosen.has(keys, day):
+        if not problem_filter.matches(keys, day):
             continue
         reason = _objection(row, folder)
         if reason:
@@ -65,7 +65,7 @@ def read(table: Table, chosen: ProblemFilter, left_out: Counter[str]) -> Iterato
             raise unreadable(table, str(row["id"]), error) from None
 
 
-def _folder(table: Table) -> Path | None:
+def _folder(table: TableFiles) -> Path | None:
     """Return the folder of the files of generated tests, if one is named."""
     if "generated" not in table.options:
         return None
@@ -135,7 +135,7 @@ def _statement(row: Row) -> str:
 
 
 def _cases(tests: list[Any]) -> tuple[Case, ...]:
-    return tuple(Case(lines(test["input"], "an input"), lines(test["output"], "an output")) for test in tests)
+    return tuple(Case(join_lines(test["input"], "an input"), join_lines(test["output"], "an output")) for test in tests)
 
 
 def _file(row: Row, folder: Path) -> Path:

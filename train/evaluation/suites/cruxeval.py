@@ -8,7 +8,7 @@ from functools import partial
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import Row, Table, validate_options
+from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import optional_text
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
@@ -30,7 +30,7 @@ def _recognises(row: Row) -> bool:
     )
 
 
-def _read(inputs: bool, table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(inputs: bool, table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     stepwise = _is_stepwise(table)
     for row in valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
@@ -38,10 +38,10 @@ def _read(inputs: bool, table: Table, asked: SuiteOptions) -> Iterator[Exercise]
         text = (
             input_prompt(code, output, stepwise=stepwise) if inputs else output_prompt(code, input, stepwise=stepwise)
         )
-        yield asked.exercise(f"cruxeval/{id}", Statement(text), _chat(asked.prompt, text), judge)
+        yield asked.make_exercise(f"cruxeval/{id}", Statement(text), _chat(asked.prompt, text), judge)
 
 
-def _is_stepwise(table: Table) -> bool:
+def _is_stepwise(table: TableFiles) -> bool:
     value = validate_options(table, (_PROMPT,)).get(_PROMPT, _DIRECT)
     if value not in (_DIRECT, _STEPS):
         raise CurateError(f"{table.location}: {_PROMPT} must be {_DIRECT} or {_STEPS}, not {value!r}")

@@ -10,14 +10,16 @@ from curate.trust import TrustPolicy
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.protocols.prompt_form import Statement
-from train.evaluation.suites.suite import SuiteOptions, facts
+from train.evaluation.suites.suite import SuiteOptions, parse_metadata
 
 NAME = "dataset"
 _COLUMNS = ("id", "statement", "starter_code", *TESTS, "difficulty", "platform", "date")
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
-def read(stored: DatasetReader, asked: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
+def read(
+    stored: DatasetReader, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]
+) -> Iterator[Exercise]:
     """Yield the trusted problems within the bounds, and count the others in `left_out`, by the words of curate.trust.
 
     Raises CurateError if there are bounds and a problem has no date.
@@ -25,9 +27,9 @@ def read(stored: DatasetReader, asked: SuiteOptions, trust: TrustPolicy, left_ou
     undated = 0
     for row in stored.read_columns(*_COLUMNS, *_TRUST_COLUMNS):
         undated += not row["date"]
-        if asked.bounds is not None and not asked.bounds[0] <= row["date"] <= asked.bounds[1]:
+        if options.date_range is not None and not options.date_range[0] <= row["date"] <= options.date_range[1]:
             continue
-        suite = asked.with_time_limit(tests_from_row(row))
+        suite = options.with_time_limit(tests_from_row(row))
         objection = trust.exclusion_reason(
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )
@@ -35,9 +37,9 @@ def read(stored: DatasetReader, asked: SuiteOptions, trust: TrustPolicy, left_ou
             left_out[objection] += 1
             continue
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
-        chat = asked.prompt.chat(row["statement"], row["starter_code"], suite)
-        judge = SuiteJudge(suite, asked.languages, asked.extraction)
-        known = facts(row["difficulty"], row["platform"], row["date"])
-        yield asked.exercise(row["id"], statement, chat, judge, known)
-    if asked.bounds is not None and undated:
+        chat = options.prompt.chat(row["statement"], row["starter_code"], suite)
+        judge = SuiteJudge(suite, options.languages, options.extraction)
+        known = parse_metadata(row["difficulty"], row["platform"], row["date"])
+        yield options.make_exercise(row["id"], statement, chat, judge, known)
+    if options.date_range is not None and undated:
         raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Table, validate_options
+from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, allow_long_integers
 from train.evaluation.extraction.registry import DEFAULT
 from train.evaluation.judges.call_judge import CallJudge, SuitePart
@@ -35,7 +35,7 @@ class TaskTests:
     tolerance: float
 
 
-def is_own_form(row: Row, prefix: str) -> bool:
+def is_evalplus_form(row: Row, prefix: str) -> bool:
     """Tell whether this is a row of EvalPlus's own file for the benchmark whose task ids have this prefix."""
     return row["plus_input"] is not None and str(row["task_id"]).startswith(prefix)
 
@@ -45,7 +45,7 @@ def is_hub_form(row: Row) -> bool:
     return "def assertion(" in str(row["test"] or "")
 
 
-def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> TaskTests:
+def parse_evalplus_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> TaskTests:
     """Return the tests of a row of EvalPlus's own file. Raises ParseError.
 
     restored   gives the arguments of a call the types that they had
@@ -66,7 +66,7 @@ def own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> Ta
     return TaskTests(tuple((name, calls) for name, calls in parts if calls), row["atol"])
 
 
-def hub_tests(program: str) -> tuple[TaskTests, str]:
+def parse_hub_tests(program: str) -> tuple[TaskTests, str]:
     """Return the tests in a test program, and the name of the function that it calls. Raises ParseError."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
@@ -92,20 +92,22 @@ def _literal(text: str) -> Any:
     return ast.literal_eval(Named().visit(tree) if any(name in text for name in _NAMES) else tree)
 
 
-def judge(program: str, entry_point: str, tests: TaskTests, given: str = "", *, extraction: str = DEFAULT) -> CallJudge:
+def make_judge(
+    program: str, entry_point: str, tests: TaskTests, preamble: str = "", *, extraction: str = DEFAULT
+) -> CallJudge:
     """Return the judge of a task.
 
     program     the reference
-    given       code that runs before an answer
+    preamble    code that runs before an answer
     extraction  how the program is found in an answer
     """
     parts = [
         SuitePart.of(name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in tests.parts
     ]
-    return CallJudge(tuple(parts), tests.tolerance, given, extraction)
+    return CallJudge(tuple(parts), tests.tolerance, preamble, extraction)
 
 
-def docstring(statement: str) -> str:
+def mbpp_docstring(statement: str) -> str:
     """Return a task of MBPP, with its first assertion, in the form in which EvalPlus's own file has it."""
     return f'"""\n{statement}\n"""\n'
 
@@ -118,7 +120,7 @@ IMPORTS = "imports"  # an option, whose values say whose imports an answer can u
 _FROM_ANSWER, _FROM_PROMPT = "answer", "prompt"
 
 
-def prompt_is_given(table: Table) -> bool:
+def uses_prompt_imports(table: TableFiles) -> bool:
     """Return whether the option `imports` says that an answer can use what stands before the function in the prompt.
 
     Raises CurateError for unknown options and values.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from curate.prompt import Chat, PromptFormat
 from curate.reading.dialects import assertions
-from curate.reading.tables import Row, Table, validate_options
+from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError
 from curate.sources.humaneval import function_preamble
 from sandbox import Limits, Suite
@@ -28,16 +28,16 @@ def _recognises(row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and _OF_EVALPLUS not in str(row["test"])
 
 
-def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     for row in valid_rows(table, _COLUMNS, ()):
         id, start, name, test = (str(row[column]) for column in _COLUMNS)
         try:
-            tests = assertions.read(test, name, given=function_preamble(start, name))
+            tests = assertions.read(test, name, given_code=function_preamble(start, name))
         except ParseError as error:
             raise unreadable(table, id, error) from None
         judge = SuiteJudge(tests.suite(_LIMITS), asked.languages, asked.extraction)
-        yield asked.exercise(id, Statement(start, "", name), completion_prompt(asked.prompt, start, name), judge)
+        yield asked.make_exercise(id, Statement(start, "", name), completion_prompt(asked.prompt, start, name), judge)
 
 
 def completion_prompt(prompt: PromptFormat, start: str, entry_point: str) -> Chat:

@@ -6,12 +6,19 @@ stands before the function in the prompt, imports and helpers, runs before the a
 
 from collections.abc import Iterator
 
-from curate.reading.tables import Row, Table
+from curate.reading.tables import Row, TableFiles
 from curate.reading.values import ParseError
 from curate.sources.humaneval import function_preamble
 from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.prompt_form import Statement
-from train.evaluation.suites.evalplus import hub_tests, is_hub_form, is_own_form, judge, own_tests, prompt_is_given
+from train.evaluation.suites.evalplus import (
+    is_evalplus_form,
+    is_hub_form,
+    make_judge,
+    parse_evalplus_tests,
+    parse_hub_tests,
+    uses_prompt_imports,
+)
 from train.evaluation.suites.humaneval import completion_prompt
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
@@ -21,20 +28,24 @@ _PREFIX = "HumanEval/"
 
 
 def _recognises(row: Row) -> bool:
-    return all(row[name] for name in _COLUMNS) and (is_own_form(row, _PREFIX) or is_hub_form(row))
+    return all(row[name] for name in _COLUMNS) and (is_evalplus_form(row, _PREFIX) or is_hub_form(row))
 
 
-def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
-    with_prompt = prompt_is_given(table)
+def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+    with_prompt = uses_prompt_imports(table)
     for row in valid_rows(table, _COLUMNS, _TESTS):
         id, start, name, solution = (str(row[column]) for column in _COLUMNS)
         try:
-            tests = own_tests(row) if is_own_form(row, _PREFIX) else hub_tests(str(row["test"]))[0]
+            tests = (
+                parse_evalplus_tests(row) if is_evalplus_form(row, _PREFIX) else parse_hub_tests(str(row["test"]))[0]
+            )
             given = function_preamble(start, name) if with_prompt else ""
         except ParseError as error:
             raise unreadable(table, id, error) from None
-        by_calls = judge(start + solution, name, tests, given, extraction=asked.extraction)
-        yield asked.exercise(id, Statement(start, "", name), completion_prompt(asked.prompt, start, name), by_calls)
+        by_calls = make_judge(start + solution, name, tests, given, extraction=asked.extraction)
+        yield asked.make_exercise(
+            id, Statement(start, "", name), completion_prompt(asked.prompt, start, name), by_calls
+        )
 
 
 SUITE = RowSuite("humaneval+", "HumanEval+", "evalplus/humanevalplus", (*_COLUMNS, *_TESTS), _recognises, _read)

@@ -10,13 +10,13 @@ from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
 from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions
-from curate.reading.tables import Row, Table, validate_options
-from curate.reading.values import ParseError, optional_text, texts
+from curate.reading.tables import Row, TableFiles, validate_options
+from curate.reading.values import ParseError, optional_text, parse_text_list
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.suite_judge import SuiteJudge
 from train.evaluation.protocols.prompt_form import Statement
-from train.evaluation.suites.evalplus import docstring, is_hub_form
+from train.evaluation.suites.evalplus import is_hub_form, mbpp_docstring
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 _COLUMNS = ("task_id", "code", "test_list")
@@ -29,7 +29,7 @@ def _recognises(row: Row) -> bool:
     return all(row[name] for name in _COLUMNS) and not is_hub_form(row)
 
 
-def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     outside = inside = 0
     for row in valid_rows(table, _COLUMNS, _OPTIONAL):
@@ -51,15 +51,15 @@ def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
 
 def _exercise(id: str, row: Row, asked: SuiteOptions) -> Exercise:
     code = optional_text(row["code"]).replace("\r\n", "\n")
-    listed = texts(row["test_list"], "test_list")
-    setup = [optional_text(row["test_setup_code"]), *texts(row["test_imports"], "test_imports")]
+    listed = parse_text_list(row["test_list"], "test_list")
+    setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
     tests = assertions.read(
-        listed, setup="\n".join(setup), defined=defined_names(code), classes=defined_classes(code)
+        listed, setup="\n".join(setup), defined_names=defined_names(code), classes=defined_classes(code)
     ).suite(_LIMITS)
     statement = (optional_text(row["text"]) or optional_text(row["prompt"])).strip()
-    stated = Statement(docstring("\n".join([statement, *listed[:1]])))
+    stated = Statement(mbpp_docstring("\n".join([statement, *listed[:1]])))
     judge = SuiteJudge(tests, asked.languages, asked.extraction)
-    return asked.exercise(id, stated, _chat(asked.prompt, statement, listed, tests), judge)
+    return asked.make_exercise(id, stated, _chat(asked.prompt, statement, listed, tests), judge)
 
 
 def _chat(prompt: PromptFormat, statement: str, listed: list[str], tests: Suite) -> Chat:

@@ -7,24 +7,24 @@ them as Python literals.
 from collections.abc import Callable
 from typing import Any
 
-Change = Callable[[Any], Any]
+Converter = Callable[[Any], Any]
 
 
-def restore_types(number: int, arguments: list[Any]) -> list[Any]:
+def restore_types(task_number: int, arguments: list[Any]) -> list[Any]:
     """Return the arguments of a call as the task with this number takes them."""
-    change = _CHANGES.get(number)
+    change = _CHANGES.get(task_number)
     return arguments if change is None else list(change(arguments))
 
 
-def _each(change: Change) -> Change:
+def _each(change: Converter) -> Converter:
     return lambda items: [change(item) for item in items]
 
 
-def _tuple_of(change: Change) -> Change:
+def _tuple_of(change: Converter) -> Converter:
     return lambda items: tuple(change(item) for item in items)
 
 
-def _at(place: int, change: Change) -> Change:
+def _at(place: int, change: Converter) -> Converter:
     return lambda items: [change(item) if number == place else item for number, item in enumerate(items)]
 
 
@@ -40,7 +40,7 @@ def _set_or_empty_dict(item: Any) -> Any:
     return set(item) if item else {}
 
 
-def _values(change: Change) -> Change:
+def _values(change: Converter) -> Converter:
     return lambda table: {key: change(value) for key, value in table.items()}
 
 
@@ -49,7 +49,7 @@ def _number_and_complex(arguments: list[Any]) -> list[Any]:
 
 
 # For each way in which arguments change, the numbers of the tasks.
-_TASKS: list[tuple[Change, str]] = [
+_TASKS: list[tuple[Converter, str]] = [
     (_each(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
     (_each(_each(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
     (_each(_tuple_of(tuple)), "259 401 445"),

@@ -7,12 +7,20 @@ assertion, which tells the name of the function.
 from collections.abc import Iterator
 from functools import partial
 
-from curate.reading.tables import Row, Table, validate_options
-from curate.reading.values import ParseError, texts
+from curate.reading.tables import Row, TableFiles, validate_options
+from curate.reading.values import ParseError, parse_text_list
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.prompt_form import Statement
-from train.evaluation.suites.evalplus import TaskTests, docstring, hub_tests, is_hub_form, is_own_form, judge, own_tests
+from train.evaluation.suites.evalplus import (
+    TaskTests,
+    is_evalplus_form,
+    is_hub_form,
+    make_judge,
+    mbpp_docstring,
+    parse_evalplus_tests,
+    parse_hub_tests,
+)
 from train.evaluation.suites.mbpp_inputs import restore_types
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
@@ -22,35 +30,35 @@ _PREFIX = "Mbpp/"
 
 
 def _recognises(row: Row) -> bool:
-    return is_own_form(row, _PREFIX) or bool(row["code"] and row["test_list"] and is_hub_form(row))
+    return is_evalplus_form(row, _PREFIX) or bool(row["code"] and row["test_list"] and is_hub_form(row))
 
 
-def _read(table: Table, asked: SuiteOptions) -> Iterator[Exercise]:
+def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     for row in valid_rows(table, ("task_id", "prompt"), (*_OWN, *_HUB)):
         number = str(row["task_id"]).removeprefix(_PREFIX)
         try:
-            statement, program, name, tests = (_own if is_own_form(row, _PREFIX) else _hub)(row, number)
+            statement, program, name, tests = (_own if is_evalplus_form(row, _PREFIX) else _hub)(row, number)
         except ParseError as error:
             raise unreadable(table, f"{_PREFIX}{number}", error) from None
         chat = asked.prompt.chat(statement, "", Suite([], entry_point=name))
-        by_calls = judge(program, name, tests, extraction=asked.extraction)
-        yield asked.exercise(f"{_PREFIX}{number}", Statement(docstring(statement), "", name), chat, by_calls)
+        by_calls = make_judge(program, name, tests, extraction=asked.extraction)
+        yield asked.make_exercise(f"{_PREFIX}{number}", Statement(mbpp_docstring(statement), "", name), chat, by_calls)
 
 
 def _own(row: Row, number: str) -> tuple[str, str, str, TaskTests]:
     """Return the statement, the reference, the name of its function and the tests of a row of EvalPlus's own file."""
     if not number.isdecimal():
         raise ParseError("its task_id has no number")
-    tests = own_tests(row, partial(restore_types, int(number)))
+    tests = parse_evalplus_tests(row, partial(restore_types, int(number)))
     statement = str(row["prompt"]).strip().strip('"').strip()
     return statement, str(row["canonical_solution"]), str(row["entry_point"]), tests
 
 
 def _hub(row: Row, number: str) -> tuple[str, str, str, TaskTests]:
     """Do the same for a row of the Hub's form."""
-    tests, name = hub_tests(str(row["test"]))
-    first = texts(row["test_list"], "test_list")[:1]
+    tests, name = parse_hub_tests(str(row["test"]))
+    first = parse_text_list(row["test_list"], "test_list")[:1]
     return "\n".join([str(row["prompt"]).strip(), *first]), str(row["code"]), name, tests
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, Table, UnreadableRow, read_rows
+from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows
 from train.evaluation.suites import (
     aime,
     codeforces,
@@ -66,7 +66,7 @@ def _on_hub(name: str, options: str) -> str:
     return place and place + (options.replace("?", "&", 1) if "?" in place else options)
 
 
-def choose_suite(table: Table, name: str = "") -> RowSuite:
+def choose_suite(table: TableFiles, name: str = "") -> RowSuite:
     """Return the suite that reads a table: the named one or, without a name, the only one that can.
 
     Raises CurateError if the named suite cannot read it, or if none or several can.
@@ -97,7 +97,7 @@ def _choice(suites: list[RowSuite]) -> str:
     return " or ".join(suite.name for suite in suites)
 
 
-def _first_row(table: Table) -> Row:
+def _first_row(table: TableFiles) -> Row:
     columns = tuple(dict.fromkeys(column for suite in SUITES for column in suite.columns))
     rows: Iterator[Row | UnreadableRow] = read_rows(table, (), columns)
     first = next(rows, None)

@@ -6,30 +6,30 @@ from datetime import date
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import Row, Table, UnreadableRow, read_rows
+from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows
 from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
 from sandbox import Suite
-from train.evaluation.exercise import NOTHING_KNOWN, Exercise
+from train.evaluation.exercise import UNKNOWN_METADATA, Exercise
 from train.evaluation.judges.judge import Judge
 from train.evaluation.protocols.prompt_form import Statement
 from train.evaluation.protocols.prompt_style import PromptStyle
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
-Bounds = tuple[str, str]
+DateRange = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
     """What a caller asks of a suite.
 
-    bounds     first and last day of contests, both included; None: all
-    prompt     the form in which the model is asked
-    languages  the languages that answers may be written in, where the tests can judge more than Python
-    style      the official form of the prompt, if there is one, and how answers are read
+    date_range  first and last day of contests, both included; None: all
+    prompt      the form in which the model is asked
+    languages   the languages that answers may be written in, where the tests can judge more than Python
+    style       the official form of the prompt, if there is one, and how answers are read
     """
 
-    bounds: Bounds | None = None
+    date_range: DateRange | None = None
     prompt: PromptFormat = field(default_factory=PromptFormat)
     languages: tuple[str, ...] = PYTHON_ONLY
     style: PromptStyle = PromptStyle()
@@ -39,15 +39,20 @@ class SuiteOptions:
         """Return the rule by which the program is found in an answer, which judges of programs need."""
         return self.style.extraction
 
-    def exercise(
-        self, id: str, statement: Statement, own: Chat, judge: Judge, facts: ProblemMetadata = NOTHING_KNOWN
+    def make_exercise(
+        self,
+        id: str,
+        statement: Statement,
+        default_prompt: Chat,
+        judge: Judge,
+        facts: ProblemMetadata = UNKNOWN_METADATA,
     ) -> Exercise:
         """Return a problem, put to the model in the form that is asked for.
 
-        statement  the problem as its row states it, for official forms
-        own        the messages of our own form, which self.prompt decides
+        statement       the problem as its row states it, for official forms
+        default_prompt  the messages of our own form, which self.prompt decides
         """
-        wording = self.style.render(self.prompt, statement, own)
+        wording = self.style.render(self.prompt, statement, default_prompt)
         return Exercise(id, wording.prompt, judge, facts, wording.answer_prefix, wording.answer_suffix)
 
     def with_time_limit(self, tests: Suite) -> Suite:
@@ -76,12 +81,12 @@ class RowSuite:
     hub_id: str
     columns: tuple[str, ...]
     recognizes: Callable[[Row], bool]
-    read: Callable[[Table, SuiteOptions], Iterator[Exercise]]
+    read: Callable[[TableFiles, SuiteOptions], Iterator[Exercise]]
     has_dates: bool = False
     tests_source: str = "official"
 
 
-def facts(difficulty: object = None, platform: object = None, day: object = None) -> ProblemMetadata:
+def parse_metadata(difficulty: object = None, platform: object = None, day: object = None) -> ProblemMetadata:
     """Return the facts of a problem from the columns of its row, in which "" means unknown as None does."""
     try:
         published = date.fromisoformat(optional_text(day)[:10])
@@ -90,7 +95,7 @@ def facts(difficulty: object = None, platform: object = None, day: object = None
     return ProblemMetadata(optional_text(difficulty) or None, optional_text(platform) or None, published)
 
 
-def valid_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
+def valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
     """Yield the rows of a table. Raises CurateError for a row that cannot be read: every problem of a suite counts."""
     for row in read_rows(table, columns, optional):
         if isinstance(row, UnreadableRow):
@@ -98,6 +103,6 @@ def valid_rows(table: Table, columns: tuple[str, ...], optional: tuple[str, ...]
         yield row
 
 
-def unreadable(table: Table, id: str, error: object) -> CurateError:
+def unreadable(table: TableFiles, id: str, error: object) -> CurateError:
     """Return the error that says that a row cannot be read."""
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")

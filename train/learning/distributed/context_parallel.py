@@ -13,7 +13,7 @@ from torch.distributed._functional_collectives import all_to_all_single_autograd
 from train.learning.sequences import PackedRow
 
 
-def row_shard(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
+def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
     """Return a rank's part of a row, which is filled up with a sequence that predicts nothing.
 
     `lengths` remain those of the whole row.
@@ -28,20 +28,20 @@ def row_shard(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
         torch.nn.functional.pad(each, (0, padding))[start : start + own_tokens]
         for each in (row.token_ids_L, row.position_ids_L)
     )
-    is_own_U = (row.positions_U >= start) & (row.positions_U < start + own_tokens)
+    is_own_U = (row.source_index_U >= start) & (row.source_index_U < start + own_tokens)
     is_own_R = is_own_U[row.unique_index_R]
     return PackedRow(
         ids_L,
         position_ids_L,
         (*row.lengths, (padding,)) if padding else row.lengths,
-        row.positions_U[is_own_U] - start,
+        row.source_index_U[is_own_U] - start,
         row.targets_U[is_own_U],
         row.token_index_R[is_own_R],
         (is_own_U.cumsum(0) - 1)[row.unique_index_R[is_own_R]],
     )
 
 
-def incompatibility(query_heads: int, key_heads: int, ranks: int) -> str:
+def find_incompatibility(query_heads: int, key_heads: int, ranks: int) -> str:
     """Return why the heads cannot be divided among so many ranks, or nothing if they can."""
     if query_heads % ranks or (key_heads % ranks and ranks % key_heads):
         return (

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 LOST_SECONDS = 60.0  # a rank that has not been heard from for so long is lost
 _HEARTBEAT_SECONDS, _WATCH_SECONDS = 2.0, 0.5
-STUCK_SECONDS = 30  # time for a call to fail by itself after a rank was lost
+FAILURE_GRACE_SECONDS = 30  # time for a call to fail by itself after a rank was lost
 _ADVICE = ". --resume continues the run."
 _FIRST_POLLS, _SHORT_POLL_SECONDS, _POLL_SECONDS = 200, 0.005, 0.1
 
@@ -132,11 +132,11 @@ class Heartbeats:
                 silence = f"it was not heard from for {self._lost_seconds:g} s"
                 self._lost_reason = self._lost_reason or f"{self._name(0)} is lost: {silence}{_ADVICE}"
         if self._is_open and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
-            interrupts.interrupt(LearnerError(self._lost_reason))
+            interrupts.request_interrupt(LearnerError(self._lost_reason))
         stuck_seconds = 0.0
         while self._is_open and not self._ended.wait(_WATCH_SECONDS):
             stuck_seconds = stuck_seconds + _WATCH_SECONDS if self._is_in_call else 0.0
-            if stuck_seconds >= STUCK_SECONDS:
+            if stuck_seconds >= FAILURE_GRACE_SECONDS:
                 log.error("%s This process ends, too: it waits for that rank.", self._lost_reason)
                 os._exit(1)
 
@@ -163,7 +163,7 @@ class Heartbeats:
         if self._rank and interrupts.interrupt_requested():
             self._stores[1].set("asked to end", "")
         elif not self._rank and self._stores[1].check(["asked to end"]):
-            interrupts.interrupt()
+            interrupts.request_interrupt()
 
     def _name(self, rank: int) -> str:
         machine, _ = self._hosts.get(rank, ("", 0))

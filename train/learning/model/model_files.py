@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from train.weights.copies import copy_to_cpu
+from train.weights.cpu_batches import copy_to_cpu
 
 FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor has more; as many are in memory while it is written
 

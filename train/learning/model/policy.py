@@ -55,7 +55,7 @@ class Policy(nn.Module):
                 lengths=row.lengths,
                 **self.shared,
             )
-        hidden_UD = _rows(decoded.last_hidden_state[0], row.positions_U).to(self.dtype)
+        hidden_UD = _rows(decoded.last_hidden_state[0], row.source_index_U).to(self.dtype)
         head = self.causal.get_output_embeddings()
         head_VD = head.weight.to(self.dtype)
         if getattr(head, "bias", None) is not None:  # as one more input that is always 1
@@ -79,14 +79,14 @@ def _rows(matrix: Tensor, indices: Tensor) -> Tensor:
     return F.embedding(indices, matrix)
 
 
-def load(config: ModelConfig, *, seed: int = 0) -> Any:
+def load_causal_lm(config: ModelConfig, *, seed: int = 0) -> Any:
     """Load the model in float32 on the CPU, with LoRA layers if the configuration asks for them.
 
     Raises LearnerError if there is no such model, or if its family does not work with packed rows and plain logits.
     """
     from transformers import AutoModelForCausalLM
 
-    settings = read_configuration(config.path)
+    settings = load_hf_config(config.path)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(Path(config.path).expanduser()), config=settings, dtype=torch.float32, output_loading_info=True
@@ -96,14 +96,14 @@ def load(config: ModelConfig, *, seed: int = 0) -> Any:
     causal, loading = loaded
     if missing := sorted(loading["missing_keys"]):
         raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
-    prepare(causal)
+    set_train_mode(causal)
     enable_packed_attention(causal, config.path)
     add_lora_and_checkpointing(causal, config)
     init_lora(causal, seed, "cpu")
     return causal
 
 
-def read_configuration(path: str) -> Any:
+def load_hf_config(path: str) -> Any:
     """Return the configuration of a model. Raises LearnerError if there is no such model, or it is quantized."""
     from transformers import AutoConfig
     from transformers.utils import logging
@@ -122,7 +122,7 @@ def read_configuration(path: str) -> Any:
     return settings
 
 
-def prepare(causal: Any) -> None:
+def set_train_mode(causal: Any) -> None:
     """Put a model into the mode for training, without dropout."""
     for module in causal.modules():
         if isinstance(module, nn.Dropout):
@@ -135,7 +135,7 @@ def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
     if config.lora_rank:
         for weight in causal.parameters():
             weight.data = weight.data.to(base_dtype(config))
-        with_lora(causal, config)
+        insert_lora_layers(causal, config)
         for name, weight in causal.named_parameters():
             if is_lora(name):  # peft gives them the precision of the layer that they belong to
                 weight.data = weight.data.float()
@@ -157,7 +157,7 @@ def layers(causal: Any) -> list[nn.Module]:
     return [module for module in causal.modules() if type(module).__name__ in kinds]
 
 
-def buckets(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
+def bucket_parameter_names(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
     """Return the names of the parameters, in groups that have at most so many bytes in `dtype`, or one parameter."""
     groups: list[list[str]] = [[]]
     size = 0
@@ -200,7 +200,7 @@ def is_lora(name: str) -> bool:
     return ".lora_" in name
 
 
-def with_lora(causal: Any, config: ModelConfig) -> None:
+def insert_lora_layers(causal: Any, config: ModelConfig) -> None:
     """Insert LoRA layers, whose weights `init_lora` sets."""
     try:
         from peft import LoraConfig, inject_adapter_in_model

@@ -21,8 +21,8 @@ from train.learning.model.policy import (
     enable_packed_attention,
     init_lora,
     is_lora,
-    prepare,
-    read_configuration,
+    load_hf_config,
+    set_train_mode,
 )
 
 _PROBE_VOCABULARY = 64
@@ -39,10 +39,10 @@ def empty_model(config: ModelConfig) -> Any:
     """
     from transformers import AutoModelForCausalLM
 
-    settings = read_configuration(config.path)
+    settings = load_hf_config(config.path)
     with torch.device("meta"):
         causal = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
-    prepare(causal)
+    set_train_mode(causal)
     causal.set_attn_implementation(PACKED)
     with torch.device("meta"):
         add_lora_and_checkpointing(causal, config)
@@ -84,14 +84,14 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: str) -> 
         raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
 
 
-def check_family(path: str) -> None:
+def check_packing_support(path: str) -> None:
     """Raise LearnerError if the model's family does not work with packed rows and plain logits.
 
     This is tried on a model with the same configuration but random weights, few layers and few words.
     """
     from transformers import AutoModelForCausalLM
 
-    settings = read_configuration(path)
+    settings = load_hf_config(path)
     text = settings.get_text_config()
     kinds = list(getattr(text, "layer_types", None) or ["all the same"] * text.num_hidden_layers)
     n_layers = max(2, *(kinds.index(kind) + 1 for kind in kinds))
@@ -109,7 +109,7 @@ def check_family(path: str) -> None:
         for weight in shallow.parameters():
             if weight.ndim > 1:  # so large that predictions are far from uniform, and depend on attention
                 weight.normal_(std=weight.shape[-1] ** -0.5, generator=generator)
-    prepare(shallow)
+    set_train_mode(shallow)
     enable_packed_attention(shallow, path)
 
 

@@ -10,13 +10,13 @@ from itertools import groupby
 
 import numpy as np
 
-from train.sampling.verifiable.finite_field import PRIME, Numbers, interpolate
-from train.sampling.verifiable.top_k import Bits, injective_modulus, top_k
+from train.sampling.verifiable.finite_field import PRIME, Int64Array, interpolate
+from train.sampling.verifiable.top_k import Bfloat16Bits, injective_modulus, top_k_indices
 
 CHUNK_TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
 K = 128  # values of a chunk that are kept
 _MIN_MODULUS = 2**15  # honest commitments are far above: places collide under few moduli
-CHUNK_BYTES = 2 * (1 + K)
+COMMITMENT_BYTES = 2 * (1 + K)
 
 
 class MalformedCommitment(ValueError):
@@ -43,14 +43,16 @@ class Commitment:
 class TopValues:
     """The largest values of a chunk: their places in it, and the bits of each."""
 
-    indices: Numbers
-    bits: Bits
+    indices: Int64Array
+    bits: Bfloat16Bits
 
 
-def commit(hidden_TH: Bits, *, k: int = K) -> tuple[Commitment, ...]:
+def commit(hidden_TH: Bfloat16Bits, *, k: int = K) -> tuple[Commitment, ...]:
     """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
     chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
-    return commit_top_values([TopValues(places, bits[places]) for bits in chunks for places in [top_k(bits, k)]], k=k)
+    return commit_top_values(
+        [TopValues(places, bits[places]) for bits in chunks for places in [top_k_indices(bits, k)]], k=k
+    )
 
 
 def commit_top_values(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
@@ -79,7 +81,7 @@ def decode_commitments(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commi
     return tuple(Commitment(int(row[0]), tuple(map(int, row[1:]))) for row in numbers)
 
 
-def _check(numbers: Numbers) -> None:
+def _check(numbers: Int64Array) -> None:
     moduli, coefficients = numbers[:, 0], numbers[:, 1:]
     if ((moduli < _MIN_MODULUS) | (moduli > PRIME)).any():
         raise MalformedCommitment(f"a modulus is not within {_MIN_MODULUS} to {PRIME}")

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 PRIME = 65497  # the largest prime below 2^16 that TOPLOC uses, so that a coefficient fits into two bytes
-Numbers = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 
-def interpolate(x_CK: Numbers, y_CK: Numbers) -> Numbers:
+def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
     """Return the coefficients of the polynomials of degree < K through the points, the constant term first.
 
     x_CK must be different within each set. Newton's divided differences, then Horner's scheme: 3 K^2 operations a set.
@@ -32,7 +32,7 @@ def interpolate(x_CK: Numbers, y_CK: Numbers) -> Numbers:
     return coefficients_CK
 
 
-def evaluate(coefficients_CK: Numbers, x_CJ: Numbers) -> Numbers:
+def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
     """Return the values of each polynomial at its J places."""
     values_CJ = np.zeros_like(x_CJ)
     for place in reversed(range(coefficients_CK.shape[1])):
@@ -41,7 +41,7 @@ def evaluate(coefficients_CK: Numbers, x_CJ: Numbers) -> Numbers:
 
 
 @cache
-def _inverses() -> Numbers:
+def _inverses() -> Int64Array:
     """Return the inverse of each number; that of 0, which has none, is 0."""
     inverses = np.zeros(PRIME, dtype=np.int64)
     inverses[1] = 1

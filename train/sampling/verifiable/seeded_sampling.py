@@ -11,7 +11,7 @@ from torch import Tensor
 
 from train.sampling.verifiable.commitment import CHUNK_TOKENS, K, TopValues, commit_top_values
 from train.sampling.verifiable.noise import gumbel_tensor
-from train.sampling.verifiable.top_k import Bits, top_k
+from train.sampling.verifiable.top_k import Bfloat16Bits, top_k_indices
 
 _MAGNITUDE = 0x7FFF  # of a number in bfloat16, without its sign
 
@@ -32,9 +32,11 @@ def sample_tokens(
     return tokens_B, logp_B, noisy_BV
 
 
-def bfloat16_bits(hidden: Tensor) -> Bits:
+def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
     """Return numbers as the bits of bfloat16, to which they are rounded, in the memory of the CPU."""
-    found: Bits = hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16).cpu().numpy().view(np.uint16)
+    found: Bfloat16Bits = (
+        hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16).cpu().numpy().view(np.uint16)
+    )
     return found
 
 
@@ -87,5 +89,5 @@ def _kept(rows_TH: Tensor, k: int) -> TopValues:
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     places, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
-    chosen = top_k(bits, k)
+    chosen = top_k_indices(bits, k)
     return TopValues(places[chosen], bits[chosen])

@@ -76,7 +76,7 @@ class Broadcaster:
         """The newest version that was published, with the digest of its sealed manifest; None if there is none."""
         return self._origin.latest
 
-    def follow(self, stop: threading.Event) -> None:
+    def publish_until_stopped(self, stop: threading.Event) -> None:
         """Publish each version as it appears, until told to stop; a controller that is gone is called again.
 
         Raises RunError if the controller refuses us, or names other weights under the number of an earlier version.

@@ -14,9 +14,9 @@ from typing import TypeVar
 import msgspec
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from msgspec import Struct
+from msgspec import Struct, field
 
-from train.swarm.signatures import BadSignature, sign, verify
+from train.swarm.signatures import BadSignature, append_signature, verify_and_unwrap
 from train.weights.manifest import WeightManifest
 
 _DOMAIN_OF_MANIFESTS, _DOMAIN_OF_LATEST = "curate-weights-1", "curate-latest-1"
@@ -32,11 +32,11 @@ _DIGEST_BYTES = 32
 class BroadcastManifest(Struct, frozen=True):
     """One version, as it is broadcast.
 
-    base         version that the body is a difference from; None: the body is whole
-    body_bytes   length of the body; each shard but the last has shard_bytes
-    shards       blake3 digest of each shard
-    weights      the files that result, with their digests
-    next_anchor  the version that will be whole again, at the latest
+    base               version that the body is a difference from; None: the body is whole
+    body_bytes         length of the body; each shard but the last has shard_bytes
+    shard_digests      blake3 digest of each shard
+    weights            the files that result, with their digests
+    next_full_version  the version that will be whole again, at the latest
     """
 
     run: str
@@ -44,9 +44,9 @@ class BroadcastManifest(Struct, frozen=True):
     base: int | None
     body_bytes: int
     shard_bytes: int
-    shards: tuple[bytes, ...]
+    shard_digests: tuple[bytes, ...] = field(name="shards")
     weights: WeightManifest
-    next_anchor: int
+    next_full_version: int = field(name="next_anchor")
 
     def size_of(self, shard: int) -> int:
         """Return the length of a shard."""
@@ -56,17 +56,17 @@ class BroadcastManifest(Struct, frozen=True):
 class LatestVersion(Struct, frozen=True):
     """The newest version of a run.
 
-    manifest   blake3 digest of the sealed manifest
-    issued_at  seconds since 1970; it is renewed while the run lives, so an old one tells that a relay is behind
-    ledger     digest of the newest entry of the run's ledger, so that every client is a witness of it; empty if the run
-               has none
+    manifest_digest  blake3 digest of the sealed manifest
+    issued_at        seconds since 1970; it is renewed while the run lives, so an old one tells that a relay is behind
+    ledger_head      digest of the newest entry of the run's ledger, so that every client is a witness of it; empty if
+                     the run has none
     """
 
     run: str
     version: int
-    manifest: bytes
+    manifest_digest: bytes = field(name="manifest")
     issued_at: float
-    ledger: bytes = b""
+    ledger_head: bytes = field(name="ledger", default=b"")
 
 
 def sanitize_run_name(name: str) -> str:
@@ -100,19 +100,19 @@ def shard_path(run: str, version: int, shard: int) -> str:
     return f"runs/{run}/{version}/{shard:05d}"
 
 
-def signed_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
+def sign_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
     """Return a manifest as its origin publishes it."""
-    return sign(_DOMAIN_OF_MANIFESTS, msgspec.msgpack.encode(manifest), key)
+    return append_signature(_DOMAIN_OF_MANIFESTS, msgspec.msgpack.encode(manifest), key)
 
 
-def signed_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
+def sign_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
     """Return the name of the newest version as its origin publishes it."""
-    return sign(_DOMAIN_OF_LATEST, msgspec.msgpack.encode(latest), key)
+    return append_signature(_DOMAIN_OF_LATEST, msgspec.msgpack.encode(latest), key)
 
 
-def read_manifest(sealed: bytes, run: str, version: int, public: bytes) -> BroadcastManifest:
+def read_manifest(signed: bytes, run: str, version: int, public: bytes) -> BroadcastManifest:
     """Return the manifest of a version. Raises BadSignature unless the key has signed it for this run and version."""
-    manifest = _decoded(verify(_DOMAIN_OF_MANIFESTS, sealed, public), BroadcastManifest)
+    manifest = _decoded(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public), BroadcastManifest)
     if manifest.run != run or manifest.version != version or manifest.weights.version != version:
         raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
     if fault := _fault(manifest):
@@ -120,12 +120,16 @@ def read_manifest(sealed: bytes, run: str, version: int, public: bytes) -> Broad
     return manifest
 
 
-def read_latest(sealed: bytes, run: str, public: bytes) -> LatestVersion:
+def read_latest(signed: bytes, run: str, public: bytes) -> LatestVersion:
     """Return the newest version that somebody names. Raises BadSignature unless the key has signed it for this run."""
-    latest = _decoded(verify(_DOMAIN_OF_LATEST, sealed, public), LatestVersion)
+    latest = _decoded(verify_and_unwrap(_DOMAIN_OF_LATEST, signed, public), LatestVersion)
     if latest.run != run:
         raise BadSignature(f"this names the newest version of another run: {latest.run}")
-    if latest.version < 0 or len(latest.manifest) != _DIGEST_BYTES or len(latest.ledger) not in (0, _DIGEST_BYTES):
+    if (
+        latest.version < 0
+        or len(latest.manifest_digest) != _DIGEST_BYTES
+        or len(latest.ledger_head) not in (0, _DIGEST_BYTES)
+    ):
         raise BadSignature("what names the newest version makes no sense")
     return latest
 
@@ -164,7 +168,7 @@ def _fault(manifest: BroadcastManifest) -> str:
     files = manifest.weights.files
     if not 0 < manifest.shard_bytes <= MAX_SHARD_BYTES or not 0 < n_shards <= MAX_SHARDS:
         return "the size of its shards"
-    if len(manifest.shards) != n_shards or any(len(one) != _DIGEST_BYTES for one in manifest.shards):
+    if len(manifest.shard_digests) != n_shards or any(len(one) != _DIGEST_BYTES for one in manifest.shard_digests):
         return "the digests of its shards"
     if not files or any(file.size < 0 or not _FILE_PATTERN.fullmatch(file.name) for file in files):
         return "its files"

@@ -56,9 +56,9 @@ class Mirror:
         self._sealed_latest = b""
         self._whole: set[int] = set()  # versions of which all shards are here
         self._take_up(public)
-        download.use_state_file(folder / latest_path(run))
+        download.load_last_seen(folder / latest_path(run))
 
-    def follow(self, stop: threading.Event, *, every_seconds: float) -> None:
+    def sync_until_stopped(self, stop: threading.Event, *, every_seconds: float) -> None:
         """Fetch each version as it appears, until told to stop."""
         is_told = False
         while not stop.is_set():
@@ -72,7 +72,7 @@ class Mirror:
 
     def sync_newest(self) -> None:
         """Fetch the newest version and those that it needs. Raises TransferError if that fails, or the disk is full."""
-        latest, sealed = self._download.latest_signed()
+        latest, sealed = self._download.fetch_signed_latest()
         try:
             self._fetch_manifests(latest)
             if sealed != self._sealed_latest:
@@ -98,7 +98,7 @@ class Mirror:
                 shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
                 continue
             self._manifests[version] = manifest
-            for shard, right in enumerate(manifest.shards):
+            for shard, right in enumerate(manifest.shard_digests):
                 path = self.folder / shard_path(self._run, version, shard)
                 if path.exists() and digest(path.read_bytes()) != right:
                     path.unlink()
@@ -108,7 +108,7 @@ class Mirror:
         wanted: int | None = latest.version
         while wanted is not None:
             if wanted not in self._manifests:
-                manifest, sealed = self._download.manifest(wanted, seconds=_MANIFEST_SECONDS)
+                manifest, sealed = self._download.fetch_manifest(wanted, seconds=_MANIFEST_SECONDS)
                 self._write(manifest_path(self._run, wanted), sealed)
                 self._manifests[wanted] = manifest
             wanted = self._manifests[wanted].base
@@ -120,7 +120,7 @@ class Mirror:
         version = manifest.version
         if version in self._whole:
             return
-        paths = [shard_path(self._run, version, shard) for shard in range(len(manifest.shards))]
+        paths = [shard_path(self._run, version, shard) for shard in range(len(manifest.shard_digests))]
         missing = [shard for shard, path in enumerate(paths) if not (self.folder / path).exists()]
         if missing:
             start_time = time.monotonic()

@@ -25,8 +25,8 @@ from train.swarm.broadcast.manifest import (
     read_latest,
     read_manifest,
     shard_path,
-    signed_latest,
-    signed_manifest,
+    sign_latest,
+    sign_manifest,
     version_path,
     with_base_versions,
 )
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHARD_BYTES = 8 * 2**20
-ANCHOR_EVERY = 10  # versions: a worker that joins takes the newest anchor and the differences after it
+FULL_VERSION_INTERVAL = 10  # versions: a worker that joins takes the newest anchor and the differences after it
 RETAINED_VERSIONS = 5
 _WORTH_IT = 0.35  # share of the files above which a difference is not worth its trouble
 
@@ -57,7 +57,7 @@ class Origin:
 
     def __init__(
         self, store: str, run: str, key: Ed25519PrivateKey, *, shard_bytes: int = SHARD_BYTES,
-        anchor_every: int = ANCHOR_EVERY, keep: int = RETAINED_VERSIONS,
+        anchor_every: int = FULL_VERSION_INTERVAL, keep: int = RETAINED_VERSIONS,
     ) -> None:  # fmt: skip
         self._store, self._run, self._key, self._public = _opened(store), run, key, public_key_bytes(key)
         self._shard_bytes, self._anchor_every, self._keep = shard_bytes, anchor_every, keep
@@ -99,17 +99,17 @@ class Origin:
         self._drop()
         return manifest
 
-    def renew(self, ledger: bytes | None = None) -> None:
+    def renew(self, ledger_head: bytes | None = None) -> None:
         """Sign the name of the newest version again: workers distrust relays whose `latest` is old.
 
-        ledger   digest of the newest entry of the run's ledger; None: as before
+        ledger_head   digest of the newest entry of the run's ledger; None: as before
         """
-        self._ledger = self._ledger if ledger is None else ledger
+        self._ledger = self._ledger if ledger_head is None else ledger_head
         if self._latest is not None:
             self._latest = LatestVersion(
-                self._run, self._latest.version, self._latest.manifest, time.time(), self._ledger
+                self._run, self._latest.version, self._latest.manifest_digest, time.time(), self._ledger
             )
-            self._put(latest_path(self._run), signed_latest(self._latest, self._key))
+            self._put(latest_path(self._run), sign_latest(self._latest, self._key))
 
     def _published(self, weights: WeightManifest) -> BroadcastManifest | None:
         """Return what was published as a version before. Raises RunError if it has other weights."""
@@ -135,11 +135,11 @@ class Origin:
             base=base,
             body_bytes=n_bytes,
             shard_bytes=self._shard_bytes,
-            shards=tuple(shards),
+            shard_digests=tuple(shards),
             weights=weights,
-            next_anchor=(weights.version if base is None else self._anchor) + self._anchor_every,
+            next_full_version=(weights.version if base is None else self._anchor) + self._anchor_every,
         )
-        self._put(manifest_path(self._run, weights.version), signed_manifest(manifest, self._key))
+        self._put(manifest_path(self._run, weights.version), sign_manifest(manifest, self._key))
         return manifest
 
     def _body(self, weights: WeightManifest, folder: Path) -> tuple[int | None, Iterator[bytes]]:

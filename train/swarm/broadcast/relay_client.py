@@ -34,7 +34,7 @@ from train.swarm.broadcast.request import (
     get,
     new_pool,
 )
-from train.swarm.broadcast.shard_download import Keep, ShardDownload, format_reasons
+from train.swarm.broadcast.shard_download import ShardCallback, ShardDownload, format_reasons
 from train.swarm.signatures import BadSignature
 
 log = logging.getLogger(__name__)
@@ -68,20 +68,20 @@ class RelayClient:
         """Close the connections."""
         self._pool.clear()
 
-    def use_state_file(self, file: Path) -> None:
+    def load_last_seen(self, file: Path) -> None:
         """Take what an earlier process has seen last, as it was signed, for the newest; older ones are not accepted."""
         with suppress(OSError, BadSignature):
             sealed = file.read_bytes()
             self._see(read_latest(sealed, self._run, self._public), sealed)
 
-    def latest(self) -> LatestVersion:
+    def fetch_latest(self) -> LatestVersion:
         """Ask all relays for the newest version; never one before the newest that was seen.
 
         Raises TransferError if no relay names one that the run has signed.
         """
-        return self.latest_signed()[0]
+        return self.fetch_signed_latest()[0]
 
-    def latest_signed(self) -> tuple[LatestVersion, bytes]:
+    def fetch_signed_latest(self) -> tuple[LatestVersion, bytes]:
         """Do the same, and return it also as it was signed."""
         found, reasons = self._named()
         if not found or self._seen is None:
@@ -141,7 +141,7 @@ class RelayClient:
             if self._seen is None or _age(latest) > _age(self._seen[0]):
                 self._seen = latest, sealed
 
-    def manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
+    def fetch_manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
         """Return the manifest of a version, also as it was signed. That of the newest version is the one it names.
 
         Raises TransferError if no relay has it in time.
@@ -188,7 +188,11 @@ class RelayClient:
 
     def _check_newest(self, version: int, sealed: bytes) -> None:
         """Raise BadSignature if this is not the manifest that was named together with the newest version."""
-        if self._seen is not None and self._seen[0].version == version and self._seen[0].manifest != digest(sealed):
+        if (
+            self._seen is not None
+            and self._seen[0].version == version
+            and self._seen[0].manifest_digest != digest(sealed)
+        ):
             raise BadSignature(f"this is not the manifest of version {version} that the run has named")
 
     def _blame(self, url: str, error: Exception) -> None:
@@ -204,14 +208,18 @@ class RelayClient:
         alone = self._relays.seconds_until_available()
         return format_reasons(reasons) + (f"; all relays are left alone for another {alone:.0f} s" if alone > 0 else "")
 
-    def fetch_shards(self, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, *, seconds: float) -> None:
+    def fetch_shards(
+        self, manifest: BroadcastManifest, wanted: Iterable[int], on_shard: ShardCallback, *, seconds: float
+    ) -> None:
         """Fetch shards.
 
-        keep   is called with the number and the content of each, once, in one of several threads
+        on_shard   is called with the number and the content of each, once, in one of several threads
 
-        Raises TransferError if they are not all there in time, and what `keep` raises.
+        Raises TransferError if they are not all there in time, and what `on_shard` raises.
         """
-        ShardDownload(self._relays, manifest, wanted, keep, time.monotonic() + seconds, self._get).fetch(self._at_once)
+        ShardDownload(self._relays, manifest, wanted, on_shard, time.monotonic() + seconds, self._get).fetch(
+            self._at_once
+        )
 
     def _get(self, transfer: Transfer, manifest: BroadcastManifest, shard: int) -> bytes:
         path = f"{transfer.url}/{shard_path(self._run, manifest.version, shard)}"
@@ -221,7 +229,7 @@ class RelayClient:
             transfer.n_bytes,
             seconds=transfer.deadline_seconds,
             token=transfer.cancel_token,
-            arrived=transfer.record_progress,
+            on_progress=transfer.record_progress,
         )
 
 

@@ -39,12 +39,15 @@ def listener_url(listener: socket.socket) -> str:
 
 
 def serve(
-    app: ASGIApp, listener: socket.socket, follow: Callable[[threading.Event], None], ready: Callable[[], object]
+    app: ASGIApp,
+    listener: socket.socket,
+    background_loop: Callable[[threading.Event], None],
+    on_ready: Callable[[], object],
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    follow  runs in a thread of its own until its event is set. If it ends with an error, so does the server
-    ready   is called when requests can be answered
+    background_loop  runs in a thread of its own until its event is set. If it ends with an error, so does the server
+    on_ready         is called when requests can be answered
     """
     raise_descriptor_limit()
     config = bounded_config(
@@ -55,12 +58,12 @@ def serve(
         stop_seconds=_STOP_SECONDS,
         max_connections=_MAX_CONNECTIONS,
     )
-    server, stop = _Server(config, ready), threading.Event()
+    server, stop = _Server(config, on_ready), threading.Event()
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            follow(stop)
+            background_loop(stop)
         except BaseException as error:  # the main thread raises it
             errors.append(error)
             server.should_exit = True

@@ -40,11 +40,11 @@ class RelaySource:
         self._versions = VersionStore(folder, self._download, keep=keep)
         self._seconds = seconds
         self._memory = folder / "latest"
-        self._download.use_state_file(self._memory)
+        self._download.load_last_seen(self._memory)
 
     def latest(self) -> LatestVersion:
         """Return the newest version that the relays name, with the head of the run's ledger. Raises TransferError."""
-        latest, sealed = self._download.latest_signed()
+        latest, sealed = self._download.fetch_signed_latest()
         with suppress(OSError):  # it is for the next process, which may do without
             new = self._memory.with_name(f"{self._memory.name}.{os.getpid()}")
             new.write_bytes(sealed)
@@ -61,7 +61,7 @@ class RelaySource:
         Raises TransferError if the relays do not send it in time, or broadcast other weights under its number.
         """
         with suppress(TransferError):  # they may name none yet
-            self._download.latest()  # whether a newer version has replaced this one
+            self._download.fetch_latest()  # whether a newer version has replaced this one
         broadcast = self._manifest(manifest.version, self._seconds)
         if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
@@ -77,7 +77,7 @@ class RelaySource:
         self._versions.close()
 
     def _manifest(self, version: int, seconds: float) -> BroadcastManifest:
-        return self._download.manifest(version, seconds=seconds)[0]
+        return self._download.fetch_manifest(version, seconds=seconds)[0]
 
 
 @dataclass(frozen=True, slots=True)

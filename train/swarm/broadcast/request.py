@@ -123,23 +123,23 @@ class _HttpsPool(HTTPSConnectionPool):
     ConnectionCls = _Https
 
 
-def new_pool(at_once: int) -> urllib3.PoolManager:
+def new_pool(max_connections: int) -> urllib3.PoolManager:
     """Return connections for requests with `get`."""
-    pool = urllib3.PoolManager(maxsize=at_once, num_pools=64, block=False)
+    pool = urllib3.PoolManager(maxsize=max_connections, num_pools=64, block=False)
     pool.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return pool
 
 
 def get(
     pool: urllib3.PoolManager, url: str, max_bytes: int, *, seconds: float, token: RequestCancelToken | None = None,
-    arrived: Callable[[int], object] = lambda n_bytes: None,
+    on_progress: Callable[[int], object] = lambda n_bytes: None,
 ) -> bytes:  # fmt: skip
     """Return the content at a URL. Redirects are not followed.
 
-    pool     from `new_pool`
-    seconds  time for all of it
-    token    ends the request earlier
-    arrived  called with the number of bytes that are here, from time to time
+    pool         from `new_pool`
+    seconds      time for all of it
+    token        ends the request earlier
+    on_progress  called with the number of bytes that are here, from time to time
 
     Raises NotAvailable, RelayBusy, RelayError and ResponseTooLarge.
     """
@@ -149,7 +149,7 @@ def get(
     timer.start()
     _current.cut = token
     try:
-        return _get(pool, url, max_bytes, time.monotonic() + seconds, token, arrived)
+        return _get(pool, url, max_bytes, time.monotonic() + seconds, token, on_progress)
     except (HTTPError, HTTPException, OSError) as error:
         raise RelayError(f"{url} is too slow" if token.is_cut else _reason(error)) from error
     finally:

@@ -24,8 +24,8 @@ _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS, _BACKOFF_FACTOR = 0.02, 0.5, 1.5  # 
 _JOIN_SECONDS = 2.0
 _WORTH_IT = 0.8  # a second relay is asked if it should need at most this share of what the first one still does
 
-Keep = Callable[[int, bytes], None]
-FetchOne = Callable[[Transfer, BroadcastManifest, int], bytes]
+ShardCallback = Callable[[int, bytes], None]
+FetchShard = Callable[[Transfer, BroadcastManifest, int], bytes]
 
 
 @dataclass(slots=True)
@@ -46,8 +46,8 @@ class ShardDownload:
     """
 
     def __init__(
-        self, relays: RelaySelector, manifest: BroadcastManifest, wanted: Iterable[int], keep: Keep, until: float,
-        fetch_one: FetchOne,
+        self, relays: RelaySelector, manifest: BroadcastManifest, wanted: Iterable[int], keep: ShardCallback, until:
+        float, fetch_one: FetchShard,
     ) -> None:  # fmt: skip
         self._relays, self._manifest, self._keep, self._until = relays, manifest, keep, until
         self._fetch_one = fetch_one
@@ -63,11 +63,11 @@ class ShardDownload:
         self._reasons: dict[str, str] = {}
         self._lies: dict[str, str] = {}
 
-    def fetch(self, at_once: int) -> None:
+    def fetch(self, max_concurrent: int) -> None:
         """Fetch them all. Raises TransferError if they are not there in time, and what `keep` raises."""
         threads = [
             threading.Thread(target=self._work, name=f"shards-{number}", daemon=True)
-            for number in range(min(at_once, len(self._missing)))
+            for number in range(min(max_concurrent, len(self._missing)))
         ]
         for thread in threads:
             thread.start()
@@ -84,8 +84,9 @@ class ShardDownload:
             raise self._error
         if self._unkept:
             raise TransferError(
-                f"{len(self._unkept)} of {len(self._manifest.shards)} shards of version {self._manifest.version} of "
-                f"{self._manifest.run} have not come in time: {format_reasons(self._reasons | self._lies)}"
+                f"{len(self._unkept)} of {len(self._manifest.shard_digests)} shards of version "
+                f"{self._manifest.version} of {self._manifest.run} have not come in time: "
+                f"{format_reasons(self._reasons | self._lies)}"
             )
 
     def _end(self) -> None:
@@ -173,7 +174,7 @@ class ShardDownload:
             if isinstance(error, ResponseTooLarge):
                 self._note_lie(url, str(error))
             return
-        if digest(content) != self._manifest.shards[shard]:
+        if digest(content) != self._manifest.shard_digests[shard]:
             log.warning("%s sends a damaged shard %d of version %d", url, shard, self._manifest.version)
             transfer.arrived_bytes = 0  # anything can be sent fast
             self._relays.record_failure(transfer)

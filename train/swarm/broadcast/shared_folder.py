@@ -37,7 +37,7 @@ class SharedVersionFolder:
         return self.folder / f"{version:06d}"
 
     @contextmanager
-    def exclusive_lock(self, until: float) -> Iterator[None]:
+    def exclusive_lock(self, deadline: float) -> Iterator[None]:
         """Be the one process that changes the folder. Raises TransferError if another one is until that time."""
         with (self.folder / _LOCK).open("ab") as file:
             while True:
@@ -45,7 +45,7 @@ class SharedVersionFolder:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if time.monotonic() > until:
+                    if time.monotonic() > deadline:
                         raise TransferError(f"another process of this machine still fetches to {self.folder}") from None
                     time.sleep(_RETRY_SECONDS)
             yield

@@ -76,7 +76,7 @@ class VersionStore:
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
         while wanted is not None and not (may_differ and chain and self._folder.version_path(wanted).is_dir()):
-            manifest, _ = self._download.manifest(wanted, seconds=until - time.monotonic())
+            manifest, _ = self._download.fetch_manifest(wanted, seconds=until - time.monotonic())
             chain.append(manifest)
             if wanted == version and may_differ and _is_right(manifest, self._folder.version_path(version)):
                 return manifest
@@ -121,7 +121,7 @@ class _Body:
 
     def fetch(self, download: RelayClient, until: float) -> None:
         """Fetch the shards that are not there."""
-        n_shards = len(self._manifest.shards)
+        n_shards = len(self._manifest.shard_digests)
         have = self._have.read_bytes() if self._have.exists() else b""
         if len(have) != n_shards or not all(path.exists() for path, _ in self._files):
             have = bytes(n_shards)

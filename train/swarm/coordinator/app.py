@@ -31,11 +31,11 @@ from train.swarm.broadcast.rate_limiter import RelayRateLimiter
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.refusals import Forbidden, NotFound, RetryLater
 from train.swarm.coordinator.request_body import UploadBudget, read_body
-from train.swarm.coordinator.status_page import SECURITY, render_status_page
+from train.swarm.coordinator.status_page import SECURITY_HEADERS, render_status_page
 from train.swarm.messages import LEASE_ID_BYTES, Ban, JoinRequest, NodeHeartbeat, NodeLeaseRequest, VerificationResult
 from train.swarm.protocol.client import EARLIER_START
 from train.swarm.protocol.nonces import NonceCache, NonceLimitExceeded, StaleIncarnation, StaleRequest
-from train.swarm.protocol.replies import reply_headers
+from train.swarm.protocol.replies import sign_reply
 from train.swarm.protocol.requests import RequestHead, check_signature, read_head
 from train.swarm.signatures import BadSignature
 
@@ -123,7 +123,7 @@ class CoordinatorApp:
         if not hmac.compare_digest(request.query_params.get("token", "").encode(), self._page_token):
             return PlainTextResponse("curate swarm status FOLDER prints the address of this page\n", 403)
         status = await self._call(self._coordinator.status)
-        return HTMLResponse(render_status_page(status), headers=SECURITY)
+        return HTMLResponse(render_status_page(status), headers=SECURITY_HEADERS)
 
     # --- calls ---
 
@@ -145,7 +145,7 @@ class CoordinatorApp:
             reply = _refused(refusal)
         except RunError as error:
             reply = _refused(SandboxFailed(str(error), retry_after=5))
-        reply.headers.update(reply_headers(call.signature, reply.status_code, bytes(reply.body), self._key))
+        reply.headers.update(sign_reply(call.signature, reply.status_code, bytes(reply.body), self._key))
         return reply
 
     def _checked(self, request: Request) -> _Call:

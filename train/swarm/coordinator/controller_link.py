@@ -14,7 +14,7 @@ from train.asynchronous.messages import (
     LeaseRequest,
     ReleaseRequest,
     SampleResult,
-    SubmitResults,
+    SubmitRequest,
 )
 from train.errors import ControllerUnreachable
 
@@ -51,16 +51,16 @@ class ControllerLink:
         self._nothing_until = 0.0
         self._is_gone = False
 
-    def request_leases(self, loaded: int, slots: int) -> tuple[Lease, ...]:
+    def request_leases(self, loaded_version: int, slots: int) -> tuple[Lease, ...]:
         """Return groups for a node that has this version; none if there are none, or the trainer is away."""
         if self.has_ended or self._is_gone or time.monotonic() < self._nothing_until:
             return ()
         try:
-            work = self._controller.request_leases(LeaseRequest(WORKER, loaded, slots))
+            work = self._controller.request_leases(LeaseRequest(WORKER, loaded_version, slots))
         except ControllerUnreachable as error:
             self._gone(error)
             return ()
-        self.has_ended = self.has_ended or work.over
+        self.has_ended = self.has_ended or work.run_ended
         if not work.leases:
             self._nothing_until = time.monotonic() + _NOTHING_SECONDS
         return work.leases
@@ -79,7 +79,7 @@ class ControllerLink:
         if keys:
             self._wakes.set()
 
-    def follow(self, stop: threading.Event) -> None:
+    def run_until_stopped(self, stop: threading.Event) -> None:
         """Talk to the trainer until told to stop. Raises RunError if it refuses us, as the trainer of another run."""
         is_new = True
         while not stop.is_set():
@@ -98,7 +98,7 @@ class ControllerLink:
         self._wakes.clear()
         while self._answers:
             answers = self._answers[0]
-            receipts = self._controller.submit_results(SubmitResults(WORKER, answers))
+            receipts = self._controller.submit_results(SubmitRequest(WORKER, answers))
             self._answers.popleft()
             self._n_tokens += sum(len(answer.tokens) // 4 for answer in answers)
             if "broken" in receipts:
@@ -119,11 +119,11 @@ class ControllerLink:
             speed = max(speed, 1e-6)
         with self._lock:  # others hand over answers meanwhile
             waiting = {(answers[0].group, answers[0].attempt) for answers in self._answers}
-        beat = Heartbeat(WORKER, self._version(), (*running, *waiting), speed, busy=float(bool(running)))
+        beat = Heartbeat(WORKER, self._version(), (*running, *waiting), speed, busy_share=float(bool(running)))
         orders = self._controller.heartbeat(beat)
         self._beat_at, self._n_tokens = now, 0
-        self.has_ended = self.has_ended or orders.over
-        self._unwanted(set(orders.drop) - waiting)
+        self.has_ended = self.has_ended or orders.run_ended
+        self._unwanted(set(orders.leases_to_drop) - waiting)
 
     def _gone(self, error: ControllerUnreachable) -> None:
         (log.debug if self._is_gone else log.warning)("%s; leases stay, and answers wait", error)

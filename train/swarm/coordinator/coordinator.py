@@ -35,7 +35,7 @@ from train.swarm.messages import (
     VerificationResult,
 )
 from train.swarm.protocol.invites import Invite, read_invite
-from train.swarm.settings import SwarmSettings, signed_settings
+from train.swarm.settings import SwarmSettings, sign_settings
 from train.swarm.signatures import public_key_bytes
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Coordinator:
         dict, fail: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self.settings = settings
-        self._sealed_settings = signed_settings(settings, key)
+        self._sealed_settings = sign_settings(settings, key)
         self._public = public_key_bytes(key)
         self._ledger, self._uploads, self._latest, self._relays, self._fail = ledger, uploads, latest, relays, fail
         self._lock = threading.RLock()
@@ -77,7 +77,7 @@ class Coordinator:
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True)
-            for what, name in ((self._trainer.follow, "trainer"), (self._follow_clock, "clock"))
+            for what, name in ((self._trainer.run_until_stopped, "trainer"), (self._follow_clock, "clock"))
         ]
 
     def start(self) -> None:
@@ -149,15 +149,15 @@ class Coordinator:
             budget = state.free_capacity(key)
             if state.has_ended:
                 state.members[key].notified_of_end = True
-                return NodeLeaseResponse(over=True)
-            if budget <= 0 or request.slots <= 0 or state.is_too_old(request.loaded) or key in self._asking:
+                return NodeLeaseResponse(run_ended=True)
+            if budget <= 0 or request.slots <= 0 or state.is_too_old(request.loaded_version) or key in self._asking:
                 return NodeLeaseResponse(wait_seconds=self._wait_seconds())
-            if (probe := state.grant_spot_check(key, request.loaded, now)) is not None:
+            if (probe := state.grant_spot_check(key, request.loaded_version, now)) is not None:
                 return NodeLeaseResponse((probe,))
             self._asking.add(key)
         # The trainer is asked while others may call, but not the same node: it would get its room again each time.
         try:
-            return self._asked(key, request.loaded, min(request.slots, budget * self._completions))
+            return self._asked(key, request.loaded_version, min(request.slots, budget * self._completions))
         finally:
             self._asking.discard(key)
 
@@ -204,7 +204,7 @@ class Coordinator:
         latest = self._latest()
         if latest is None:
             raise RetryLater("no version of the weights is published yet", 2)
-        return CurrentVersion(latest.version, latest.manifest, self.ledger_head)
+        return CurrentVersion(latest.version, latest.manifest_digest, self.ledger_head)
 
     # --- calls of verifiers ---
 
@@ -216,7 +216,7 @@ class Coordinator:
     def read_file(self, key: bytes, lease_id: bytes) -> bytes:
         """Return the file of a lease. Raises NotJoined, Forbidden, and NotAvailable."""
         with self._turn() as (state, now):
-            digest = state.digest_for(key, lease_id, now)
+            digest = state.claimed_file_digest(key, lease_id, now)
             content = None if digest is None else self._uploads.read(lease_id, digest)
         if content is None:
             raise NotFound("this verifier does not have that lease any more")
@@ -225,7 +225,7 @@ class Coordinator:
     def max_verdict_bytes(self, key: bytes, lease_id: bytes) -> int | None:
         """Return how long a verdict may be; None if this verifier does not have the lease any more."""
         with self._turn() as (state, now):
-            return None if state.digest_for(key, lease_id, now) is None else state.max_body_bytes(lease_id)
+            return None if state.claimed_file_digest(key, lease_id, now) is None else state.max_body_bytes(lease_id)
 
     def submit_verdict(self, key: bytes, lease_id: bytes, verified: VerificationResult) -> None:
         """Raises NotJoined and Forbidden."""
@@ -270,7 +270,7 @@ class Coordinator:
 
     def _running(self) -> tuple[tuple[int, int], ...]:
         with self._lock:
-            return self._state.running_lease_keys()
+            return self._state.open_lease_keys()
 
     def _unwanted(self, keys: object) -> None:
         with self._turn() as (state, now):
@@ -284,11 +284,11 @@ class Coordinator:
             with self._turn() as (state, now):
                 if now - before > _STALL_SECONDS:
                     log.warning("nothing was done for %.0f s; nodes are not blamed for it", now - before)
-                    state.discount_pause(now - before)
+                    state.extend_deadlines(now - before)
                 before = now
                 state.tick(now)
                 if latest is not None:
-                    state.record_version(latest.version, latest.manifest)
+                    state.record_version(latest.version, latest.manifest_digest)
 
     def _guarded(self, what: Callable[[threading.Event], None]) -> None:
         try:

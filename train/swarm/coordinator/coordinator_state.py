@@ -72,7 +72,7 @@ class NodeMember:
     notified_of_end  it was told that the run is over
     """
 
-    lifecycle: node_lifecycle.Node
+    lifecycle: node_lifecycle.NodeLifecycle
     is_connected: bool = False
     engine: str = ""
     hardware: str = ""
@@ -182,11 +182,11 @@ class CoordinatorState:
     def heartbeat(self, key: bytes, beat: NodeHeartbeat, now: float) -> NodeHeartbeatResponse:
         """Note a sign of life. Raises NotJoined and Forbidden."""
         member = self._alive(key)
-        self._node_event(key, node_lifecycle.NodeEvent.BEAT, now)
-        member.loaded_version = beat.loaded
+        self._node_event(key, node_lifecycle.NodeEvent.HEARTBEAT, now)
+        member.loaded_version = beat.loaded_version
         speed = beat.tokens_per_second
         member.tokens_per_second = min(max(speed, 0.0), 1e7) if isfinite(speed) else 0.0
-        running = set(beat.running)
+        running = set(beat.lease_ids)
         for lease_id in list(member.leases):
             record = self._records.get(lease_id)
             if record is None:  # the node was suspended for the one before it
@@ -235,7 +235,7 @@ class CoordinatorState:
 
     def is_too_old(self, version: int) -> bool:
         """Return whether verifiers have given this version up, or will have before an answer arrives."""
-        return not 0 <= version <= self.version or self.version - version >= self._settings.versions_kept
+        return not 0 <= version <= self.version or self.version - version >= self._settings.retained_versions
 
     def grant_spot_check(self, key: bytes, version: int, now: float) -> SwarmLease | None:
         """Lease a new node a group whose answers are known, if there is one of its version."""
@@ -243,7 +243,7 @@ class CoordinatorState:
         if (
             member.lifecycle.state is not node_lifecycle.NodeState.PROBATION
             or member.leases
-            or not self._settings.replays
+            or not self._settings.check_seeds
         ):
             return None
         known = self._known.draw(key, version)
@@ -260,15 +260,15 @@ class CoordinatorState:
             return None
         return self._grant(key, lease, None, now)
 
-    def begin_upload(self, key: bytes, lease_id: bytes, until: float) -> int | None:
+    def begin_upload(self, key: bytes, lease_id: bytes, deadline: float) -> int | None:
         """Return how long the file of a lease may be; None if the lease is not this node's, or not any more.
 
-        until   when the file has arrived at the latest; so long, its node need not name the lease in its beats
+        deadline   when the file has arrived at the latest; so long, its node need not name the lease in its beats
         """
         record = self._records.get(lease_id)
         if record is None or record.node != key:
             return None
-        record.heard, record.is_held = max(record.heard, until), True
+        record.heard, record.is_held = max(record.heard, deadline), True
         return max_file_bytes(record.asked)
 
     def submit(self, key: bytes, lease_id: bytes, n_bytes: int, digest: bytes, now: float) -> UploadStatus:
@@ -303,7 +303,7 @@ class CoordinatorState:
             if record.known is None and record.key in gone:
                 self._lease_event(lease_id, lease_lifecycle.LeaseCancelled(), now)
 
-    def running_lease_keys(self) -> tuple[LeaseKey, ...]:
+    def open_lease_keys(self) -> tuple[LeaseKey, ...]:
         """Return the trainer's names of the groups that have no verdict yet."""
         return tuple(record.key for record in self._records.values() if record.known is None)
 
@@ -327,9 +327,9 @@ class CoordinatorState:
                 return VerificationJobResponse(
                     VerificationJob(record.swarm_lease, engine, state.n_bytes, state.blake3), self.has_ended
                 )
-        return VerificationJobResponse(over=self.has_ended)
+        return VerificationJobResponse(run_ended=self.has_ended)
 
-    def digest_for(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
+    def claimed_file_digest(self, key: bytes, lease_id: bytes, now: float) -> bytes | None:
         """Return the digest of the file of a lease if this verifier works on it. Raises NotJoined and Forbidden."""
         self._verifier(key).last_seen = now
         record = self._records.get(lease_id)
@@ -355,7 +355,7 @@ class CoordinatorState:
 
         Raises NotJoined and Forbidden.
         """
-        if self.digest_for(key, lease_id, now) is None:
+        if self.claimed_file_digest(key, lease_id, now) is None:
             return
         record = self._records[lease_id]
         verdict = verified.verdict
@@ -365,7 +365,7 @@ class CoordinatorState:
                 answers = to_sample_results(record.asked, verified.answers)
             except ValueError:
                 verdict = LeaseVerdict("unknown", "crashed")
-        if any(answer.finish == "refused" for answer in answers) and not self._is_too_long(record.asked):
+        if any(answer.finish_reason == "refused" for answer in answers) and not self._is_too_long(record.asked):
             verdict = LeaseVerdict(
                 "soft", "length"
             )  # otherwise nodes could choose what is trained on, without any work
@@ -384,7 +384,7 @@ class CoordinatorState:
         for key in list(self.members):
             self._node_event(key, node_lifecycle.NodeEvent.CLOCK, now)
 
-    def discount_pause(self, seconds: float) -> None:
+    def extend_deadlines(self, seconds: float) -> None:
         """Exclude a pause of this process from all deadlines."""
         for member in self.members.values():
             member.lifecycle = replace(member.lifecycle, last_heartbeat=member.lifecycle.last_heartbeat + seconds)
@@ -414,7 +414,7 @@ class CoordinatorState:
         for member in self.members.values():
             if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED:
                 member.n_suspensions, member.suspended_until = 1, now + _SUSPENDED_SECONDS
-        for lease_id, node in before.open.items():
+        for lease_id, node in before.open_leases.items():
             self._ledger.append(VerdictEntry(node, lease_id, "unknown", "restarted"))
         for key, member in self.members.items():
             self._release_stake(key, member)
@@ -427,7 +427,7 @@ class CoordinatorState:
         self._requeue(key, now)
 
     def _join_node(self, key: bytes, digest: bytes, engine: str, hardware: str, now: float) -> None:
-        member = self.members.get(key) or NodeMember(node_lifecycle.Node())
+        member = self.members.get(key) or NodeMember(node_lifecycle.NodeLifecycle())
         if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
             raise Forbidden("this node is banned")
         if member.lifecycle.state is node_lifecycle.NodeState.SUSPENDED and now < member.suspended_until:
@@ -462,9 +462,9 @@ class CoordinatorState:
 
     def _grant(self, key: bytes, lease: Lease, known: SpotCheck | None, now: float) -> SwarmLease:
         lease_id = os.urandom(LEASE_ID_BYTES)
-        draw = replace(lease.draw, verifiable=True, logprobs=True)
+        draw = replace(lease.sampling_params, verifiable=True, logprobs=True)
         # The trainer's number is not told: it would give away which answers are known already.
-        told = changed(lease, group=0, attempt=0, draw=draw, seconds=self._settings.lease_seconds)
+        told = changed(lease, group=0, attempt=0, sampling_params=draw, expires_in_seconds=self._settings.lease_seconds)
         swarm_lease = SwarmLease(lease_id, told)
         self._ledger.append(LeaseEntry(key, lease_id, lease.group, lease.attempt, lease.version))
         state = lease_lifecycle.TrackedLease(now + self._settings.lease_seconds)
@@ -476,7 +476,7 @@ class CoordinatorState:
         """Let others have the file of a verifier that is gone, was started again, or does not have it any more."""
         for lease_id, record in list(self._records.items()):
             if record.state.verifier == verifier:
-                self._lease_event(lease_id, lease_lifecycle.FileReturned(verifier), now)
+                self._lease_event(lease_id, lease_lifecycle.ClaimReleased(verifier), now)
 
     def _lease_event(
         self, lease_id: bytes, event: lease_lifecycle.Event, now: float, *, answers: tuple[SampleResult, ...] = ()
@@ -599,7 +599,7 @@ class CoordinatorState:
 
 def _can_be_verified(lease: Lease) -> bool:
     """Return whether tokens that are drawn like this can be drawn again by somebody else."""
-    return lease.draw.temperature > 0 and lease.draw.top_p == 1 and not lease.draw.stop
+    return lease.sampling_params.temperature > 0 and lease.sampling_params.top_p == 1 and not lease.sampling_params.stop
 
 
 def _printable(text: str) -> str:

@@ -50,7 +50,7 @@ class FileClaimed:
 
 
 @dataclass(frozen=True, slots=True)
-class FileReturned:
+class ClaimReleased:
     """The verifier was started again, or asks for another file: it knows nothing of this one."""
 
     verifier: bytes
@@ -92,7 +92,7 @@ class LeaseCancelled:
 Event = (
     FileSubmitted
     | FileClaimed
-    | FileReturned
+    | ClaimReleased
     | VerdictReceived
     | ClockTick
     | LeaseAbandoned
@@ -141,7 +141,7 @@ def next_state(lease: TrackedLease, event: Event, now: float) -> TrackedLease:
             )
         case VerdictReceived() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
             return _over(lease, event.verdict)
-        case FileReturned() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
+        case ClaimReleased() if lease.state is LeaseState.VERIFYING and lease.verifier == event.verifier:
             return _given_up(lease)
         case ClockTick():
             return _waited(lease, now)

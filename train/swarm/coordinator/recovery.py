@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from train.swarm.ledger.entries import Entry, JoinEntry, LeaseEntry, LeaveEntry, Role, VerdictEntry
-from train.swarm.node_lifecycle import Node, NodeEvent, NodeState, next_state
+from train.swarm.node_lifecycle import NodeEvent, NodeLifecycle, NodeState, next_state
 
 _EVENTS = {
     "accepted": NodeEvent.ACCEPTED,
@@ -24,16 +24,16 @@ _LEFT = {
 class RecoveredState:
     """What entries say about the time before.
 
-    owners   by the digest of an invite: who used it
-    roles    of everybody who ever joined
-    nodes    as they were; those that lived have to show that they still do
-    open     leases without a verdict, and whose they are
+    owners       by the digest of an invite: who used it
+    roles        of everybody who ever joined
+    nodes        as they were; those that lived have to show that they still do
+    open_leases  leases without a verdict, and whose they are
     """
 
     owners: dict[bytes, bytes] = field(default_factory=dict)
     roles: dict[bytes, Role] = field(default_factory=dict)
-    nodes: dict[bytes, Node] = field(default_factory=dict)
-    open: dict[bytes, bytes] = field(default_factory=dict)
+    nodes: dict[bytes, NodeLifecycle] = field(default_factory=dict)
+    open_leases: dict[bytes, bytes] = field(default_factory=dict)
 
 
 def recover(entries: Iterable[Entry], now: float) -> RecoveredState:
@@ -42,20 +42,20 @@ def recover(entries: Iterable[Entry], now: float) -> RecoveredState:
     for entry in entries:
         match entry:
             case JoinEntry():
-                found.owners[entry.invite] = entry.node
+                found.owners[entry.invite_digest] = entry.node
                 found.roles[entry.node] = entry.role
                 if entry.role == "node":
-                    node = found.nodes.get(entry.node, Node())
+                    node = found.nodes.get(entry.node, NodeLifecycle())
                     found.nodes[entry.node], _ = next_state(node, NodeEvent.JOIN, now)
             case LeaseEntry():
-                found.open[entry.lease] = entry.node
+                found.open_leases[entry.lease] = entry.node
             case VerdictEntry():
-                found.open.pop(entry.lease, None)
+                found.open_leases.pop(entry.lease, None)
                 if entry.node in found.nodes and entry.verdict in _EVENTS:
                     node = found.nodes[entry.node]
                     found.nodes[entry.node], _ = next_state(node, _EVENTS[entry.verdict], now)
             case LeaveEntry() if entry.node in found.nodes:
-                found.nodes[entry.node] = replace(found.nodes[entry.node], state=_LEFT[entry.how])
+                found.nodes[entry.node] = replace(found.nodes[entry.node], state=_LEFT[entry.cause])
             case _:
                 pass
     return found

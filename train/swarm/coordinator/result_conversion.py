@@ -15,7 +15,7 @@ def to_sample_results(lease: Lease, verified: Sequence[VerifiedCompletion]) -> t
 
 def _answer(lease: Lease, number: int, answer: VerifiedCompletion) -> SampleResult:
     n_tokens, rest = divmod(len(answer.tokens), 4)
-    if rest or n_tokens > lease.draw.max_tokens or len(answer.logprobs) != len(answer.tokens):
+    if rest or n_tokens > lease.sampling_params.max_tokens or len(answer.logprobs) != len(answer.tokens):
         raise ValueError(
             f"answer {number} has {len(answer.tokens)} bytes of tokens, {len(answer.logprobs)} of logprobs"
         )
@@ -24,7 +24,7 @@ def _answer(lease: Lease, number: int, answer: VerifiedCompletion) -> SampleResu
         number=number,
         attempt=lease.attempt,
         tokens=answer.tokens,
-        logprobs=answer.logprobs if lease.draw.logprobs else b"",
+        logprobs=answer.logprobs if lease.sampling_params.logprobs else b"",
         spans=((lease.version, 0, n_tokens),) if n_tokens else (),
-        finish=answer.finish,
+        finish_reason=answer.finish_reason,
     )

@@ -32,9 +32,9 @@ from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.uploads import UploadStore
 from train.swarm.folder import SwarmAddress, SwarmFolder
 from train.swarm.ledger.ledger import Ledger
-from train.swarm.protocol.requests import START_BYTES
-from train.swarm.settings import SwarmSettings, read_settings, signed_settings
-from train.swarm.signatures import BadSignature, new_key, public_key_bytes, read_key
+from train.swarm.protocol.requests import INCARNATION_BYTES
+from train.swarm.settings import SwarmSettings, read_settings, sign_settings
+from train.swarm.signatures import BadSignature, create_key_file, public_key_bytes, read_key
 
 log = logging.getLogger(__name__)
 
@@ -68,20 +68,20 @@ class CoordinatorOptions:
 
 def run_coordinator(
     options: CoordinatorOptions, settings_for: Callable[[ControllerClient], SwarmSettings], *,
-    ready: Callable[[str, str], None], stop: threading.Event | None = None, note: Callable[[str], None] = log.info,
+    on_ready: Callable[[str, str], None], stop: threading.Event | None = None, note: Callable[[str], None] = log.info,
 ) -> None:  # fmt: skip
     """Serve until the run is over, until `stop` is set, or until the process is told to end.
 
-    settings_for   returns the settings of a swarm that is new; those of an old one stay as they are
-    ready          called with the URL of the coordinator, and that of its page
-    note           called with a line when a version is published, or the trainer is waited for
+    settings_for  returns the settings of a swarm that is new; those of an old one stay as they are
+    on_ready      called with the URL of the coordinator, and that of its page
+    note          called with a line when a version is published, or the trainer is waited for
 
     Raises ConfigError and RunError.
     """
     raise_descriptor_limit()
     opened = _Opened(options, settings_for, note)
     try:
-        ready(opened.address.coordinator, opened.place.page_url())
+        on_ready(opened.address.coordinator, opened.place.page_url())
         opened.serve(stop or threading.Event())
     finally:
         opened.close()
@@ -103,21 +103,21 @@ class _Opened:
         self.place = place = SwarmFolder(options.folder)
         self._controller = ControllerClient(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
         run = sanitize_run_name(wait_for_engine_spec(self._controller, note).run)
-        key = read_key(place.key_path) if place.key_path.exists() else new_key(place.key_path)
+        key = read_key(place.key_path) if place.key_path.exists() else create_key_file(place.key_path)
         settings = _settings(place, key, run, lambda: settings_for(self._controller))
         self._failures: list[BaseException] = []
-        ledger = Ledger(place.ledger, key)
+        ledger = Ledger(place.ledger_path, key)
         self._broadcaster = Broadcaster(
             self._controller,
             LocalFirstSource(self._controller.url, self._controller.headers),
-            Origin(f"file://{place.store.resolve()}", run, key),
-            place.versions,
+            Origin(f"file://{place.store_path.resolve()}", run, key),
+            place.versions_path,
             ledger=lambda: ledger.head,
             note=note,
         )
         self._relays = _Relays(options.relays, run, public_key_bytes(key))
         self._coordinator = Coordinator(
-            settings, self._controller, key, ledger, UploadStore(place.uploads),
+            settings, self._controller, key, ledger, UploadStore(place.uploads_path),
             latest=lambda: self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
         )  # fmt: skip
         self._listener = open_listener(options.listen)
@@ -125,9 +125,9 @@ class _Opened:
         outside = listener_url(self._listener).replace("//0.0.0.0:", f"//{_NAME}:").replace("//[::]:", f"//{_NAME}:")
         self.address = SwarmAddress(run, options.url or outside, here, options.relays)
         place.write_address(self.address)
-        files = RelayApp(place.store, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))
+        files = RelayApp(place.store_path, RelayRateLimiter(_FILES_PER_SECOND, _FILE_BYTES_PER_SECOND))
         app = CoordinatorApp(
-            self._coordinator, key, start=os.urandom(START_BYTES), files=files, page_token=_page_token(place)
+            self._coordinator, key, start=os.urandom(INCARNATION_BYTES), files=files, page_token=_page_token(place)
         )
         self._server = uvicorn.Server(
             bounded_config(
@@ -143,8 +143,10 @@ class _Opened:
     def serve(self, stop: threading.Event) -> None:
         """Serve until told to stop. Raises the error because of which the coordinator cannot go on."""
         for what, name in (
-            (self._broadcaster.follow, "broadcaster"), (self._relays.follow, "relays"), (self._until_over, "over"),
-        ):  # fmt: skip
+            (self._broadcaster.publish_until_stopped, "broadcaster"),
+            (self._relays.follow, "relays"),
+            (self._until_over, "over"),
+        ):
             threading.Thread(target=self._guarded, args=(what,), name=name, daemon=True).start()
         threading.Thread(target=self._until_told, args=(stop,), name="stop", daemon=True).start()
         self._coordinator.start()
@@ -184,12 +186,12 @@ class _Opened:
 def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callable[[], SwarmSettings]) -> SwarmSettings:
     """Return the settings in the folder, or put new ones there. Raises ConfigError if they are those of another run."""
     try:
-        sealed = place.settings.read_bytes()
+        sealed = place.settings_path.read_bytes()
     except FileNotFoundError:
         settings = new()
-        whole = place.settings.with_suffix(".new")
-        whole.write_bytes(signed_settings(settings, key))
-        whole.replace(place.settings)
+        whole = place.settings_path.with_suffix(".new")
+        whole.write_bytes(sign_settings(settings, key))
+        whole.replace(place.settings_path)
         return settings
     try:
         return read_settings(sealed, run, public_key_bytes(key))
@@ -198,11 +200,11 @@ def _settings(place: SwarmFolder, key: Ed25519PrivateKey, run: str, new: Callabl
 
 
 def _page_token(place: SwarmFolder) -> str:
-    if not place.page_token.exists():
-        descriptor = os.open(place.page_token, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not place.page_token_path.exists():
+        descriptor = os.open(place.page_token_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(24) + "\n")
-    return place.page_token.read_text(encoding="ascii").strip()
+    return place.page_token_path.read_text(encoding="ascii").strip()
 
 
 class _Relays:

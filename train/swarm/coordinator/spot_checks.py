@@ -44,17 +44,17 @@ class SpotCheckPool:
         return self._rng.choice(able) if able else None
 
 
-def matches_spot_check(known: Sequence[bytes], given: Sequence[bytes], thresholds: Thresholds) -> bool:
+def matches_spot_check(expected: Sequence[bytes], observed: Sequence[bytes], thresholds: Thresholds) -> bool:
     """Return whether answers are the known ones, as far as engines that differ in the last bits can tell."""
     same = differing = 0
-    for before, now in zip(known, given, strict=True):
+    for before, now in zip(expected, observed, strict=True):
         n, differs = _common(unpack_tokens(before), unpack_tokens(now))
         same, differing = same + n, differing + differs
     n_compared = same + differing
     if n_compared == 0:
         return True
-    share = thresholds.replayed_share**2  # both differ from what a verifier draws
-    return differing <= max(1, max_mismatches(n_compared, share, thresholds.replayed_sigmas))
+    share = thresholds.seed_match_share**2  # both differ from what a verifier draws
+    return differing <= max(1, max_mismatches(n_compared, share, thresholds.seed_match_sigmas))
 
 
 def _common(before: Sequence[int], now: Sequence[int]) -> tuple[int, bool]:

@@ -10,11 +10,11 @@ def build_status(state: CoordinatorState, ledger: Ledger, run: str, relays: dict
     return SwarmStatus(
         run=run,
         version=state.version,
-        ledger=ledger.head,
+        ledger_head=ledger.head,
         n_entries=ledger.n_entries,
         nodes=tuple(_node(state, ledger, key, now) for key in state.members),
-        leases=state.lease_counts(),
-        verdicts=dict(state.verdicts),  # type: ignore[arg-type]
+        lease_counts=state.lease_counts(),
+        verdict_counts=dict(state.verdicts),  # type: ignore[arg-type]
         relays=relays,
         verifiers=state.n_verifiers(now),
     )
@@ -27,11 +27,11 @@ def _node(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> No
         state=member.lifecycle.state.value,
         engine=member.engine,
         hardware=member.hardware,
-        loaded=member.loaded_version,
+        loaded_version=member.loaded_version,
         seen_seconds_ago=now - member.lifecycle.last_heartbeat,
         tokens_per_second=member.tokens_per_second,
         leases=len(member.leases),
-        given=account.n_leases,
+        n_granted=account.n_leases,
         accepted=account.verdict_counts.get("accepted", 0),
         reputation=account.reputation,
         earned=account.earned,

@@ -8,7 +8,7 @@ from html import escape
 
 from train.swarm.messages import NodeStatus, SwarmStatus
 
-SECURITY = {
+SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -32,13 +32,13 @@ def render_status_page(status: SwarmStatus) -> str:
     parts = [
         f"<h1>Swarm {_text(status.run)}</h1>",
         f"<p>Version {status.version} of the weights. {len(nodes)} nodes, {status.verifiers} verifiers. "
-        f"The ledger has {status.n_entries} entries and ends with <code>{status.ledger.hex()}</code>.</p>",
+        f"The ledger has {status.n_entries} entries and ends with <code>{status.ledger_head.hex()}</code>.</p>",
         "<h2>Nodes</h2>",
         _table(_NODE_HEADS, map(_node, nodes)),
         "<h2>Leases</h2>",
-        _table(("state", "leases"), ((state, n) for state, n in sorted(status.leases.items()))),
+        _table(("state", "leases"), ((state, n) for state, n in sorted(status.lease_counts.items()))),
         "<h2>Verdicts</h2>",
-        _table(("reason", "leases"), ((why or "accepted", n) for why, n in sorted(status.verdicts.items()))),
+        _table(("reason", "leases"), ((why or "accepted", n) for why, n in sorted(status.verdict_counts.items()))),
         "<h2>Relays</h2>",
         _table(("relay", "version"), ((url, "no answer" if n < 0 else n) for url, n in sorted(status.relays.items()))),
     ]
@@ -61,11 +61,11 @@ def _node(node: NodeStatus) -> Sequence[object]:
         node.state,
         node.engine,
         node.hardware,
-        node.loaded,
+        node.loaded_version,
         f"{node.seen_seconds_ago:.0f} s ago",
         round(node.tokens_per_second),
         node.leases,
-        node.given,
+        node.n_granted,
         node.accepted,
         f"{node.reputation:.2f}",
         node.earned,

@@ -6,7 +6,7 @@ from array import array
 import msgspec
 
 from train.swarm.files.parse_result import ParsedFile, ParsedRow, ParseFailure
-from train.swarm.files.rows import FINISHES, RolloutFile, RolloutRow
+from train.swarm.files.rows import FINISH_REASONS, RolloutFile, RolloutRow
 from train.swarm.messages import SwarmLease
 
 log = logging.getLogger(__name__)
@@ -32,15 +32,15 @@ def _file(found: ParsedFile, lease: SwarmLease) -> RolloutFile:
     if len(found.rows) != len(lease.lease.seeds):
         raise ValueError("it has other rows")
     for number, row in enumerate(found.rows):
-        if row.lease != lease.id or row.group != lease.lease.group or row.number != number:
+        if row.lease != lease.id or row.group != lease.lease.group or row.sample_index != number:
             raise ValueError(f"row {number} answers something else")
     return RolloutFile(tuple(map(_row, found.rows)), found.node, found.lease, found.engine)
 
 
 def _row(row: ParsedRow) -> RolloutRow:
-    if not 0 <= row.finish < len(FINISHES):
-        raise ValueError(f"{row.finish} is no way to finish")
+    if not 0 <= row.finish_code < len(FINISH_REASONS):
+        raise ValueError(f"{row.finish_code} is no way to finish")
     return RolloutRow(
-        row.number, row.version, row.seed, tuple(array("I", row.prompt_ids)), tuple(array("I", row.token_ids)),
-        tuple(array("f", row.logprobs)), FINISHES[row.finish], row.commitments,
+        row.sample_index, row.version, row.seed, tuple(array("I", row.prompt_ids)), tuple(array("I", row.token_ids)),
+        tuple(array("f", row.logprobs)), FINISH_REASONS[row.finish_code], row.commitments,
     )  # fmt: skip

@@ -30,8 +30,8 @@ def schema() -> Any:
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds.items()])
 
 
-def write_table(table: Any, target: Any, facts: dict[bytes, bytes]) -> None:
-    """Write rows of this schema to a path or a stream; `facts` are the metadata."""
+def write_table(table: Any, target: Any, metadata: dict[bytes, bytes]) -> None:
+    """Write rows of this schema to a path or a stream; `metadata` are the metadata."""
     import pyarrow.parquet as pq
 
     # Statistics and Arrow's own form of the schema would say nothing that the file does not say, and would be more to
@@ -45,4 +45,4 @@ def write_table(table: Any, target: Any, facts: dict[bytes, bytes]) -> None:
         store_schema=False,
     ) as writer:
         writer.write_table(table, row_group_size=max(1, len(table)))
-        writer.add_key_value_metadata(facts)
+        writer.add_key_value_metadata(metadata)

@@ -1,8 +1,8 @@
 """What the confined process says about a file: msgpack, after one byte that says that it was ready."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-READY = b"\n"
+READY_MARKER = b"\n"
 
 
 class ParsedRow(Struct, frozen=True, array_like=True):
@@ -10,10 +10,10 @@ class ParsedRow(Struct, frozen=True, array_like=True):
 
     lease: bytes
     group: int
-    number: int
+    sample_index: int = field(name="number")
     version: int
     seed: int
-    finish: int
+    finish_code: int = field(name="finish")
     commitments: bytes
     prompt_ids: bytes
     token_ids: bytes

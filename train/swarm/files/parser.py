@@ -8,7 +8,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from sandbox.errors import BackendUnavailable, ExecutionLost
-from train.swarm.files.parse_result import READY
+from train.swarm.files.parse_result import READY_MARKER
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _ENVIRONMENT = {  # all of it; libraries must not start threads, and Arrow's own
 }
 
 
-def parse(content: bytes, n_rows: int, max_bytes: int) -> bytes | None:
+def run_parser(content: bytes, n_rows: int, max_bytes: int) -> bytes | None:
     """Return what the confined process says about a file, or None if the file has ended it.
 
     n_rows     the rows that there must be
@@ -34,14 +34,14 @@ def parse(content: bytes, n_rows: int, max_bytes: int) -> bytes | None:
     started, or was killed from outside.
     """
     status, output, errors = _run(content, [str(n_rows), str(max_bytes)])
-    if not output.startswith(READY):
+    if not output.startswith(READY_MARKER):
         raise BackendUnavailable(f"the process that reads rollout files does not start: {errors}")
     if status == -SIGKILL:
         raise ExecutionLost("the process that reads rollout files was killed from outside; is there too little memory?")
     if status != 0:
         log.info("a rollout file has ended the process that read it: status %d", status)
         return None
-    return output[len(READY) :]
+    return output[len(READY_MARKER) :]
 
 
 def _run(content: bytes, arguments: list[str]) -> tuple[int, bytes, str]:

@@ -1,7 +1,7 @@
 """Read a rollout file that nobody trusts."""
 
 from train.swarm.files.decoder import decode_rollout_file
-from train.swarm.files.parser import parse
+from train.swarm.files.parser import run_parser
 from train.swarm.files.rows import RolloutFile
 from train.swarm.files.sizes import max_file_bytes
 from train.swarm.files.validation import validate
@@ -18,7 +18,7 @@ def read_rollout_file(content: bytes, lease: SwarmLease, settings: SwarmSettings
     most = max_file_bytes(lease.lease)
     if len(content) > most:
         return LeaseVerdict("hard", "size")
-    output = parse(content, len(lease.lease.seeds), most)
+    output = run_parser(content, len(lease.lease.seeds), most)
     file = None if output is None else decode_rollout_file(output, lease)
     if file is None:
         return LeaseVerdict("hard", "file")

@@ -3,27 +3,27 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Finish = Literal["stop", "length", "refused"]
-FINISHES: tuple[Finish, ...] = get_args(Finish)  # a file has the place in this list
+FinishReason = Literal["stop", "length", "refused"]
+FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)  # a file has the place in this list
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutRow:
     """One answer.
 
-    version      of the weights that drew all of its tokens
-    logprobs     one for each token, as the node computed them
-    finish       "refused" if the engine could not take the prompt; then there are no tokens
-    commitments  see train/sampling/verifiable/commitment.py
+    version        of the weights that drew all of its tokens
+    logprobs       one for each token, as the node computed them
+    finish_reason  "refused" if the engine could not take the prompt; then there are no tokens
+    commitments    see train/sampling/verifiable/commitment.py
     """
 
-    number: int
+    sample_index: int
     version: int
     seed: int
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    finish: Finish
+    finish_reason: FinishReason
     commitments: bytes
 
 
@@ -44,4 +44,4 @@ class RolloutFile:
     @property
     def is_refused(self) -> bool:
         """Whether the engine could not take the prompt."""
-        return self.rows[0].finish == "refused"
+        return self.rows[0].finish_reason == "refused"

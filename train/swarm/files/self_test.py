@@ -13,7 +13,7 @@ from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import LEASE_ID_BYTES, SwarmLease
 from train.swarm.settings import SwarmSettings
 
-_SETTINGS = SwarmSettings("trial", EngineSpec("trial", "", "transformers", context_tokens=8), vocabulary=2)
+_SETTINGS = SwarmSettings("trial", EngineSpec("trial", "", "transformers", context_tokens=8), vocab_size=2)
 _LEASE = SwarmLease(
     bytes(LEASE_ID_BYTES), Lease(0, 0, 0, (1,), (0,), SamplingParams(1.0, 1.0, 1, logprobs=True, verifiable=True), 1.0)
 )

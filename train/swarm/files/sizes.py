@@ -9,5 +9,5 @@ _FIXED_BYTES, _BYTES_OF_AN_ANSWER, _BYTES_OF_A_TOKEN = 64 * 2**10, 512, 24
 
 def max_file_bytes(lease: Lease) -> int:
     """Return the largest size of a file that answers this lease, compressed or not."""
-    tokens = len(lease.prompt) + lease.draw.max_tokens
+    tokens = len(lease.prompt) + lease.sampling_params.max_tokens
     return _FIXED_BYTES + len(lease.seeds) * (_BYTES_OF_AN_ANSWER + _BYTES_OF_A_TOKEN * tokens)

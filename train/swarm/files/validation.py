@@ -17,7 +17,7 @@ def validate(file: RolloutFile, lease: Lease, settings: SwarmSettings) -> LeaseV
         if found := _fault_of(row, seed, lease, settings):
             return LeaseVerdict(*found)
     # With seeds that are replayed, equal answers are what the model says: a model that knows an answer repeats it.
-    if not settings.replays and _has_copies(file.rows):
+    if not settings.check_seeds and _has_copies(file.rows):
         return LeaseVerdict("soft", "copies")
     return None
 
@@ -29,7 +29,7 @@ def _fault_of(row: RolloutRow, seed: int, lease: Lease, settings: SwarmSettings)
         return "hard", "seeds"
     if row.version != lease.version:
         return "soft", "version"  # a node that took new weights too early is careless
-    if row.token_ids and max(row.token_ids) >= settings.vocabulary:
+    if row.token_ids and max(row.token_ids) >= settings.vocab_size:
         return "hard", "tokens"
     if not _is_long_enough(row, lease, settings):
         return "hard", "length"
@@ -40,9 +40,11 @@ def _fault_of(row: RolloutRow, seed: int, lease: Lease, settings: SwarmSettings)
 
 def _is_long_enough(row: RolloutRow, lease: Lease, settings: SwarmSettings) -> bool:
     budget = settings.engine.context_tokens - len(lease.prompt)
-    if budget <= 0 or row.finish == "refused":
-        return budget <= 0 and row.finish == "refused" and not (row.token_ids or row.logprobs or row.commitments)
-    return 1 <= len(row.token_ids) <= min(lease.draw.max_tokens, budget) and len(row.logprobs) == len(row.token_ids)
+    if budget <= 0 or row.finish_reason == "refused":
+        return budget <= 0 and row.finish_reason == "refused" and not (row.token_ids or row.logprobs or row.commitments)
+    return 1 <= len(row.token_ids) <= min(lease.sampling_params.max_tokens, budget) and len(row.logprobs) == len(
+        row.token_ids
+    )
 
 
 def _has_copies(rows: tuple[RolloutRow, ...]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from train.swarm.files.parquet import ENGINE, LEASE, NODE, schema, write_table
-from train.swarm.files.rows import FINISHES, RolloutRow
+from train.swarm.files.rows import FINISH_REASONS, RolloutRow
 from train.swarm.messages import SwarmLease
 
 
@@ -23,12 +23,12 @@ def write_rollout_file(path: Path, rows: Sequence[RolloutRow], *, node: bytes, l
     columns = {
         "lease": [lease.id] * len(rows),
         "group": [lease.lease.group] * len(rows),
-        "number": [row.number for row in rows],
+        "number": [row.sample_index for row in rows],
         "version": [row.version for row in rows],
         "prompt_ids": [row.prompt_ids for row in rows],
         "token_ids": [row.token_ids for row in rows],
         "logprobs": [row.logprobs for row in rows],
-        "finish": [FINISHES.index(row.finish) for row in rows],
+        "finish": [FINISH_REASONS.index(row.finish_reason) for row in rows],
         "proofs": [row.commitments for row in rows],
         "seed": [row.seed for row in rows],
     }

@@ -119,7 +119,7 @@ def _changed(
         case SlashEntry() | UnbondEntry():
             return replace(account, stake=account.stake - entry.units)
         case LeaveEntry():
-            return replace(account, state=entry.how)
+            return replace(account, state=entry.cause)
         case SubmitEntry():
             return account
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from train.swarm.ledger.accounts import Accounts, AccountsBuilder
-from train.swarm.ledger.ledger import DOMAIN, FIRST, LedgerRow, row_digest
-from train.swarm.signatures import BadSignature, verify
+from train.swarm.ledger.ledger import DOMAIN, GENESIS_DIGEST, LedgerRow, row_digest
+from train.swarm.signatures import BadSignature, verify_and_unwrap
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class LedgerAudit:
     fault: str = ""
 
 
-def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen: bytes = b"") -> LedgerAudit:
+def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen_head: bytes = b"") -> LedgerAudit:
     """Check the rows from the first on.
 
-    public   the coordinator's public key, from the invite
-    seen     the digest of a row that was published once, such as the head that `latest` named. A ledger that was cut
-             off or written anew from there does not have it.
+    public     the coordinator's public key, from the invite
+    seen_head  the digest of a row that was published once, such as the head that `latest` named. A ledger that was cut
+               off or written anew from there does not have it.
     """
-    n_rows, head, fold, has_seen, fault = 0, FIRST, AccountsBuilder(), not seen, ""
+    n_rows, head, fold, has_seen, fault = 0, GENESIS_DIGEST, AccountsBuilder(), not seen_head, ""
     for row in rows:
         fault = _fault(row, n_rows + 1, head, public)
         if not fault:
@@ -44,9 +44,9 @@ def audit_ledger(rows: Iterable[LedgerRow], public: bytes, *, seen: bytes = b"")
         if fault:
             fault = f"row {n_rows + 1}: {fault}"
             break
-        n_rows, head, has_seen = n_rows + 1, row.digest, has_seen or row.digest == seen
+        n_rows, head, has_seen = n_rows + 1, row.digest, has_seen or row.digest == seen_head
     if not fault and not has_seen:
-        fault = f"the ledger does not have the row {seen.hex()[:16]}, which was published once"
+        fault = f"the ledger does not have the row {seen_head.hex()[:16]}, which was published once"
     return LedgerAudit(n_rows, head, fold.accounts(), fault)
 
 
@@ -58,7 +58,7 @@ def _fault(row: LedgerRow, number: int, head: bytes, public: bytes) -> str:
     if row.digest != row_digest(row.number, row.time_ms, row.entry, row.previous):
         return "its content was changed"
     try:
-        verify(DOMAIN, row.digest + row.signature, public)
+        verify_and_unwrap(DOMAIN, row.digest + row.signature, public)
     except BadSignature:
         return "the coordinator has not signed it"
     return ""

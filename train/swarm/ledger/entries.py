@@ -2,17 +2,18 @@
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Role = Literal["node", "verifier"]
 Reason = str  # one of train/swarm/verdict.py, or what the operator said
 
 
 class JoinEntry(Struct, frozen=True, tag="join"):
-    """A node was admitted on probation, or a verifier was admitted; `invite` is the digest of its invite's id."""
+    """A node was admitted on probation, or a verifier was admitted; `invite_digest` is the digest of its invite's
+    id."""
 
     node: bytes
-    invite: bytes
+    invite_digest: bytes = field(name="invite")
     role: Role = "node"
 
 
@@ -77,14 +78,14 @@ class LeaveEntry(Struct, frozen=True, tag="leave"):
     """A node left, was suspended, banned or died."""
 
     node: bytes
-    how: Literal["left", "suspended", "banned", "dead"]
+    cause: Literal["left", "suspended", "banned", "dead"] = field(name="how")
 
 
 class PublishEntry(Struct, frozen=True, tag="publish"):
-    """A version of the weights was published; `manifest` is the digest of its manifest."""
+    """A version of the weights was published; `manifest_digest` is the digest of its manifest."""
 
     version: int
-    manifest: bytes
+    manifest_digest: bytes = field(name="manifest")
 
 
 Entry = (

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from train.errors import RunError
 from train.swarm.ledger.accounts import Account, Accounts, AccountsBuilder
 from train.swarm.ledger.entries import Entry
-from train.swarm.signatures import SIGNATURE_BYTES, sign
+from train.swarm.signatures import SIGNATURE_BYTES, append_signature
 
 DOMAIN = "curate-ledger-1"
-FIRST = bytes(32)  # stands for the digest of the row before the first
+GENESIS_DIGEST = bytes(32)  # stands for the digest of the row before the first
 _TABLE = """
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, entry BLOB NOT NULL, previous BLOB NOT NULL,
@@ -71,7 +71,7 @@ class Ledger:
             self._rows.execute(_TABLE)
             self._rows.execute("BEGIN IMMEDIATE")
             self._rows.execute("COMMIT")
-            self._n, self.head, self._fold = 0, FIRST, AccountsBuilder()
+            self._n, self.head, self._fold = 0, GENESIS_DIGEST, AccountsBuilder()
             for row in _all(self._rows):
                 self._n, self.head = row.number, row.digest
                 self._fold.add(row.decode())
@@ -84,7 +84,7 @@ class Ledger:
         """Add an entry. When this returns, it is on the disk. Raises RunError if the disk does not take it."""
         number, time_ms, content = self._n + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
         digest = row_digest(number, time_ms, content, self.head)
-        signature = sign(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
+        signature = append_signature(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
         with self._writing():
             self._rows.execute(
                 f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",

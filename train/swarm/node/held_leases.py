@@ -34,12 +34,12 @@ class HeldLease:
         lease = self.lease.lease
         if self._is_refused:
             refused = RolloutRow(0, lease.version, 0, lease.prompt, (), (), "refused", b"")
-            return tuple(replace(refused, number=number, seed=seed) for number, seed in enumerate(lease.seeds))
+            return tuple(replace(refused, sample_index=number, seed=seed) for number, seed in enumerate(lease.seeds))
         return tuple(_row(self.answers[number], seed, lease) for number, seed in enumerate(lease.seeds))
 
     @property
     def _is_refused(self) -> bool:
-        return any(answer.finish == "refused" for answer in self.answers.values())
+        return any(answer.finish_reason == "refused" for answer in self.answers.values())
 
 
 class HeldLeases:
@@ -50,12 +50,12 @@ class HeldLeases:
         self._held: dict[int, HeldLease] = {}
         self._n_taken = 0
 
-    def take(self, leases: Iterable[SwarmLease]) -> tuple[Lease, ...]:
+    def add_leases(self, leases: Iterable[SwarmLease]) -> tuple[Lease, ...]:
         """Take what the coordinator gave, and return it as the worker gets it. What has run out is forgotten."""
         self._held = {number: held for number, held in self._held.items() if held.expires_at > self._now()}
         taken = []
         for given in leases:
-            self._held[self._n_taken] = HeldLease(given, self._now() + given.lease.seconds)
+            self._held[self._n_taken] = HeldLease(given, self._now() + given.lease.expires_in_seconds)
             taken.append(msgspec.structs.replace(given.lease, group=self._n_taken, attempt=0))
             self._n_taken += 1
         return tuple(taken)
@@ -80,7 +80,7 @@ class HeldLeases:
         """Return the ids of the leases that the worker names."""
         return tuple(self._held[number].lease.id for number, _ in keys if number in self._held)
 
-    def drop(self, ids: Iterable[bytes]) -> tuple[LeaseKey, ...]:
+    def drop_by_ids(self, ids: Iterable[bytes]) -> tuple[LeaseKey, ...]:
         """Forget leases by their ids, and return their names as the worker knows them."""
         gone = set(ids)
         numbers = [number for number, held in self._held.items() if held.lease.id in gone]
@@ -90,7 +90,7 @@ class HeldLeases:
 
     def drop_all(self) -> tuple[LeaseKey, ...]:
         """Forget all leases, and return their names as the worker knows them."""
-        return self.drop([held.lease.id for held in self._held.values()])
+        return self.drop_by_ids([held.lease.id for held in self._held.values()])
 
 
 def _row(answer: SampleResult, seed: int, lease: Lease) -> RolloutRow:
@@ -102,6 +102,6 @@ def _row(answer: SampleResult, seed: int, lease: Lease) -> RolloutRow:
         lease.prompt,
         tuple(unpack_tokens(answer.tokens)),
         tuple(unpack_logprobs(answer.logprobs)),
-        answer.finish,
+        answer.finish_reason,
         answer.commitments,
     )

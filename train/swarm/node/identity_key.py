@@ -11,9 +11,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.errors import ConfigError
-from train.swarm.signatures import new_key, read_key
+from train.swarm.signatures import create_key_file, read_key
 
-DEFAULT = "~/.config/curate/node.key"
+DEFAULT_KEY_PATH = "~/.config/curate/node.key"
 
 
 def load_or_create_key(path: Path) -> Ed25519PrivateKey:
@@ -30,7 +30,7 @@ def load_or_create_key(path: Path) -> Ed25519PrivateKey:
 def _made(path: Path) -> Ed25519PrivateKey:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return new_key(path)
+        return create_key_file(path)
     except OSError as error:
         raise ConfigError(f"cannot make a key in {path}: {error}. Name another file with --key") from error
 

@@ -12,14 +12,14 @@ from typing import Any
 from train.asynchronous.workers.retry import RetryPolicy
 from train.asynchronous.workers.rollout_worker import RolloutWorker
 from train.errors import ConfigError
-from train.sampling.engine_environment import prepare_for_engine
+from train.sampling.engine_environment import clear_trainer_environment
 from train.sampling.engine_spec import start_engine
 from train.sampling.model_name import check_model
 from train.swarm.broadcast.relay_source import RelaySource, default_folder
-from train.swarm.node.identity_key import DEFAULT, load_or_create_key
+from train.swarm.node.identity_key import DEFAULT_KEY_PATH, load_or_create_key
 from train.swarm.node.node_description import engine_description, hardware_description
 from train.swarm.node.swarm_controller import SwarmController
-from train.swarm.node_lifecycle import BEAT_SECONDS
+from train.swarm.node_lifecycle import HEARTBEAT_SECONDS
 from train.swarm.protocol.client import SignedClient
 from train.swarm.protocol.invites import read_invite
 from train.swarm.protocol.joining import join
@@ -28,7 +28,7 @@ from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
-Note = Callable[[str], None]
+MessageCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class NodeOptions:
     invite                 as `curate swarm invite` wrote it
     model                  a folder or a name on the Hub; empty: the run's own
     engine                 options as in the section [engine] that replace the run's
-    key                    file with the node's key; made if it is not there
+    key_path               file with the node's key; made if it is not there
     retry_timeout_seconds  how long a coordinator that is gone is called again before the node gives up
     """
 
     invite: str = field(repr=False)
     model: str = ""
     engine: Mapping[str, Any] = field(default_factory=dict)
-    key: Path = Path(DEFAULT)
+    key_path: Path = Path(DEFAULT_KEY_PATH)
     retry_timeout_seconds: float = 600.0
 
 
@@ -55,7 +55,7 @@ class NodeProcess:
     Raises ConfigError if the invite or the key cannot be used.
     """
 
-    def __init__(self, options: NodeOptions, note: Note = log.info) -> None:
+    def __init__(self, options: NodeOptions, note: MessageCallback = log.info) -> None:
         self._options, self._note = options, note
         self._invite = read_invite(options.invite)
         if self._invite.role != "node":
@@ -63,7 +63,7 @@ class NodeProcess:
                 "this invite is for a verifier, which takes it as: curate verifier INVITE. For a node: curate swarm "
                 "invite FOLDER"
             )
-        self._client = SignedClient(self._invite, load_or_create_key(options.key))
+        self._client = SignedClient(self._invite, load_or_create_key(options.key_path))
         self._name = self._client.node.hex()[:12]
         self._worker: RolloutWorker | None = None
         self._leaves = False
@@ -86,7 +86,7 @@ class NodeProcess:
             model = self._options.model or spec.model
             check_model(model)
             self._note(f"node {self._name}: has joined {settings.run}, and starts an engine with {model}")
-            prepare_for_engine()
+            clear_trainer_environment()
             engine = stack.enter_context(closing(start_engine(spec, model, self._options.engine, verifiable=True)))
             source = stack.enter_context(closing(self._source()))
             words = engine_description(spec)
@@ -108,7 +108,7 @@ class NodeProcess:
                 source,
                 name=self._name,
                 patience_seconds=self._options.retry_timeout_seconds,
-                beat_seconds=BEAT_SECONDS,
+                beat_seconds=HEARTBEAT_SECONDS,
                 whole_leases=True,
                 loaded=self._loaded,
             )
@@ -126,7 +126,7 @@ class NodeProcess:
         return join(self._client, engine=engine, hardware=hardware_description())
 
     def _source(self) -> RelaySource:
-        run, public = self._invite.run, self._invite.public
+        run, public = self._invite.run, self._invite.public_key
         return RelaySource(self._invite.relays, run, public, default_folder(run, public))
 
     def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:

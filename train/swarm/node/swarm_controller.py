@@ -20,7 +20,7 @@ from train.asynchronous.messages import (
     LeaseResponse,
     ReleaseRequest,
     ResultStatus,
-    SubmitResults,
+    SubmitRequest,
 )
 from train.errors import ControllerUnreachable, TransferError
 from train.swarm import messages
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 2.0  # between two questions to the relays
 
-Note = Callable[[str], None]
+MessageCallback = Callable[[str], None]
 
 
 class NewestManifestSource(Protocol):
@@ -61,7 +61,7 @@ class SwarmController:
         join: Callable[[], object],
         engine: str,
         folder: Path,
-        note: Note = log.info,
+        note: MessageCallback = log.info,
     ) -> None:
         self._client, self._relays, self._join, self._engine = client, relays, join, engine
         self._folder, self._note = folder, note
@@ -72,12 +72,12 @@ class SwarmController:
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         """Ask for leases."""
-        message = messages.NodeLeaseRequest(request.loaded, request.slots)
+        message = messages.NodeLeaseRequest(request.loaded_version, request.slots)
         given: messages.NodeLeaseResponse = self._call("/lease", message, messages.NodeLeaseResponse)
         with self._lock:
-            return LeaseResponse(self._held.take(given.leases), given.wait_seconds, given.over)
+            return LeaseResponse(self._held.add_leases(given.leases), given.wait_seconds, given.run_ended)
 
-    def submit_results(self, answers: SubmitResults) -> list[ResultStatus]:
+    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
         """Keep answers, and upload the groups that are whole now."""
         with self._lock:
             receipts: list[ResultStatus] = [
@@ -90,13 +90,13 @@ class SwarmController:
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         """Say that the node lives, and hear of verdicts."""
         with self._lock:
-            running = self._held.lease_ids(beat.running)
-        message = messages.NodeHeartbeat(beat.loaded, running, beat.tokens_per_second)
+            running = self._held.lease_ids(beat.running_leases)
+        message = messages.NodeHeartbeat(beat.loaded_version, running, beat.tokens_per_second)
         orders: messages.NodeHeartbeatResponse = self._call("/beat", message, messages.NodeHeartbeatResponse)
         for lease, verdict in orders.verdicts:
             self._note(f"lease {lease.hex()[:8]}: {_words(verdict)}")
         with self._lock:
-            return HeartbeatResponse(self._held.drop(orders.drop), orders.over)
+            return HeartbeatResponse(self._held.drop_by_ids(orders.lease_ids_to_drop), orders.run_ended)
 
     def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         """Ask the relays for the newest version until it is another one, or the time is over."""

@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 from train.errors import ControllerUnreachable, RunError
 from train.swarm.protocol.invites import Invite
 from train.swarm.protocol.replies import check_reply
-from train.swarm.protocol.requests import SIGNATURE, START_BYTES, UNKNOWN_START, new_head, signed_headers
+from train.swarm.protocol.requests import INCARNATION_BYTES, SIGNATURE, UNKNOWN_INCARNATION, new_head, sign_request
 from train.swarm.signatures import BadSignature, public_key_bytes
 
 _CONNECT_SECONDS = 10.0
@@ -53,7 +53,7 @@ class SignedClient:
         self._key, self._url = key, invite.coordinator.rstrip("/")
         self._pool = pool or urllib3.PoolManager(maxsize=4, block=False)
         self._reply_seconds = reply_seconds
-        self._start = UNKNOWN_START
+        self._start = UNKNOWN_INCARNATION
 
     @overload
     def call(self, path: str, message: Any, kind: type[Reply]) -> Reply: ...
@@ -112,10 +112,12 @@ class SignedClient:
 
         Raises ControllerUnreachable if there is none.
         """
-        headers = signed_headers(new_head(path, self.invite.run, self.node, body, self._start), self._key)
+        headers = sign_request(new_head(path, self.invite.run, self.node, body, self._start), self._key)
         status, content, signature = self._exchange(path, body, headers, max_bytes)
         try:
-            check_reply(bytes.fromhex(headers[SIGNATURE]), status, content, {SIGNATURE: signature}, self.invite.public)
+            check_reply(
+                bytes.fromhex(headers[SIGNATURE]), status, content, {SIGNATURE: signature}, self.invite.public_key
+            )
         except BadSignature as error:
             # Whoever stands between the two can write this, so it must not end a node.
             raise ControllerUnreachable(
@@ -167,5 +169,5 @@ def _start_in(content: bytes) -> bytes:
     try:
         start = bytes.fromhex(msgspec.json.decode(content)["start"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
-        return UNKNOWN_START
-    return start if len(start) == START_BYTES else UNKNOWN_START
+        return UNKNOWN_INCARNATION
+    return start if len(start) == INCARNATION_BYTES else UNKNOWN_INCARNATION

@@ -11,10 +11,10 @@ from typing import Literal
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from msgspec import Struct
+from msgspec import Struct, field
 
 from train.errors import ConfigError
-from train.swarm.signatures import PUBLIC_BYTES, BadSignature, public_key_bytes, sign, verify
+from train.swarm.signatures import PUBLIC_KEY_BYTES, BadSignature, append_signature, public_key_bytes, verify_and_unwrap
 
 _DOMAIN = "curate-invite-1"
 _ID_BYTES = 16
@@ -27,7 +27,7 @@ class Invite(Struct, frozen=True):
 
     coordinator  URL
     relays       URLs of relays that have the weights
-    public       the key of the run, 32 bytes
+    public_key   the key of the run, 32 bytes
     expires_at   seconds since 1970
     id           16 random bytes
     text         the invite as it was written
@@ -36,7 +36,7 @@ class Invite(Struct, frozen=True):
     run: str
     coordinator: str
     relays: tuple[str, ...]
-    public: bytes
+    public_key: bytes = field(name="public")
     role: Role
     expires_at: float
     id: bytes
@@ -48,7 +48,7 @@ def new_invite(
 ) -> Invite:
     """Return an invite that can be used within so many seconds. The key is that of the run."""
     invite = Invite(run, coordinator, relays, public_key_bytes(key), role, time.time() + seconds, os.urandom(_ID_BYTES))
-    sealed = sign(_DOMAIN, msgspec.msgpack.encode(invite), key)
+    sealed = append_signature(_DOMAIN, msgspec.msgpack.encode(invite), key)
     return msgspec.structs.replace(invite, text=base64.urlsafe_b64encode(sealed).decode("ascii"))
 
 
@@ -66,9 +66,9 @@ def read_invite(text: str, public: bytes | None = None) -> Invite:
             raise BadSignature("too long")
         sealed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
         if public is None:
-            public = _decoded(sealed[:-64]).public
-        invite = _decoded(verify(_DOMAIN, sealed, public))
-        if invite.public != public or len(public) != PUBLIC_BYTES or len(invite.id) != _ID_BYTES:
+            public = _decoded(sealed[:-64]).public_key
+        invite = _decoded(verify_and_unwrap(_DOMAIN, sealed, public))
+        if invite.public_key != public or len(public) != PUBLIC_KEY_BYTES or len(invite.id) != _ID_BYTES:
             raise BadSignature("its keys differ")
     except (BadSignature, ValueError, binascii.Error) as error:
         raise ConfigError(

@@ -20,6 +20,6 @@ def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSetti
     invite = client.invite
     joined = client.call("/join", JoinRequest(invite.text.encode("ascii"), engine, hardware), JoinResponse)
     try:
-        return read_settings(joined.settings, invite.run, invite.public)
+        return read_settings(joined.settings, invite.run, invite.public_key)
     except (BadSignature, msgspec.MsgspecError) as error:
         raise RunError(f"the settings of {invite.run} cannot be used: {error}") from error

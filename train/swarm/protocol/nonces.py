@@ -8,8 +8,8 @@ from collections import OrderedDict
 
 from train.swarm.protocol.requests import RequestHead
 
-WINDOW_SECONDS = 60.0
-KEPT_SECONDS = 180.0
+MAX_CLOCK_SKEW_SECONDS = 60.0
+NONCE_TTL_SECONDS = 180.0
 MAX_PER_NODE = 10_000
 
 
@@ -39,10 +39,10 @@ class NonceCache:
 
     def check(self, head: RequestHead, now: float) -> None:
         """Check when a request was signed; `now` is in seconds since 1970. Raises StaleIncarnation and StaleRequest."""
-        if head.start != self.start:
+        if head.incarnation != self.start:
             raise StaleIncarnation("the request is meant for an earlier start of the coordinator")
         ahead = head.time_ms / 1000 - now
-        if abs(ahead) > WINDOW_SECONDS:
+        if abs(ahead) > MAX_CLOCK_SKEW_SECONDS:
             side = "ahead of" if ahead > 0 else "behind"
             raise StaleRequest(
                 f"the request is from another time: the clock of this machine is {abs(ahead):.0f} s {side} the "
@@ -65,7 +65,7 @@ class NonceCache:
 
     def _sweep(self, now: float) -> None:
         """Forget nodes that have been silent, from time to time."""
-        if now - self._swept < KEPT_SECONDS:
+        if now - self._swept < NONCE_TTL_SECONDS:
             return
         self._swept = now
         for node in list(self._seen):
@@ -75,5 +75,5 @@ class NonceCache:
 
     @staticmethod
     def _forget(seen: "OrderedDict[bytes, float]", now: float) -> None:
-        while seen and now - next(iter(seen.values())) > KEPT_SECONDS:
+        while seen and now - next(iter(seen.values())) > NONCE_TTL_SECONDS:
             seen.popitem(last=False)

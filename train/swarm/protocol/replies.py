@@ -13,14 +13,14 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.swarm.protocol.requests import SIGNATURE
-from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, sign, verify
+from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, append_signature, verify_and_unwrap
 
 _DOMAIN = "curate-reply-1"
 
 
-def reply_headers(request: bytes, status: int, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
+def sign_reply(request: bytes, status: int, body: bytes, key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the headers of the reply to the request that has this signature."""
-    return {SIGNATURE: sign(_DOMAIN, _covered(request, status, body), key)[-SIGNATURE_BYTES:].hex()}
+    return {SIGNATURE: append_signature(_DOMAIN, _covered(request, status, body), key)[-SIGNATURE_BYTES:].hex()}
 
 
 def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, str], public: bytes) -> None:
@@ -31,7 +31,7 @@ def check_reply(request: bytes, status: int, body: bytes, headers: Mapping[str, 
         signature = b""
     if len(signature) != SIGNATURE_BYTES:
         raise BadSignature("the reply is not signed")
-    verify(_DOMAIN, _covered(request, status, body) + signature, public)
+    verify_and_unwrap(_DOMAIN, _covered(request, status, body) + signature, public)
 
 
 def _covered(request: bytes, status: int, body: bytes) -> bytes:

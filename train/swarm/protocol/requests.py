@@ -25,15 +25,15 @@ from collections.abc import Mapping
 import msgspec
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from msgspec import Struct
+from msgspec import Struct, field
 
-from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, public_key_bytes, sign, verify
+from train.swarm.signatures import SIGNATURE_BYTES, BadSignature, append_signature, public_key_bytes, verify_and_unwrap
 
 RUN, NODE, TIME, NONCE, START, DIGEST, SIGNATURE = (
     f"x-curate-{name}" for name in ("run", "node", "time", "nonce", "start", "digest", "signature")
 )
-NONCE_BYTES, START_BYTES = 16, 8
-UNKNOWN_START = bytes(START_BYTES)
+NONCE_BYTES, INCARNATION_BYTES = 16, 8
+UNKNOWN_INCARNATION = bytes(INCARNATION_BYTES)
 _DOMAIN = "curate-request-1"
 _METHOD = "POST"
 _PATTERNS = {
@@ -53,28 +53,28 @@ class RequestHead(Struct, frozen=True):
     node: bytes
     time_ms: int
     nonce: bytes
-    start: bytes
+    incarnation: bytes = field(name="start")
     run: str
     digest: bytes
 
 
-def new_head(path: str, run: str, node: bytes, body: bytes, start: bytes = UNKNOWN_START) -> RequestHead:
+def new_head(path: str, run: str, node: bytes, body: bytes, incarnation: bytes = UNKNOWN_INCARNATION) -> RequestHead:
     """Return the head of a request that is sent now."""
     now_ms = time.time_ns() // 1_000_000
-    return RequestHead(path, node, now_ms, os.urandom(NONCE_BYTES), start, run, blake3(body).digest())
+    return RequestHead(path, node, now_ms, os.urandom(NONCE_BYTES), incarnation, run, blake3(body).digest())
 
 
-def signed_headers(head: RequestHead, key: Ed25519PrivateKey) -> dict[str, str]:
+def sign_request(head: RequestHead, key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the headers of a request. Raises ValueError if the key is not that of the node."""
     if head.node != public_key_bytes(key):
         raise ValueError("the key is not the node's")
-    signature = sign(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
+    signature = append_signature(_DOMAIN, _covered(head), key)[-SIGNATURE_BYTES:]
     return {
         RUN: head.run,
         NODE: head.node.hex(),
         TIME: str(head.time_ms),
         NONCE: head.nonce.hex(),
-        START: head.start.hex(),
+        START: head.incarnation.hex(),
         DIGEST: head.digest.hex(),
         SIGNATURE: signature.hex(),
     }
@@ -97,9 +97,9 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[RequestHead, bytes
 
 def check_signature(head: RequestHead, signature: bytes) -> None:
     """Raise BadSignature unless the node has signed this head."""
-    verify(_DOMAIN, _covered(head) + signature, head.node)
+    verify_and_unwrap(_DOMAIN, _covered(head) + signature, head.node)
 
 
 def _covered(head: RequestHead) -> bytes:
-    parts = [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.start, head.run, head.digest]
+    parts = [_METHOD, head.path, head.node, head.time_ms, head.nonce, head.incarnation, head.run, head.digest]
     return msgspec.msgpack.encode(parts)

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from train.asynchronous.messages import Lease
-from train.sampling.engine_environment import prepare_for_engine
+from train.sampling.engine_environment import clear_trainer_environment
 from train.sampling.engine_spec import EngineSpec, start_engine
 from train.sampling.protocol import SamplingParams
 from train.swarm.settings import Thresholds
-from train.swarm.verification.distances import Distances, pool
+from train.swarm.verification.distances import Distances, pool_distances
 from train.swarm.verification.threshold_fitting import fit_thresholds, measure_completions, sample_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
 if TYPE_CHECKING:
     from train.config import Config
 
-Report = Callable[[str, int, int], None]  # the stage, what is done of it, and all of it
+ProgressCallback = Callable[[str, int, int], None]  # the stage, what is done of it, and all of it
 
 
-def calibrate(config: "Config", *, n_leases: int, report: Report) -> tuple[str, Thresholds, Distances]:
+def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> tuple[str, Thresholds, Distances]:
     """Return the name of the pair of engines, its bars, and the distances of all answers together.
 
     n_leases: how many groups of the run's size are drawn
@@ -30,7 +30,7 @@ def calibrate(config: "Config", *, n_leases: int, report: Report) -> tuple[str, 
     """
     from train.sampling.open_engine import engine_spec
 
-    prepare_for_engine()
+    clear_trainer_environment()
     spec = engine_spec(config, "calibration")
     leases = _leases(config, n_leases)
     n_answers = sum(len(lease.seeds) for lease in leases)
@@ -41,7 +41,7 @@ def calibrate(config: "Config", *, n_leases: int, report: Report) -> tuple[str, 
     for lease, answers in zip(leases, completions, strict=True):
         honest.append(measure_completions(verifier_model, lease, answers))
         report("verifying", sum(map(len, honest)), n_answers)
-    return _pair(spec), fit_thresholds(honest), pool([answer for answers in honest for answer in answers])
+    return _pair(spec), fit_thresholds(honest), pool_distances([answer for answers in honest for answer in answers])
 
 
 def _leases(config: "Config", n_leases: int) -> list[Lease]:
@@ -64,10 +64,10 @@ def _leases(config: "Config", n_leases: int) -> list[Lease]:
                 group=position,
                 attempt=0,
                 version=0,
-                prompt=questions.at(position).prompt_ids,
+                prompt=questions.prompt_at(position).prompt_ids,
                 seeds=tuple(sample_seed(seed, position, number) for number in range(rollout.completions)),
-                draw=draw,
-                seconds=0.0,
+                sampling_params=draw,
+                expires_in_seconds=0.0,
             )
             for position in range(n_leases)
         ]

@@ -9,7 +9,7 @@ from train.sampling.verifiable.commitment import CHUNK_TOKENS, Commitment
 from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.swarm.verification.recomputation import Recomputation
 
-UNLIKELY = 0.01  # the probability below which a token counts as unlikely
+UNLIKELY_PROBABILITY = 0.01  # the probability below which a token counts as unlikely
 _NOTHING_EQUAL = 128.0  # for the mean difference of mantissas if no exponent is equal: more than any mantissa
 
 
@@ -17,22 +17,22 @@ _NOTHING_EQUAL = 128.0  # for the mean difference of mantissas if no exponent is
 class Distances:
     """The distances of one answer, or of several answers together. A chunk counts in means by the tokens that it has.
 
-    n_tokens             of the answer
-    exponent_mismatches  exponents that differ in a chunk of 32 tokens, in the worst one
-    mismatches_mean      their mean over the chunks
-    mantissa_mean        mean difference of mantissas over the chunks
-    token_mismatches     tokens that the seed does not give
-    max_margin           by how much the noisy logit of a token is below the largest, in nats, at most
-    margin_sum           the sum of that over all tokens
-    margin_square_sum    the sum of its squares
-    logprob_error        mean |difference of log-probabilities| between the node and the verifier
-    end_probability      of the last token, at least
-    unlikely_share       share of tokens with a probability below 0.01
+    n_tokens                  of the answer
+    exponent_mismatches       exponents that differ in a chunk of 32 tokens, in the worst one
+    exponent_mismatches_mean  their mean over the chunks
+    mantissa_mean             mean difference of mantissas over the chunks
+    token_mismatches          tokens that the seed does not give
+    max_margin                by how much the noisy logit of a token is below the largest, in nats, at most
+    margin_sum                the sum of that over all tokens
+    margin_square_sum         the sum of its squares
+    logprob_error             mean |difference of log-probabilities| between the node and the verifier
+    end_probability           of the last token, at least
+    unlikely_share            share of tokens with a probability below 0.01
     """
 
     n_tokens: int
     exponent_mismatches: float
-    mismatches_mean: float
+    exponent_mismatches_mean: float
     mantissa_mean: float
     token_mismatches: int
     max_margin: float
@@ -52,26 +52,26 @@ def measure_distances(
     n_tokens = [min(CHUNK_TOKENS, len(own) - start) for start in range(0, len(own), CHUNK_TOKENS)]
     return Distances(
         n_tokens=len(own),
-        exponent_mismatches=max(chunk.mismatches for chunk in chunks),
-        mismatches_mean=_mean([chunk.mismatches for chunk in chunks], n_tokens),
+        exponent_mismatches=max(chunk.exponent_mismatches for chunk in chunks),
+        exponent_mismatches_mean=_mean([chunk.exponent_mismatches for chunk in chunks], n_tokens),
         mantissa_mean=_mean([min(chunk.mantissa_mean, _NOTHING_EQUAL) for chunk in chunks], n_tokens),
-        token_mismatches=len(own) - recomputation.n_replayed,
+        token_mismatches=len(own) - recomputation.n_seed_matches,
         max_margin=float(recomputation.margins.max()),
         margin_sum=float(margins.sum()),
         margin_square_sum=float((margins**2).sum()),
         logprob_error=float(np.abs(own - np.asarray(logprobs, dtype=np.float64)).mean()),
         end_probability=float(np.exp(own[-1])),
-        unlikely_share=float((own < np.log(UNLIKELY)).mean()),
+        unlikely_share=float((own < np.log(UNLIKELY_PROBABILITY)).mean()),
     )
 
 
-def pool(answers: Sequence[Distances]) -> Distances:
+def pool_distances(answers: Sequence[Distances]) -> Distances:
     """Return the distances of several answers together; there is at least one."""
     n_tokens = [one.n_tokens for one in answers]
     return Distances(
         n_tokens=sum(n_tokens),
         exponent_mismatches=max(one.exponent_mismatches for one in answers),
-        mismatches_mean=_mean([one.mismatches_mean for one in answers], n_tokens),
+        exponent_mismatches_mean=_mean([one.exponent_mismatches_mean for one in answers], n_tokens),
         mantissa_mean=_mean([one.mantissa_mean for one in answers], n_tokens),
         token_mismatches=sum(one.token_mismatches for one in answers),
         max_margin=max(one.max_margin for one in answers),

@@ -5,13 +5,13 @@ from math import erfc, exp, lgamma, log, log1p, sqrt
 
 
 @lru_cache(maxsize=4096)
-def max_mismatches(n_tokens: int, replayed_share: float, sigmas: float) -> int:
+def max_mismatches(n_tokens: int, seed_match_share: float, sigmas: float) -> int:
     """Return the number of misses that honest answers exceed as seldom as a normal value exceeds so many sigmas.
 
     The tail is that of the binomial itself. With few misses it is much fatter than its normal approximation, by which
     one honest answer of some hundred would be rejected.
     """
-    miss = 1 - replayed_share
+    miss = 1 - seed_match_share
     if miss <= 0:
         return 0
     if miss >= 1:

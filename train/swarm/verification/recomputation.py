@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from train.sampling.verifiable.top_k import Bits
+from train.sampling.verifiable.top_k import Bfloat16Bits
 
-Floats = NDArray[np.float32]
+Float32Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class Recomputation:
     margins    by how much the noisy logit of the token is below the largest one, in nats: 0 if the seed gives the token
     """
 
-    hidden_TH: Bits
-    logprobs: Floats
-    margins: Floats
+    hidden_TH: Bfloat16Bits
+    logprobs: Float32Array
+    margins: Float32Array
 
     @property
-    def n_replayed(self) -> int:
+    def n_seed_matches(self) -> int:
         """Number of tokens that the seed gives again."""
         return int((self.margins <= 0).sum())
 

@@ -15,28 +15,32 @@ from train.swarm.verification.mismatch_tolerance import max_mismatches
 _MIN_TOKENS = 128  # of a file: means over fewer say little
 
 
-def completion_violations(answer: Distances, thresholds: Thresholds, *, replays: bool) -> Iterator[LeaseVerdict]:
+def completion_violations(answer: Distances, thresholds: Thresholds, *, check_seeds: bool) -> Iterator[LeaseVerdict]:
     """Yield what one answer is rejected for, in the order of the checks.
 
-    replays  whether the engine draws with counted noise
+    check_seeds  whether the engine draws with counted noise
     """
-    is_far = answer.mismatches_mean > max(thresholds.hard_factor * thresholds.mismatches_mean, thresholds.mismatches)
+    is_far = answer.exponent_mismatches_mean > max(
+        thresholds.hard_factor * thresholds.exponent_mismatches_mean, thresholds.exponent_mismatches
+    )
     if is_far or answer.mantissa_mean > thresholds.hard_factor * thresholds.mantissa_mean:
         yield LeaseVerdict("hard", "commitments")
-    elif answer.exponent_mismatches > thresholds.mismatches:
+    elif answer.exponent_mismatches > thresholds.exponent_mismatches:
         yield LeaseVerdict("soft", "commitments")
-    if replays:
+    if check_seeds:
         yield from _misses(answer, thresholds)
-        yield from _beyond("replay", answer.max_margin, thresholds.margin, thresholds.hard_factor)
+        yield from _beyond("replay", answer.max_margin, thresholds.max_margin, thresholds.hard_factor)
         yield from _turns(answer, thresholds)
 
 
-def file_violations(file: Distances, thresholds: Thresholds, *, replays: bool) -> Iterator[LeaseVerdict]:
+def file_violations(file: Distances, thresholds: Thresholds, *, check_seeds: bool) -> Iterator[LeaseVerdict]:
     """Yield what all answers together are rejected for, in the order of the checks."""
     if file.n_tokens >= _MIN_TOKENS:
-        yield from _beyond("commitments", file.mismatches_mean, thresholds.mismatches_mean, thresholds.hard_factor)
+        yield from _beyond(
+            "commitments", file.exponent_mismatches_mean, thresholds.exponent_mismatches_mean, thresholds.hard_factor
+        )
         yield from _beyond("commitments", file.mantissa_mean, thresholds.mantissa_mean, thresholds.hard_factor)
-    if replays:
+    if check_seeds:
         yield from _misses(file, thresholds)
         yield from _turns(file, thresholds)
     elif file.n_tokens >= _MIN_TOKENS and file.unlikely_share > thresholds.unlikely_share:
@@ -44,19 +48,21 @@ def file_violations(file: Distances, thresholds: Thresholds, *, replays: bool) -
     if file.logprob_error > thresholds.logprob_error:
         yield LeaseVerdict("soft", "probabilities")  # they are never used, and options of an engine change them
     # With a replay, the noise says whether the end was drawn, however unlikely it was.
-    if not replays and file.end_probability < thresholds.end_probability:
+    if not check_seeds and file.end_probability < thresholds.end_probability:
         yield LeaseVerdict("soft", "termination")
 
 
 def _misses(measured: Distances, thresholds: Thresholds) -> Iterator[LeaseVerdict]:
-    allowed = max_mismatches(measured.n_tokens, thresholds.replayed_share, thresholds.replayed_sigmas)
+    allowed = max_mismatches(measured.n_tokens, thresholds.seed_match_share, thresholds.seed_match_sigmas)
     yield from _beyond("replay", measured.token_mismatches, max(allowed, 1), thresholds.hard_factor)
 
 
 def _turns(measured: Distances, thresholds: Thresholds) -> Iterator[LeaseVerdict]:
     """Compare the margins together: rounding turns the nearest ties, and a cheat would like to turn all near ones."""
-    deviation = sqrt(measured.n_tokens * thresholds.margin_square)
-    allowed = measured.n_tokens * thresholds.margin_mean + thresholds.replayed_sigmas * deviation + thresholds.margin
+    deviation = sqrt(measured.n_tokens * thresholds.margin_square_mean)
+    allowed = (
+        measured.n_tokens * thresholds.margin_mean + thresholds.seed_match_sigmas * deviation + thresholds.max_margin
+    )
     yield from _beyond("replay", measured.margin_sum, allowed, thresholds.hard_factor)
 
 

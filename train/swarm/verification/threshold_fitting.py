@@ -18,18 +18,18 @@ from train.errors import ConfigError
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.sampling.verifiable.commitment import decode_commitments
 from train.swarm.settings import Thresholds
-from train.swarm.verification.distances import Distances, measure_distances, pool
+from train.swarm.verification.distances import Distances, measure_distances, pool_distances
 from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel
 
 # Multiples of the largest honest distance: of one chunk or token, of a mean over a file, of log-probabilities.
 _ONE, _MEAN, _LOGPROB = 2.0, 1.5, 5.0
 _FLOOR = Thresholds(
-    mismatches=4.0, mismatches_mean=2.0, mantissa_mean=0.5, margin=0.02, logprob_error=1e-3, unlikely_share=0.1,
-    replayed_share=1.0, margin_mean=5e-6, margin_square=1e-7,
+    exponent_mismatches=4.0, exponent_mismatches_mean=2.0, mantissa_mean=0.5, max_margin=0.02, logprob_error=1e-3,
+    unlikely_share=0.1, seed_match_share=1.0, margin_mean=5e-6, margin_square_mean=1e-7,
 )  # fmt: skip
 _COARSE_FLOOR = Thresholds(
-    mismatches=32.0, mismatches_mean=4.0, mantissa_mean=1.0, margin=0.6, logprob_error=0.02, unlikely_share=0.1,
-    replayed_share=0.985, margin_mean=5e-4, margin_square=5e-5,
+    exponent_mismatches=32.0, exponent_mismatches_mean=4.0, mantissa_mean=1.0, max_margin=0.6, logprob_error=0.02,
+    unlikely_share=0.1, seed_match_share=0.985, margin_mean=5e-4, margin_square_mean=5e-5,
 )  # fmt: skip
 _COARSE_MANTISSA = 0.05  # mean difference of mantissas: two engines in float32 have hardly any
 _MIN_TOKENS = 1000  # with fewer, the share of replayed tokens says little
@@ -56,7 +56,7 @@ def sample_completions(
 
 
 def _begin(engine: Engine, key: str, lease: Lease, number: int) -> None:
-    draw = lease.draw
+    draw = lease.sampling_params
     sampling = SamplingParams(draw.temperature, draw.top_p, draw.max_tokens, logprobs=True, verifiable=True)
     try:
         engine.add(key, lease.prompt, lease.seeds[number], sampling)
@@ -70,7 +70,7 @@ def measure_completions(
     """Return how far the answers to a lease are from what a verifier computes."""
     recomputations = verifier_model.recompute_many(
         [
-            CompletionToVerify(lease.prompt, completion.token_ids, lease.draw.temperature, seed)
+            CompletionToVerify(lease.prompt, completion.token_ids, lease.sampling_params.temperature, seed)
             for seed, completion in zip(lease.seeds, completions, strict=True)
         ]
     )
@@ -88,7 +88,7 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
     Raises ConfigError if there are too few tokens.
     """
     answers = [answer for lease in honest for answer in lease]
-    files = [pool(lease) for lease in honest]
+    files = [pool_distances(lease) for lease in honest]
     n_tokens = sum(file.n_tokens for file in files)
     if n_tokens < _MIN_TOKENS:
         raise ConfigError(f"{n_tokens} tokens are too few to calibrate by; there must be {_MIN_TOKENS}. Draw more")
@@ -97,13 +97,19 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
     # One miss more than there were: without any, the next answer with one would be rejected.
     replayed_share = 1 - (sum(file.token_mismatches for file in files) + 1) / (n_tokens + 2)
     return Thresholds(
-        mismatches=max(_ONE * max(answer.exponent_mismatches for answer in answers), floor.mismatches),
-        mismatches_mean=max(_MEAN * max(file.mismatches_mean for file in files), floor.mismatches_mean),
+        exponent_mismatches=max(
+            _ONE * max(answer.exponent_mismatches for answer in answers), floor.exponent_mismatches
+        ),
+        exponent_mismatches_mean=max(
+            _MEAN * max(file.exponent_mismatches_mean for file in files), floor.exponent_mismatches_mean
+        ),
         mantissa_mean=max(_MEAN * mantissa_mean, floor.mantissa_mean),
-        replayed_share=min(replayed_share, floor.replayed_share),
-        margin=max(_ONE * max(answer.max_margin for answer in answers), floor.margin),
+        seed_match_share=min(replayed_share, floor.seed_match_share),
+        max_margin=max(_ONE * max(answer.max_margin for answer in answers), floor.max_margin),
         margin_mean=max(_MEAN * sum(file.margin_sum for file in files) / n_tokens, floor.margin_mean),
-        margin_square=max(_MEAN * sum(file.margin_square_sum for file in files) / n_tokens, floor.margin_square),
+        margin_square_mean=max(
+            _MEAN * sum(file.margin_square_sum for file in files) / n_tokens, floor.margin_square_mean
+        ),
         logprob_error=max(_LOGPROB * max(file.logprob_error for file in files), floor.logprob_error),
         unlikely_share=min(max(_MEAN * max(file.unlikely_share for file in files), floor.unlikely_share), 1.0),
     )

@@ -14,7 +14,7 @@ def thresholds_for(settings: SwarmSettings, engine: str, verifier: str = "transf
         return found
     return min(
         settings.thresholds.values(),
-        key=lambda thresholds: (thresholds.margin, thresholds.mismatches_mean),
+        key=lambda thresholds: (thresholds.max_margin, thresholds.exponent_mismatches_mean),
         default=Thresholds(),
     )
 

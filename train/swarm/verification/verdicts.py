@@ -28,7 +28,7 @@ from train.swarm.files.rows import RolloutFile, RolloutRow
 from train.swarm.messages import SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
-from train.swarm.verification.distances import Distances, measure_distances, pool
+from train.swarm.verification.distances import Distances, measure_distances, pool_distances
 from train.swarm.verification.recomputation import Recomputation
 from train.swarm.verification.threshold_checks import completion_violations, file_violations
 
@@ -63,7 +63,7 @@ def verdict_on_file(
 def _ends_well(row: RolloutRow, lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
     if any(token in ends for token in row.token_ids[:-1]):
         return False
-    budget = min(lease.draw.max_tokens, settings.engine.context_tokens - len(lease.prompt))
+    budget = min(lease.sampling_params.max_tokens, settings.engine.context_tokens - len(lease.prompt))
     return row.token_ids[-1] in ends or len(row.token_ids) == budget
 
 
@@ -86,11 +86,11 @@ def _compared(
         found = measure_distances(committed, row.logprobs, recomputation)
         measured.append(found if has_end else replace(found, end_probability=1.0))
         answers.append(_believed(row, recomputation, has_end=has_end))
-        faults += completion_violations(found, thresholds, replays=settings.replays)
+        faults += completion_violations(found, thresholds, check_seeds=settings.check_seeds)
         if any(fault.outcome == "hard" for fault in faults):
             break
     else:
-        faults += file_violations(pool(measured), thresholds, replays=settings.replays)
+        faults += file_violations(pool_distances(measured), thresholds, check_seeds=settings.check_seeds)
     if faults:
         first = min(faults, key=lambda fault: fault.outcome != "hard")  # of equal ones, the first
         return VerificationResult(first, figures=_figures(measured))
@@ -106,5 +106,5 @@ def _figures(measured: list[Distances]) -> dict[str, float]:
     """Return the distances of the answers that were compared."""
     if not measured:
         return {}
-    together = pool(measured)
+    together = pool_distances(measured)
     return {**asdict(together), "replayed_share": 1 - together.token_mismatches / together.n_tokens}

@@ -89,7 +89,7 @@ class VerifierModel:
         """
         yield from self.recompute_many(
             [
-                CompletionToVerify(lease.prompt, row.token_ids, lease.draw.temperature, seed)
+                CompletionToVerify(lease.prompt, row.token_ids, lease.sampling_params.temperature, seed)
                 for row, seed in zip(file.rows, lease.seeds, strict=True)
             ]
         )

@@ -38,7 +38,7 @@ class FileVerifier:
         self, settings: SwarmSettings, verifier_model: "VerifierModel", files_of: Callable[[int], Sequence[Path]]
     ) -> None:  # fmt: skip
         # A token that the model does not have would end what a GPU computes for this process, once and for all.
-        self._settings = replace(settings, vocabulary=min(settings.vocabulary, verifier_model.vocabulary))
+        self._settings = replace(settings, vocab_size=min(settings.vocab_size, verifier_model.vocabulary))
         self._verifier_model, self._files_of = verifier_model, files_of
         self._loaded: int | None = None
 

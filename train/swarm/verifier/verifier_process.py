@@ -33,7 +33,7 @@ _RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.2
 _SHUTDOWN_SECONDS = 15.0  # for the verdict on the file in hand
 
-Note = Callable[[str], None]
+MessageCallback = Callable[[str], None]
 Result = TypeVar("Result")
 
 
@@ -43,14 +43,14 @@ class VerifierOptions:
 
     invite                 as `curate swarm invite --verifier` wrote it
     model                  a folder or a name on the Hub; empty: the run's own
-    key                    file with the verifier's key; made if it is not there
+    key_path               file with the verifier's key; made if it is not there
     retry_timeout_seconds  how long a coordinator that is gone is called again before the verifier gives up
     folder                 of the versions; None: one that all verifiers of this machine share
     """
 
     invite: str = field(repr=False)
     model: str = ""
-    key: Path = Path(DEFAULT_KEY)
+    key_path: Path = Path(DEFAULT_KEY)
     retry_timeout_seconds: float = 600.0
     folder: Path | None = None
 
@@ -61,12 +61,12 @@ class VerifierProcess:
     Raises ConfigError if the invite or the key cannot be used.
     """
 
-    def __init__(self, options: VerifierOptions, note: Note = log.info) -> None:
+    def __init__(self, options: VerifierOptions, note: MessageCallback = log.info) -> None:
         self._options = options
         self._invite = read_invite(options.invite)
         if self._invite.role != "verifier":
             raise ConfigError("this invite is for a node. For a verifier: curate swarm invite FOLDER --verifier")
-        self._client = SignedClient(self._invite, load_or_create_key(options.key))
+        self._client = SignedClient(self._invite, load_or_create_key(options.key_path))
         self._name = self._client.node.hex()[:12]
         self._note = note
         self._leaves = threading.Event()
@@ -88,7 +88,7 @@ class VerifierProcess:
             with closing(self._versions(settings)) as versions:
                 versions.start()
                 versions.wait_for_first(self._options.retry_timeout_seconds, lambda: self._leaves.wait(_POLL_SECONDS))
-                judge = FileVerifier(settings, verifier_model, versions.files)
+                judge = FileVerifier(settings, verifier_model, versions.fetch_files)
                 while not self._leaves.is_set() and self._take_one(judge):
                     pass
             with suppress(ControllerUnreachable, RunError):  # what it has is given to others later
@@ -104,9 +104,9 @@ class VerifierProcess:
         jobs = self._patiently(lambda: self._call("/job", None, VerificationJobResponse)) or VerificationJobResponse()
         if jobs.job is not None:
             self._judge(judge, jobs.job)
-        elif not jobs.over:
+        elif not jobs.run_ended:
             self._leaves.wait(_RETRY_SECONDS)
-        return jobs.job is not None or not jobs.over
+        return jobs.job is not None or not jobs.run_ended
 
     def _judge(self, judge: FileVerifier, job: VerificationJob) -> None:
         start_time, name = time.monotonic(), job.lease.id.hex()
@@ -135,7 +135,7 @@ class VerifierProcess:
     def _versions(self, settings: SwarmSettings) -> VersionPrefetcher:
         return VersionPrefetcher(
             self._invite,
-            keep=settings.versions_kept,
+            keep=settings.retained_versions,
             fetched=lambda version: self._note(f"verifier {self._name}: has weights {version}"),
             folder=self._options.folder,
         )

@@ -30,8 +30,10 @@ class VersionPrefetcher:
     def __init__(
         self, invite: Invite, *, keep: int, fetched: Callable[[int], None], folder: Path | None = None
     ) -> None:  # fmt: skip
-        self._download = RelayClient(RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public)
-        folder = folder or default_folder(invite.run, invite.public)
+        self._download = RelayClient(
+            RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
+        )
+        folder = folder or default_folder(invite.run, invite.public_key)
         # More stay on the disk than are handed out, so that none is removed while it is being read.
         self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
         self._here: dict[int, tuple[Path, ...]] = {}  # in the order in which they came
@@ -46,7 +48,7 @@ class VersionPrefetcher:
         """Begin to follow the run."""
         self._thread.start()
 
-    def files(self, version: int) -> tuple[Path, ...]:
+    def fetch_files(self, version: int) -> tuple[Path, ...]:
         """Return the files of a version. Raises TransferError if it cannot be had in time.
 
         A version that is here does not wait for another one that is on its way.
@@ -55,15 +57,15 @@ class VersionPrefetcher:
             files = self._here.get(version)
         return files or self._fetch(version, _WAIT_SECONDS)
 
-    def wait_for_first(self, patience_seconds: float, wait: Callable[[], bool]) -> None:
-        """Wait until a version is here, or `wait` returns that there is no point in it.
+    def wait_for_first(self, timeout_seconds: float, should_stop: Callable[[], bool]) -> None:
+        """Wait until a version is here, or `should_stop` returns that there is no point in it.
 
         Raises TransferError if no relay has named a version for so long.
         """
-        while self._newest < 0 and not wait():
+        while self._newest < 0 and not should_stop():
             failing = self._failing
-            if failing is not None and time.monotonic() - failing[0] > patience_seconds:
-                raise TransferError(f"there are no weights, after {patience_seconds:.0f} s: {failing[1]}")
+            if failing is not None and time.monotonic() - failing[0] > timeout_seconds:
+                raise TransferError(f"there are no weights, after {timeout_seconds:.0f} s: {failing[1]}")
 
     def _fetch(self, version: int, seconds: float) -> tuple[Path, ...]:
         place, manifest = self._versions.fetch(version, seconds=seconds)
@@ -85,7 +87,7 @@ class VersionPrefetcher:
         said = ""
         while not self._stop.wait(_POLL_SECONDS if self._newest >= 0 else _POLL_SECONDS / 4):
             try:
-                version = self._download.latest().version
+                version = self._download.fetch_latest().version
                 if version != self._newest:
                     self._fetch(version, _NEWEST_SECONDS)
                     self._newest, said = version, ""

@@ -21,7 +21,9 @@ from train.errors import ControllerUnreachable, RolloutError, SamplerError
 from train.rollouts.batch_collector import BatchCollector
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
-SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(
+    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=1, online_filter=False
+)
 
 
 @pytest.fixture
@@ -139,7 +141,7 @@ def test_no_more_groups_are_generated_at_once_than_the_configuration_says(clock)
 
 
 def test_nothing_is_asked_that_the_run_cannot_use():
-    made = fleet.controller(replace(SETTINGS, steps=1, max_staleness=4))
+    made = fleet.controller(replace(SETTINGS, total_steps=1, max_staleness=4))
     publish(made, 0)
     assert len(Worker(made).ask()) == 2
 
@@ -421,7 +423,7 @@ def test_a_worker_with_weights_of_another_life_waits_and_is_told_to_load(control
 
 
 def test_work_is_dealt_to_the_worker_that_has_the_least(clock):
-    made = fleet.controller(replace(SETTINGS, prompts=4), now=clock)
+    made = fleet.controller(replace(SETTINGS, prompts_per_batch=4), now=clock)
     publish(made, 0)
     workers = [Worker(made, name) for name in "abcd"]
     for worker in workers:
@@ -516,7 +518,7 @@ def test_groups_keep_the_length_limit_that_they_were_asked_with(controller):
     before = worker.ask(slots=3)[0]
     controller.set_max_tokens(16)
     after = worker.ask(slots=3)[0]
-    assert [before.draw.max_tokens, after.draw.max_tokens] == [8, 16]
+    assert [before.sampling_params.max_tokens, after.sampling_params.max_tokens] == [8, 16]
     assert worker.send(answer_to(after, 0, tokens=range(12))) == ["taken"]
     assert worker.send(answer_to(before, 0, tokens=range(12))) == ["broken"]
 
@@ -525,7 +527,7 @@ def test_when_the_run_is_over_workers_are_told_so(controller):
     worker = Worker(controller)
     lease = worker.ask()[0]
     controller.close()
-    assert controller.request_leases(LeaseRequest("w", 0, 1)).over
+    assert controller.request_leases(LeaseRequest("w", 0, 1)).run_ended
     assert worker.send(answer_to(lease, 0)) == ["stale"]
 
 
@@ -535,7 +537,7 @@ def test_a_worker_that_leaves_after_the_end_keeps_no_other_from_hearing_of_it(tm
     Worker(made).ask()
     made.close()
     made.release(ReleaseRequest("w"))
-    assert made.request_leases(LeaseRequest("other", 0, 1)).over
+    assert made.request_leases(LeaseRequest("other", 0, 1)).run_ended
 
 
 def test_evaluation_is_drawn_by_workers_with_the_newest_weights_before_anything_else(controller):
@@ -581,7 +583,7 @@ def test_evaluation_gives_workers_the_stops_and_leaves_them_out_of_the_text(cont
             worker.finish(lease)
     drawing.join()
     ((_, answer),) = done
-    assert {lease.draw.stop for lease in leases} == {("no such", " ")}
+    assert {lease.sampling_params.stop for lease in leases} == {("no such", " ")}
     assert answer.token_ids[0] == 0
     assert (answer.text, answer.n_tokens, answer.n_prompt_tokens) == ("0", 4, 1)
 
@@ -598,7 +600,9 @@ def test_evaluation_goes_on_after_a_prompt_that_is_refused():
     worker.load()
     done = {}
     prompts = [("no", 0), ("yes", 1)]
-    drawing = threading.Thread(target=lambda: done.update(made.sampler().sample(prompts, SamplingParams(0.5, 0.9, 6))))
+    drawing = threading.Thread(
+        target=lambda: done.update(made.create_sampler().sample(prompts, SamplingParams(0.5, 0.9, 6)))
+    )
     drawing.start()
     while drawing.is_alive():
         for lease in worker.ask(slots=1):

@@ -15,13 +15,15 @@ from train.asynchronous.journal import RunJournal
 from train.asynchronous.journal.audit import audit_journal
 from train.asynchronous.messages import LeaseRequest
 
-SETTINGS = ControllerSettings(prompts=4, completions=3, steps=25, max_tokens=8, max_staleness=2)
+SETTINGS = ControllerSettings(
+    prompts_per_batch=4, completions_per_prompt=3, total_steps=25, max_tokens=8, max_staleness=2
+)
 
 
 def work(controller, name, n_wrong):
     """Work until the run is over; send some answers twice, and drop some leases."""
     worker, rng = Worker(controller, name, -1), random.Random(name)
-    while not controller.request_leases(LeaseRequest(name, worker.loaded, 0)).over:
+    while not controller.request_leases(LeaseRequest(name, worker.loaded, 0)).run_ended:
         worker.load()
         worker.ask(slots=6)
         worker.beat()
@@ -47,9 +49,9 @@ def test_many_threads_work_on_one_run(tmp_path):
         threads = [threading.Thread(target=work, args=(controller, f"w{n}", n_wrong)) for n in range(4)]
         for thread in threads:
             thread.start()
-        for version in range(SETTINGS.steps):
+        for version in range(SETTINGS.total_steps):
             groups = controller.wait_for_batch(version, seconds=60)
-            assert len(groups) == SETTINGS.prompts
+            assert len(groups) == SETTINGS.prompts_per_batch
             publish(controller, version + 1)
             controller.expire_leases()
             assert controller.metrics()["groups/age_max"] <= SETTINGS.max_staleness

@@ -99,7 +99,7 @@ class Schedule:
             ready = [(birth, number) for number, birth in self.ready.items()]
             chosen = staleness.select_batch(
                 self.cuts, ready, self.outstanding(), prompts=self.prompts, staleness=self.eta,
-                short=self.rng.random() < 0.02,
+                allow_partial=self.rng.random() < 0.02,
             )  # fmt: skip
         if chosen is None:
             return False
@@ -183,7 +183,7 @@ class Machine(RuleBasedStateMachine):
                     9,
                     f"q{to_ask.group}",
                     b"",
-                    losses=to_ask.losses,
+                    n_lost=to_ask.n_lost,
                 )
             )
 
@@ -229,7 +229,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(short=st.integers(0, 9))
     def cut(self, short):
-        numbers = self.groups.select_batch(prompts=self.prompts, max_staleness=self.eta, short=short == 0)
+        numbers = self.groups.select_batch(prompts=self.prompts, max_staleness=self.eta, allow_partial=short == 0)
         if numbers is None:
             return
         version, groups = self.groups.batches_taken, [self.groups.open[number] for number in numbers]
@@ -270,7 +270,9 @@ class Machine(RuleBasedStateMachine):
         if not hasattr(self, "groups"):
             return
         running = [group for group in self.groups.open.values() if group.state is not GroupState.READY]
-        can_cut = self.groups.select_batch(prompts=self.prompts, max_staleness=self.eta, short=False) is not None
+        can_cut = (
+            self.groups.select_batch(prompts=self.prompts, max_staleness=self.eta, allow_partial=False) is not None
+        )
         can_ask = self.groups.capacity(self.published, prompts=self.prompts, max_staleness=self.eta, steps=STEPS) > 0
         assert running or can_cut or can_ask
 

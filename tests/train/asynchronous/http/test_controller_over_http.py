@@ -28,7 +28,9 @@ from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightFile, WeightManifest
 
-SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(
+    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=1, online_filter=False
+)
 TERMS = EngineSpec("the run", "a-model", "transformers", 128)
 TOKEN = "correct horse"
 
@@ -44,7 +46,7 @@ def controller():
 def server(controller):
     serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", spec=TERMS)
     yield serving
-    serving.close(over=False)
+    serving.close(run_ended=False)
 
 
 @pytest.fixture
@@ -258,7 +260,7 @@ def test_workers_hear_that_the_run_is_over_before_the_server_ends(controller, se
     heard = []
     threading.Timer(0.3, lambda: heard.append(client.request_leases(LeaseRequest("w", 0, 1)))).start()
     server.close()
-    assert heard == [LeaseResponse(over=True)]
+    assert heard == [LeaseResponse(run_ended=True)]
 
 
 class BadNetwork:
@@ -306,7 +308,7 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
         server = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", spec=TERMS)
         stack.callback(server.close, over=False)  # these workers do not ask whether the run is over
         workers = [Worker(BadNetwork(ControllerClient(server.url, TOKEN), 10 * seed + n), f"w{n}") for n in range(3)]
-        while version < SETTINGS.steps:
+        while version < SETTINGS.total_steps:
             for worker in workers:
                 with suppress(ControllerUnreachable):
                     worker.load()
@@ -323,7 +325,7 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
                 version += 1
                 publish(controller, version)
         controller.close()
-    assert len(set(trained)) == len(trained) == 2 * SETTINGS.steps
+    assert len(set(trained)) == len(trained) == 2 * SETTINGS.total_steps
     positions = {event.group: event.position for event in noted.events if isinstance(event, GroupDispatched)}
     given_up = {f"q{positions[event.group]}" for event in noted.events if isinstance(event, GroupRejected)}
     assert {*trained, *given_up} == {f"q{position}" for position in positions.values()}
@@ -343,6 +345,6 @@ def test_a_server_that_fails_ends_the_run(controller, monkeypatch):
 
     monkeypatch.setattr("uvicorn.Server.run", fail)
     serving = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="r", spec=TERMS, fail=controller.fail)
-    serving.close(over=False)
+    serving.close(run_ended=False)
     with pytest.raises(RunError, match="no more memory"):
         controller.try_take_batch(0)

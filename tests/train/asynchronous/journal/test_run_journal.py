@@ -24,7 +24,9 @@ from train.asynchronous.journal import RunJournal
 from train.asynchronous.journal.audit import audit_journal
 from train.errors import CheckpointError, RolloutError
 
-SETTINGS = ControllerSettings(prompts=2, completions=2, steps=4, max_tokens=8, max_staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(
+    prompts_per_batch=2, completions_per_prompt=2, total_steps=4, max_tokens=8, max_staleness=1, online_filter=False
+)
 PATHS = os.pathsep.join(sys.path)
 WRITER = Path(__file__).parents[2] / "journal_writer.py"
 
@@ -77,8 +79,8 @@ def finished(tmp_path):
 
 def test_cuts_are_read_as_they_were_trained_on(finished):
     folder, trained = finished
-    assert dict(journal.recorded_batches(folder)) == trained
-    assert dict(journal.recorded_batches(folder, after_step=2)) == {2: trained[2], 3: trained[3]}
+    assert dict(journal.read_batches(folder)) == trained
+    assert dict(journal.read_batches(folder, after_step=2)) == {2: trained[2], 3: trained[3]}
     assert audit_journal(journal.read_events(folder), staleness=1).findings == []
 
 
@@ -87,13 +89,15 @@ def test_rewards_and_logprobs_are_recorded_to_the_last_bit(tmp_path):
     controller = begin(
         tmp_path,
         submit=lambda answer, task: fleet.scored(rewards[int(answer.text.split()[0])]),
-        settings=ControllerSettings(prompts=1, completions=4, steps=1, max_tokens=8, online_filter=False),
+        settings=ControllerSettings(
+            prompts_per_batch=1, completions_per_prompt=4, total_steps=1, max_tokens=8, online_filter=False
+        ),
     )
     worker = Worker(controller)
     (lease,) = worker.ask()
     worker.finish(lease)
     (trained,) = controller.try_take_batch(0)
-    ((_, (recorded,)),) = journal.recorded_batches(tmp_path)
+    ((_, (recorded,)),) = journal.read_batches(tmp_path)
     assert [rollout.reward for rollout in recorded][:3] == rewards[:3]
     assert math.isnan(recorded[3].reward)
     assert recorded == trained
@@ -156,8 +160,8 @@ def test_training_goes_on_if_the_journal_is_gone(tmp_path):
 def test_training_goes_on_if_steps_were_made_without_the_journal(finished):
     folder, _ = finished
     controller = fleet.controller(
-        ControllerSettings(prompts=2, completions=2, steps=9, max_tokens=8, online_filter=False), opened(folder),
-        step=7, position=20,
+        ControllerSettings(prompts_per_batch=2, completions_per_prompt=2, total_steps=9, max_tokens=8,
+        online_filter=False), opened(folder), step=7, position=20,
     )  # fmt: skip
     publish(controller, 7)
     assert make_steps(controller, [7])[7][0][0].problem_id == "q20"
@@ -184,7 +188,7 @@ def test_a_torn_frame_is_cut_off_wherever_it_is_torn(finished):
 
 def test_a_run_goes_on_wherever_its_journal_ends(tmp_path):
     """Also where a process was killed after a cut and before the next segment, or before that had its first event."""
-    settings = replace(SETTINGS, steps=8)
+    settings = replace(SETTINGS, total_steps=8)
     make_steps(begin(tmp_path / "whole", settings=settings), range(3))
     written = {path.name: path.read_bytes() for path in sorted((tmp_path / "whole").iterdir())}
     ends = sorted({*frame_ends(written), *((name, 0) for name in written)})
@@ -204,7 +208,7 @@ def test_a_run_goes_on_wherever_its_journal_ends(tmp_path):
             controller.prune_journal(step + 1)
             again = begin(folder, step=step + 1, settings=settings)
             assert again.try_take_batch(step + 1) == trained[step + 1]
-            if step + 4 > settings.steps:
+            if step + 4 > settings.total_steps:
                 break
         assert audit_journal(journal.read_events(folder), staleness=1).findings == []
 
@@ -267,9 +271,9 @@ def test_segments_that_no_checkpoint_needs_are_removed_and_the_others_suffice(fi
     controller.prune_journal(3)
     assert segments(folder) == ["000002.frames", "000003.frames", "000004.frames"]
     assert controller.try_take_batch(3) == trained[3]
-    assert dict(journal.recorded_batches(folder, after_step=3)) == {3: trained[3]}
+    assert dict(journal.read_batches(folder, after_step=3)) == {3: trained[3]}
     with pytest.raises(CheckpointError, match="the groups of step 3 are not in the journal any more"):
-        list(journal.recorded_batches(folder, after_step=2))
+        list(journal.read_batches(folder, after_step=2))
     assert audit_journal(journal.read_events(folder), staleness=1).findings == []
     assert begin(folder, step=3).try_take_batch(3) == trained[3]
 
@@ -355,7 +359,7 @@ def test_a_writer_that_is_killed_again_and_again_ends_with_what_one_that_lives_w
         if writer.returncode == 0:
             break
     assert sorted(told) == list(range(30))
-    assert dict(journal.recorded_batches(tmp_path / "journal", after_step=30)) == {}
+    assert dict(journal.read_batches(tmp_path / "journal", after_step=30)) == {}
 
 
 def test_events_are_read_as_they_were_written(tmp_path):
@@ -374,7 +378,7 @@ def test_chaos_on_a_real_journal_resumes_to_the_same_batches(tmp_path):
         made = opened(tmp_path / str(seed))
         run = chaos.Run(seed, steps=5, journal=made)
         run.run()
-        recorded = dict(journal.recorded_batches(tmp_path / str(seed), after_step=run.checkpoint))
+        recorded = dict(journal.read_batches(tmp_path / str(seed), after_step=run.checkpoint))
         assert recorded == {version: run.trained[version] for version in recorded}
         assert (
             audit_journal(journal.read_events(tmp_path / str(seed)), staleness=run.settings.max_staleness).findings

@@ -16,7 +16,9 @@ from train.errors import TransferError  # noqa: E402
 from train.sampling.engine_spec import EngineSpec  # noqa: E402
 from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
 
-SETTINGS = ControllerSettings(prompts=2, completions=3, steps=10, max_tokens=8, max_staleness=1, online_filter=False)
+SETTINGS = ControllerSettings(
+    prompts_per_batch=2, completions_per_prompt=3, total_steps=10, max_tokens=8, max_staleness=1, online_filter=False
+)
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def run(publisher, tmp_path):
     yield publish, source
     source.close()
     client.close()
-    server.close(over=False)
+    server.close(run_ended=False)
 
 
 def values(files):

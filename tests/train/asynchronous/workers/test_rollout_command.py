@@ -29,7 +29,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers a
 
 ROOT = Path(__file__).parents[4]
 SETTINGS = ControllerSettings(
-    prompts=2, completions=4, steps=10**6, max_tokens=300, max_staleness=1, online_filter=False
+    prompts_per_batch=2,
+    completions_per_prompt=4,
+    total_steps=10**6,
+    max_tokens=300,
+    max_staleness=1,
+    online_filter=False,
 )
 TOKEN = "correct horse"
 SECONDS = 300  # for a busy machine
@@ -100,7 +105,7 @@ class Same:
     def __init__(self, ids):
         self.ids = ids
 
-    def at(self, position):
+    def prompt_at(self, position):
         return TrainingPrompt(f"q{position}", self.ids, Task())
 
 
@@ -115,7 +120,7 @@ def run_of(model, settings=SETTINGS):
                 process.kill()
             process.wait()
             process.stdout.close()
-        run.server.close(over=False)
+        run.server.close(run_ended=False)
         run.source.close()
 
 

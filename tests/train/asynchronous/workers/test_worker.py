@@ -26,7 +26,9 @@ from train.weights.in_process import InProcessTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 
-SETTINGS = ControllerSettings(prompts=3, completions=4, steps=5, max_tokens=24, max_staleness=0, online_filter=False)
+SETTINGS = ControllerSettings(
+    prompts_per_batch=3, completions_per_prompt=4, total_steps=5, max_tokens=24, max_staleness=0, online_filter=False
+)
 SECONDS = 120
 
 
@@ -56,7 +58,7 @@ class Named:
     def __init__(self, ids):
         self.ids = ids
 
-    def at(self, position):
+    def prompt_at(self, position):
         name = list(self.ids)[position % len(self.ids)]
         return TrainingPrompt(name, self.ids[name], Task())
 
@@ -104,7 +106,9 @@ def publish(controller, source, model, version):
 
 @pytest.mark.parametrize("kind", ["transformers", pytest.param("vllm", marks=pytest.mark.thorough)])
 def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit(kind, tiny_model, model, questions):
-    settings = replace(SETTINGS, prompts=6, completions=14)  # more answers than either engine draws at once
+    settings = replace(
+        SETTINGS, prompts_per_batch=6, completions_per_prompt=14
+    )  # more answers than either engine draws at once
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**tiny_world.ENVIRONMENT, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}.items():
             patch.setenv(name, value)
@@ -290,7 +294,7 @@ def test_a_worker_that_leaves_gives_its_groups_back_and_another_one_draws_them(t
 def test_a_prompt_that_the_engine_cannot_take_is_given_up(engine, model, questions):
     source = InProcessTransport()
     with_long = Named({**questions.ids, "long": (5,) * 2000})
-    controller = controller_of(with_long, replace(SETTINGS, prompts=5))
+    controller = controller_of(with_long, replace(SETTINGS, prompts_per_batch=5))
     publish(controller, source, model, 0)
     with working(RolloutWorker(controller, engine, source, name="w")):
         groups = controller.wait_for_batch(0, SECONDS)

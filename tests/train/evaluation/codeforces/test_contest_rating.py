@@ -3,7 +3,7 @@
 import pytest
 from made_contests import contest
 
-from train.evaluation.codeforces.contest_rating import is_rated, rank, ratings
+from train.evaluation.codeforces.contest_rating import is_rated, rank, rate_scores
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ def test_ratings_of_four_hundred_participants(points, place, rating):
     four_hundred = contest()
     score = (float(points), 0.0)
     assert rank(four_hundred, score) == place
-    assert ratings(four_hundred, [score]) == {score: rating}
+    assert rate_scores(four_hundred, [score]) == {score: rating}
 
 
 def test_ratings_where_all_participants_have_the_same_rating():
     equals = contest(scores=[(float(400 - i), 0.0) for i in range(400)], old_ratings=[1500] * 400)
     better_than_half, better_than_ten = (200.5, 0.0), (10.5, 0.0)
     assert [rank(equals, score) for score in (better_than_half, better_than_ten)] == [200, 390]
-    assert ratings(equals, [better_than_half, better_than_ten]) == {better_than_half: 1501, better_than_ten: 880}
+    assert rate_scores(equals, [better_than_half, better_than_ten]) == {better_than_half: 1501, better_than_ten: 880}
 
 
 def seed(old_ratings, rating):
@@ -48,7 +48,7 @@ def test_the_rating_is_the_largest_whose_seed_reaches_the_rank(old_ratings):
     n = len(old_ratings)
     ranked = contest(scores=[(float(n - i), 0.0) for i in range(n)], old_ratings=old_ratings)
     scores = [(n - place + 0.5, 0.0) for place in range(0, n + 1, 17)]
-    worth = ratings(ranked, scores)
+    worth = rate_scores(ranked, scores)
     seeds = [seed(old_ratings, rating) for rating in range(max(old_ratings) + 100)]
     for score in scores:
         place = rank(ranked, score)
@@ -59,7 +59,7 @@ def test_the_rating_is_the_largest_whose_seed_reaches_the_rank(old_ratings):
 def test_a_better_score_is_never_worth_less():
     four_hundred = contest()
     scores = [(float(points), penalty) for points in range(0, 4200, 35) for penalty in (20.0, 10.0, 0.0)]
-    values = list(ratings(four_hundred, scores).values())
+    values = list(rate_scores(four_hundred, scores).values())
     assert values == sorted(values)
     assert values[0] < 200 < 2800 < values[-1]
 

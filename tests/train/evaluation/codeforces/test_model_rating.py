@@ -10,7 +10,7 @@ from made_outcomes import outcome
 
 from curate.errors import CurateError
 from train.evaluation.codeforces.attempts import count_wrong_attempts, first_right_probabilities, score_probabilities
-from train.evaluation.codeforces.contest_rating import ratings
+from train.evaluation.codeforces.contest_rating import rate_scores
 from train.evaluation.codeforces.contests import ContestProblem, problem_key
 from train.evaluation.codeforces.model_rating import rate_in_contest, rate_model
 from train.evaluation.codeforces.percentiles import PercentileTable, deepcoder_2024
@@ -56,11 +56,11 @@ def test_the_rating_is_the_mean_over_all_orders(points):
             for n, value in zip(attempts, points[:2], strict=True)
         ]
         score = (float(sum(gain for gain, _ in gains)), float(sum(penalty for _, penalty in gains)))
-        in_each_order.append(ratings(round, [score])[score])
+        in_each_order.append(rate_scores(round, [score])[score])
     assert found.rating == pytest.approx(fmean(in_each_order))
     assert found.order_deviation == pytest.approx(pstdev(in_each_order))
     first = (500 - 50 + 2000 - 100, 0) if points[0] else (2, 10 + 20)
-    assert found.in_order == ratings(round, [first])[first]
+    assert found.in_order == rate_scores(round, [first])[first]
     assert (found.n_problems, found.n_judged) == (3, 3)
 
 

@@ -14,7 +14,7 @@ from train.evaluation.codeforces.contests import ContestProblem
 from train.evaluation.codeforces.difficulty_rating import rate_by_difficulty, solved_problems
 from train.evaluation.codeforces.model_rating import rate_model
 from train.evaluation.codeforces.percentiles import deepcoder_2024
-from train.evaluation.codeforces.rating import known_contests, rate, ratings_of
+from train.evaluation.codeforces.rating import known_contests, rate, ratings_as_json
 from train.evaluation.results.ratings import rating_lines, stored_ratings
 
 ROUNDS = [with_points(1000.0, 2000.0, id=id) for id in (1971, 1972, 1973)]
@@ -23,7 +23,7 @@ BITS = {"1971/A": "1111", "1971/B": "0110", "1972/A": "0011", "1973/A": "1000", 
 
 def solved(id, bits, tests="official", difficulty=None):
     found = outcome(f"codeforces/{id}", bits, difficulty=difficulty)
-    return replace(found, facts=replace(found.facts, tests_source=tests))
+    return replace(found, metadata=replace(found.metadata, tests_source=tests))
 
 
 def lines(rating):
@@ -34,8 +34,8 @@ def test_with_standings_a_model_is_rated_by_contests():
     outcomes = [solved(id, bits) for id, bits in BITS.items()]
     found = rate(outcomes, ROUNDS)
     expected = rate_model([outcome(id, bits) for id, bits in BITS.items()], ROUNDS, deepcoder_2024())
-    assert found.by_contests == expected
-    assert (found.tests, found.is_upper_bound, found.by_difficulty) == ("official", False, None)
+    assert found.contest_rating == expected
+    assert (found.tests_source, found.is_upper_bound, found.by_difficulty) == ("official", False, None)
     first, *remarks = lines(found)
     value = f"{expected.rating:.0f} ({expected.low:.0f}-{expected.high:.0f})"
     percentile = f"{expected.percentile:.1f} ({expected.percentile_low:.1f}-{expected.percentile_high:.1f})"
@@ -54,21 +54,21 @@ def test_examples_as_tests_make_a_rating_an_upper_bound():
     assert first.endswith("; tests: examples, an upper bound")
     assert "wrong programs pass, too, so the rating is an upper bound" in remark
     both = rate([solved("1971/A", "1"), solved("1971/B", "1", "examples")], ROUNDS)
-    assert (both.tests, both.is_upper_bound) == ("examples, official", True)
+    assert (both.tests_source, both.is_upper_bound) == ("examples, official", True)
 
 
 def test_without_standings_a_model_is_rated_by_the_difficulty_of_problems():
     bits = {800: "1111", 1200: "1110", 1600: "1100", 2000: "1000", 2400: "0000"}
     outcomes = [solved(f"19{n}/A", text, difficulty=n) for n, text in bits.items()]
     found = rate(outcomes, [])
-    assert found.by_contests is None
+    assert found.contest_rating is None
     assert (round(found.by_difficulty.rating, 1), round(found.by_difficulty.error, 1)) == (1600.0, 131.7)
     first, remark = lines(found)
     assert first.startswith("Codeforces rating by problem difficulty 1600 (")
     assert first.endswith("), standard error 132; tests: official")
     assert "cannot be compared with a rating by contests" in remark
     assert "curate evaluations fetch codeforces" in remark
-    assert rate(outcomes, [with_points(500.0, id=1)]).by_contests is None  # a contest of other problems
+    assert rate(outcomes, [with_points(500.0, id=1)]).contest_rating is None  # a contest of other problems
 
 
 def test_contests_know_the_difficulty_of_problems_that_do_not_state_it():
@@ -78,17 +78,17 @@ def test_contests_know_the_difficulty_of_problems_that_do_not_state_it():
     known = solved_problems([outcome("1971A", "1100", difficulty=1200)])
     assert found.by_difficulty == rate_by_difficulty(known)
     assert found.n_difficulties == 1
-    assert found.by_contests.contests[0].n_judged == 2  # the row of no known contest is in none
+    assert found.contest_rating.contests[0].n_judged == 2  # the row of no known contest is in none
     assert [entry["by"] for entry in found.to_json()] == ["contests", "problem difficulty"]
 
 
 def test_a_problem_of_two_contests_counts_in_both():
     rounds = ROUNDS[:2]
     found = rate([solved("1971/A,1972/B", "11"), solved("1972/B", "00")], rounds)
-    assert [one.n_judged for one in found.by_contests.contests] == [1, 1]
-    assert found.by_contests.contests[0].rating > found.by_contests.contests[1].rating  # its own row goes first
+    assert [one.n_judged for one in found.contest_rating.contests] == [1, 1]
+    assert found.contest_rating.contests[0].rating > found.contest_rating.contests[1].rating  # its own row goes first
     shared = rate([solved("1971/A,1972/A", "11")], rounds)
-    assert shared.by_contests.contests[0].rating == shared.by_contests.contests[1].rating
+    assert shared.contest_rating.contests[0].rating == shared.contest_rating.contests[1].rating
 
 
 def test_numbers_that_are_unknown_are_null_in_a_result_and_said_in_words():
@@ -98,7 +98,7 @@ def test_numbers_that_are_unknown_are_null_in_a_result_and_said_in_words():
     assert isnan(stored_ratings({"ratings": [entry]})[0].low)
     assert "(no interval) over 1 contests with 2 attempts, percentile" in lines(one)[0]
     without_verdict = rate([solved("1971/A", "xx")], ROUNDS)
-    assert (without_verdict.by_contests, without_verdict.by_difficulty) == (None, None)
+    assert (without_verdict.contest_rating, without_verdict.by_difficulty) == (None, None)
     assert lines(without_verdict) == []
     everything = rate([solved("1971/A", "11", difficulty=800)], [])
     assert "mostly that of a prior" in lines(everything)[1]
@@ -118,15 +118,15 @@ def test_contests_are_read_from_the_named_file_or_from_where_they_were_fetched(t
     assert known_contests(tmp_path / "mine.parquet", ["codeforces/1971/A"]) == ROUNDS[1:]
     assert known_contests(tmp_path / "mine.parquet", ["HumanEval/0"]) == []
     outcomes = [solved("1971/A", "10")]
-    assert ratings_of(outcomes) == rate(outcomes, ROUNDS[:1]).to_json()
-    assert ratings_of([outcome("HumanEval/0", "1")]) == []
+    assert ratings_as_json(outcomes) == rate(outcomes, ROUNDS[:1]).to_json()
+    assert ratings_as_json([outcome("HumanEval/0", "1")]) == []
 
 
 def test_a_damaged_file_that_nobody_named_only_costs_the_rating_by_contests(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     default_path().parent.mkdir()
     default_path().write_text("half a file")
-    assert ratings_of([solved("1971/A", "10", difficulty=800)])[0]["by"] == "problem difficulty"
+    assert ratings_as_json([solved("1971/A", "10", difficulty=800)])[0]["by"] == "problem difficulty"
     assert "there is no rating by contests" in caplog.text
     with pytest.raises(CurateError, match="cannot be read as a file of contests"):
         known_contests(default_path(), ["codeforces/1971/A"])

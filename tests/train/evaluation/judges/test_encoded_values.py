@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from train.evaluation.judges.sandbox_runner import (
-    LARGE,
+    MAX_JSON_CHARS,
     UNEQUAL,
     EncodingTooLarge,
     IncomparableValueError,
     SizeBudget,
-    canonical,
+    canonical_text,
     decode,
     digest,
     encode,
@@ -42,29 +42,29 @@ values = st.recursive(
 
 @given(values, values)
 def test_canonical_texts_are_equal_if_the_values_are(one, other):
-    assert (canonical(one) == canonical(other)) == (one == other)
+    assert (canonical_text(one) == canonical_text(other)) == (one == other)
 
 
 @given(values)
 def test_what_a_program_claims_has_the_canonical_text_of_the_value(value):
-    claimed = decode(json.loads(json.dumps(encode(value))), claimed=True)
-    assert canonical(claimed) == canonical(value)
+    claimed = decode(json.loads(json.dumps(encode(value))), untrusted=True)
+    assert canonical_text(claimed) == canonical_text(value)
     assert digest(claimed) == digest(value) != UNEQUAL
 
 
 @settings(max_examples=12)
 @given(st.recursive(st.integers(-9, 9) | st.sampled_from(["a", 1.0, None, 0.5]), st.lists, max_leaves=30))
 def test_the_text_of_a_long_list_is_that_of_its_parts(item):
-    text = canonical(item)
-    assert canonical([item] * 2500) == f"[{', '.join([text] * 2500)}]"
-    assert canonical(tuple([item] * 1500)) == f"({', '.join([text] * 1500)})"
+    text = canonical_text(item)
+    assert canonical_text([item] * 2500) == f"[{', '.join([text] * 2500)}]"
+    assert canonical_text(tuple([item] * 1500)) == f"({', '.join([text] * 1500)})"
 
 
 @pytest.mark.parametrize("value", [float("nan"), [1, float("nan")], {"a": (float("nan"),)}, object(), [map(str, [])]])
 def test_nan_and_what_is_no_data_equals_nothing(value):
     assert digest(value) == UNEQUAL
     with pytest.raises(IncomparableValueError):
-        canonical(value)
+        canonical_text(value)
 
 
 @given(values)
@@ -74,7 +74,9 @@ def test_arguments_keep_their_types(value):
     assert isinstance(value, Decimal) or type(again) is type(value)
 
 
-@pytest.mark.parametrize("value", [[0] * LARGE, "a" * (LARGE + 1), [["a" * 99]] * 700, (iter(range(10**9)),) * 99])
+@pytest.mark.parametrize(
+    "value", [[0] * MAX_JSON_CHARS, "a" * (MAX_JSON_CHARS + 1), [["a" * 99]] * 700, (iter(range(10**9)),) * 99]
+)
 def test_a_large_value_is_not_encoded(value):
     with pytest.raises(EncodingTooLarge):
         encode(value, SizeBudget())

@@ -137,7 +137,7 @@ def test_large_values_leave_the_sandbox_as_digests(tmp_path, box):
     assert ruling(large, "def up(ns):\n    return [n for n in ns] * 99_999", box).verdict == "wrong_answer"
     part = large.judge.parts[1]
     outputs = expected_outputs(part.reference, part.digest, box)
-    assert all(output.large and len(output.text) == 64 for output in outputs)
+    assert all(output.is_digest and len(output.text) == 64 for output in outputs)
 
 
 def test_what_the_reference_returns_is_computed_once(box, monkeypatch):

@@ -67,7 +67,7 @@ def test_stops_of_completions():
 def test_without_a_protocol_everything_is_as_usual():
     settled = resolve_settings(None, "", ProtocolOverrides(), PromptFormat())
     assert (settled.sampling, settled.suite_settings.k, settled.style) == (SamplingParams(), 8, PromptStyle())
-    assert (settled.as_table(), settled.line()) == ({}, "")
+    assert (settled.as_table(), settled.summary_line()) == ({}, "")
 
 
 def test_what_the_user_gives_is_recorded_beside_the_table():
@@ -83,7 +83,7 @@ def test_what_the_user_gives_is_recorded_beside_the_table():
         "deepcoder",
     )
     assert (table["k"], table["max_tokens"], table["temperature"]) == (1, 65536, 0.6)
-    assert settled.line() == (
+    assert settled.summary_line() == (
         "protocol deepcoder, form deepcoder; max_tokens 100 instead of 65536; k 8 instead of 1; system Be brief."
     )
 

@@ -9,7 +9,7 @@ from made_results import earlier, of_bits, write
 from curate.errors import CurateError
 from train.evaluation.results.breakdown import breakdown, format_tokens
 from train.evaluation.results.labels import labels
-from train.evaluation.results.reader import read_all, read_result
+from train.evaluation.results.reader import read_result, read_results
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
@@ -49,10 +49,10 @@ def test_a_folder_gives_its_results_and_nothing_else(tmp_path):
     inside.mkdir()
     (inside / "other.json").write_text("{}")
     with pytest.raises(CurateError, match="has no result"):
-        read_all((inside,))
+        read_results((inside,))
     of_bits(inside / "b.json", "1")
     of_bits(inside / "a.json", "0")
-    assert [result.path.name for result in read_all((inside,))] == ["a.json", "b.json"]
+    assert [result.path.name for result in read_results((inside,))] == ["a.json", "b.json"]
 
 
 def test_results_have_different_labels(tmp_path):

@@ -27,7 +27,7 @@ def test_an_entry_is_read_and_written_as_it_was():
     bare = {"id": "p", "facts": {}, "bits": "", "tokens": [], "cut_off": ""}
     assert ProblemOutcomes.from_json(bare).to_json() == bare
     rated = bare | {"facts": {"difficulty": 1500}}
-    assert ProblemOutcomes.from_json(rated).facts.difficulty == 1500
+    assert ProblemOutcomes.from_json(rated).metadata.difficulty == 1500
 
 
 def test_other_fields_of_an_entry_are_ignored():

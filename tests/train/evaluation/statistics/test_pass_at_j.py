@@ -6,12 +6,12 @@ from statistics import fmean
 
 import pytest
 
-from train.evaluation.statistics.pass_at_j import always_solved, pass_at_all, powers_of_two
+from train.evaluation.statistics.pass_at_j import always_solved_share, pass_at_each, select_powers_of_two
 
 
 def test_every_j_is_what_counting_all_choices_gives():
     counts = [(n, n_correct) for n in (5, 6, 7) for n_correct in range(n + 1)]
-    estimates = pass_at_all(counts)
+    estimates = pass_at_each(counts)
     assert list(estimates) == [1, 2, 3, 4, 5]
     for j, estimate in estimates.items():
         shares = [
@@ -22,11 +22,11 @@ def test_every_j_is_what_counting_all_choices_gives():
 
 
 def test_a_table_shows_powers_of_two_and_the_last_one():
-    assert list(powers_of_two(pass_at_all([(12, 3)]))) == [1, 2, 4, 8, 12]
-    assert list(powers_of_two(pass_at_all([(8, 3)]))) == [1, 2, 4, 8]
-    assert powers_of_two(pass_at_all([])) == {}
+    assert list(select_powers_of_two(pass_at_each([(12, 3)]))) == [1, 2, 4, 8, 12]
+    assert list(select_powers_of_two(pass_at_each([(8, 3)]))) == [1, 2, 4, 8]
+    assert select_powers_of_two(pass_at_each([])) == {}
 
 
 def test_always_solved_problems_have_only_right_samples():
-    assert always_solved([(4, 4), (3, 3), (4, 3), (4, 0)]) == 0.5
-    assert isnan(always_solved([]))
+    assert always_solved_share([(4, 4), (3, 3), (4, 3), (4, 0)]) == 0.5
+    assert isnan(always_solved_share([]))

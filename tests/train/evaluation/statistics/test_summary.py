@@ -10,7 +10,7 @@ from made_outcomes import outcome, outcomes
 from train.evaluation.statistics.confidence import solve_rate_interval
 from train.evaluation.statistics.contamination import contamination_curve, published_since
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
-from train.evaluation.statistics.strata import FACTS, strata
+from train.evaluation.statistics.strata import STRATUM_KEYS, strata
 from train.evaluation.statistics.summary import summarize
 
 
@@ -23,25 +23,31 @@ def test_a_summary_counts_samples_with_a_verdict():
     assert (summary.low, summary.high) == solve_rate_interval([(4, 3), (3, 3), (4, 0)])
     assert list(summary.pass_at) == [1, 2, 3]
     assert summary.pass_at[1] == pytest.approx(summary.pass_at_1)
-    assert summary.always_solved == pytest.approx(1 / 3)
+    assert summary.always_solved_share == pytest.approx(1 / 3)
 
 
 def test_lengths_are_those_of_samples_with_a_verdict():
     bits, tokens = (True,) * 20 + (None,), (*range(1, 21), 10_000)
     summary = summarize([ProblemOutcomes("p", ProblemMetadata(), bits, tokens, (False,) * 15 + (True,) * 6)])
-    assert (summary.tokens_p50, summary.tokens_p95, summary.cut_off) == (10, 19, 0.25)
+    assert (summary.tokens_p50, summary.tokens_p95, summary.truncated_share) == (10, 19, 0.25)
 
 
 def test_without_verdicts_nothing_is_known():
     for summary in summarize([]), summarize(outcomes("xx")):
-        numbers = summary.pass_at_1, summary.low, summary.always_solved, summary.cut_off, summary.tokens_p50
+        numbers = (
+            summary.pass_at_1,
+            summary.low,
+            summary.always_solved_share,
+            summary.truncated_share,
+            summary.tokens_p50,
+        )
         assert all(map(isnan, numbers))
         assert summary.pass_at == {}
 
 
 def test_strata_come_in_the_order_of_their_fact():
     words = [outcome(f"p{place}", "1", difficulty=name) for place, name in enumerate(("hard", "zen", "easy", "medium"))]
-    assert list(strata([outcome("q", "1"), *words], FACTS["difficulty"])) == [
+    assert list(strata([outcome("q", "1"), *words], STRATUM_KEYS["difficulty"])) == [
         "easy",
         "medium",
         "hard",
@@ -49,7 +55,7 @@ def test_strata_come_in_the_order_of_their_fact():
         "unknown",
     ]
     ratings = [outcome(f"p{rating}", "1", difficulty=rating) for rating in (2000, 800, 1500)]
-    assert list(strata(ratings, FACTS["difficulty"])) == ["800", "1500", "2000"]
+    assert list(strata(ratings, STRATUM_KEYS["difficulty"])) == ["800", "1500", "2000"]
     bands = strata(ratings, lambda facts: "below 1800" if int(facts.difficulty or 0) < 1800 else "from 1800")
     assert {name: summary.n_problems for name, summary in bands.items()} == {"below 1800": 2, "from 1800": 1}
 
@@ -85,7 +91,7 @@ def test_published_means_on_livecodebench(model, whole, window):
     ],
 )
 def test_published_strata_of_livecodebench(fact, expected):
-    preview, mini = (strata(in_window(model), FACTS[fact]) for model in ("o1_preview", "o1_mini"))
+    preview, mini = (strata(in_window(model), STRATUM_KEYS[fact]) for model in ("o1_preview", "o1_mini"))
     found = {
         name: (preview[name].n_problems, *(round(100 * of[name].pass_at_1, 2) for of in (preview, mini)))
         for name in preview
@@ -95,7 +101,7 @@ def test_published_strata_of_livecodebench(fact, expected):
 
 @needs_facts
 def test_published_months_of_livecodebench():
-    preview, mini = (strata(in_window(model), FACTS["month"]) for model in ("o1_preview", "o1_mini"))
+    preview, mini = (strata(in_window(model), STRATUM_KEYS["month"]) for model in ("o1_preview", "o1_mini"))
     assert list(preview) == ["2024-08", "2024-09", "2024-10", "2024-11", "2024-12", "2025-01"]
     found = {
         month: (preview[month].n_problems, *(round(100 * of[month].pass_at_1, 1) for of in (preview, mini)))

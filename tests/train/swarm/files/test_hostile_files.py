@@ -15,8 +15,8 @@ from rollout_files import SETTINGS, content, lease, rows
 
 from train.swarm.files.decoder import decode_rollout_file
 from train.swarm.files.parquet import schema, write_table
-from train.swarm.files.parse_result import READY
-from train.swarm.files.parser import parse
+from train.swarm.files.parse_result import READY_MARKER
+from train.swarm.files.parser import run_parser
 from train.swarm.files.rows import RolloutFile
 from train.swarm.files.sizes import max_file_bytes
 from train.swarm.verdict import LeaseVerdict
@@ -199,7 +199,7 @@ def test_no_change_of_an_honest_file_does_any_harm(honest: bytes, batch: int, re
 
 
 def test_what_the_confined_process_says_is_not_believed_either(honest: bytes) -> None:
-    output = parse(honest, 3, max_file_bytes(GIVEN.lease))
+    output = run_parser(honest, 3, max_file_bytes(GIVEN.lease))
     assert output is not None
     written = tuple(rows(GIVEN))
     rng = random.Random(0)
@@ -213,7 +213,7 @@ def test_what_the_confined_process_says_is_not_believed_either(honest: bytes) ->
         )
     assert n_refused > 1000
     assert decode_rollout_file(b"\x91" * 100_000, GIVEN) is None
-    assert decode_rollout_file(READY, GIVEN) is None
+    assert decode_rollout_file(READY_MARKER, GIVEN) is None
     file = decode_rollout_file(output, GIVEN)
     assert file is not None
     assert file.rows == written

@@ -35,8 +35,8 @@ def test_the_largest_honest_file_is_within_the_limit(tmp_path: Path) -> None:
     one_token = [
         replace(row, token_ids=(1,), logprobs=(-1.0,), commitments=bytes(range(256)) + b"ab") for row in rows(given)
     ]
-    draw = replace(given.lease.draw, max_tokens=1)
-    short = SwarmLease(given.id, msgspec.structs.replace(given.lease, draw=draw))
+    draw = replace(given.lease.sampling_params, max_tokens=1)
+    short = SwarmLease(given.id, msgspec.structs.replace(given.lease, sampling_params=draw))
     data = content(tmp_path, short, one_token)
     assert len(data) <= max_file_bytes(short.lease)
     assert isinstance(read_rollout_file(data, short, SETTINGS), RolloutFile)
@@ -82,7 +82,7 @@ def test_equal_long_answers_are_believed_if_the_seeds_give_them() -> None:
         (first, replace(second, token_ids=first.token_ids, logprobs=first.logprobs)), NODE, given.id, ENGINE
     )
     assert validate(file, given.lease, SETTINGS) is None
-    without = msgspec.structs.replace(SETTINGS, replays=False)
+    without = msgspec.structs.replace(SETTINGS, check_seeds=False)
     assert validate(file, given.lease, without) == LeaseVerdict("soft", "copies")
     short = tuple(replace(row, token_ids=(1, 2), logprobs=(-1.0, -1.0)) for row in (first, second))
     assert validate(RolloutFile(short, NODE, given.id, ENGINE), given.lease, without) is None

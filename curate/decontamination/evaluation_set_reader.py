@@ -11,7 +11,7 @@ from curate.decontamination import evaluations
 from curate.decontamination.evaluation_set import DateWindow, EvaluationSet
 from curate.errors import CurateError
 from curate.manifest import InputFile
-from curate.reading.tables import Table, locate, path_sha256
+from curate.reading.tables import TableFiles, locate, path_sha256
 
 _KINDS = evaluations.__name__
 
@@ -69,7 +69,7 @@ def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
     return DateWindow(bounds[0], bounds[1], tuple(sources))
 
 
-def _test_files(table: Table, location: str) -> Table:
+def _test_files(table: TableFiles, location: str) -> TableFiles:
     """Return the table. Raises CurateError if it has training files that the caller did not choose explicitly.
 
     A comparison with training files would find nothing, or everything.

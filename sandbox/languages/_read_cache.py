@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 # Operations that change nothing. Any other one lets all claims lapse.
-CLAIMS = frozenset(
+READ_ONLY_OPERATIONS = frozenset(
     "get len iter next getitem reversed bool str repr format hash int float complex index round neg pos abs invert"
     " eq ne lt le gt ge contains".split()
 )
@@ -18,11 +18,11 @@ CLAIMS = frozenset(
 class ProxyTransport(Protocol):
     """The connection of proxies to the submission.
 
-    claims               the claims that hold, by object
+    read_caches          the claims that hold, by object
     exhausted_iterators  numbers of the iterators that have come to their end, of which no item can come any more
     """
 
-    claims: "dict[Any, Claims]"
+    read_caches: "dict[Any, ReadCache]"
     exhausted_iterators: set[Any]
 
     def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any: ...
@@ -32,7 +32,7 @@ class ProxyTransport(Protocol):
         ...
 
 
-class Claims:
+class ReadCache:
     """The claims of one object.
 
     owner  the proxy

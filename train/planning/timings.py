@@ -37,65 +37,65 @@ class ModelSize:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineRates:
+class EngineTimings:
     """How long one engine takes. A step draws one token for each of its answers, and takes
 
         step_seconds + answers * answer_seconds + tokens of their context * context_seconds
 
-    prefill_seconds  for each token of a prompt, or of a cache that is computed again
-    load_seconds     for taking in new weights
-    cache_tokens     tokens that the cache holds
-    max_concurrent   answers that the engine draws at once
+    prefill_seconds_per_token  for each token of a prompt, or of a cache that is computed again
+    load_seconds               for taking in new weights
+    cache_tokens               tokens that the cache holds
+    max_concurrent             answers that the engine draws at once
     """
 
     step_seconds: float
-    answer_seconds: float
-    context_seconds: float
-    prefill_seconds: float
+    step_seconds_per_answer: float
+    step_seconds_per_context_token: float
+    prefill_seconds_per_token: float
     load_seconds: float
     cache_tokens: float
     max_concurrent: int = 256
 
 
 @dataclass(frozen=True, slots=True)
-class LearnerRates:
+class LearnerTimings:
     """How long the learner takes.
 
-    token_seconds    for each token of a batch, prompts included
-    batch_seconds    for each batch, whatever its size
-    publish_seconds  from the end of a batch until engines can fetch the weights
-    switch_seconds   for changing between sampling and training on the same GPUs, there and back
+    seconds_per_token  for each token of a batch, prompts included
+    batch_seconds      for each batch, whatever its size
+    publish_seconds    from the end of a batch until engines can fetch the weights
+    switch_seconds     for changing between sampling and training on the same GPUs, there and back
     """
 
-    token_seconds: float
+    seconds_per_token: float
     batch_seconds: float
     publish_seconds: float
     switch_seconds: float = 0.0
 
 
-def engine_rates(
-    model: ModelSize, gpu: Gpu, *, gpus: int, load_seconds: float = 2.0, at_once: int = 256
-) -> EngineRates:
+def estimate_engine_timings(
+    model: ModelSize, gpu: Gpu, *, gpus: int, load_seconds: float = 2.0, max_concurrent: int = 256
+) -> EngineTimings:
     """Return the rates of an engine on so many GPUs. Raises ValueError if the model does not fit."""
     bandwidth, weights = gpu.bandwidth * gpus * _BANDWIDTH_SHARE, model.parameters * _HALF
     room = (gpu.memory * gpus - weights) * _CACHE_SHARE
     if room <= 0:
         raise ValueError(f"{model.parameters / 1e9:.3g}B parameters do not fit into {gpus} x {gpu.name}")
-    return EngineRates(
+    return EngineTimings(
         step_seconds=weights / bandwidth + _STEP_SECONDS,
-        answer_seconds=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
-        context_seconds=model.kv_bytes_per_token / bandwidth,
-        prefill_seconds=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
+        step_seconds_per_answer=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
+        step_seconds_per_context_token=model.kv_bytes_per_token / bandwidth,
+        prefill_seconds_per_token=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
         load_seconds=load_seconds,
         cache_tokens=room / model.kv_bytes_per_token,
-        max_concurrent=at_once,
+        max_concurrent=max_concurrent,
     )
 
 
-def learner_rates(
+def estimate_learner_timings(
     model: ModelSize, gpu: Gpu, *, gpus: int, checkpointing: bool = True, publish_seconds: float = 5.0,
     switch_seconds: float = 20.0,
-) -> LearnerRates:  # fmt: skip
+) -> LearnerTimings:  # fmt: skip
     """Return the rates of a learner on so many GPUs."""
     flops = (_FLOPS + _RECOMPUTED_FLOPS * checkpointing) * model.parameters
-    return LearnerRates(flops / (gpu.flops * gpus * _TRAINING_SHARE), 0.0, publish_seconds, switch_seconds)
+    return LearnerTimings(flops / (gpu.flops * gpus * _TRAINING_SHARE), 0.0, publish_seconds, switch_seconds)

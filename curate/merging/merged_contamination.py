@@ -49,7 +49,7 @@ def merge_hits(inputs: Sequence[MergeInput]) -> list[dict[str, Any]]:
     hits: list[dict[str, Any]] = []
     for dataset in inputs:
         before = {  # rows of the datasets before this one, by the name of the set
-            in_each[dataset.number][1].name: sum(counts.rows for _, counts in in_each[: dataset.number])
+            in_each[dataset.index][1].name: sum(counts.rows for _, counts in in_each[: dataset.index])
             for in_each in shared.values()
         }
         rows = table_rows(dataset.location / "contamination")
@@ -66,7 +66,7 @@ def _sum(counts: Sequence[SetCounts], hits: Sequence[Mapping[str, Any]]) -> SetC
     first = counts[0]
     rules: Counter[str] = Counter()
     for count in counts:
-        rules.update(count.rules)
+        rules.update(count.removed_by_rule)
     rows, removed = sum(count.rows for count in counts), sum(count.removed for count in counts)
     hits_of_set = (hit for hit in hits if hit["set"] == first.name)
     items_found = {hit["item"] for hit in hits_of_set if hit["verdict"] == "removed" and hit["rule"] != "in_window"}
@@ -80,7 +80,7 @@ def _sum(counts: Sequence[SetCounts], hits: Sequence[Mapping[str, Any]]) -> SetC
         rows=rows,
         removed=removed,
         removal_rate=round(removed / max(rows, 1), 6),
-        rules=dict(sorted(rules.items())),
-        review=sum(count.review for count in counts),
+        removed_by_rule=dict(sorted(rules.items())),
+        n_to_review=sum(count.n_to_review for count in counts),
         warning=" ".join(warnings) or None,
     )

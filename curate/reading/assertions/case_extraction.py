@@ -27,7 +27,7 @@ def extract_case(
     calls    calls of the submission, as text, whose results were assigned to names before
     helpers  functions that contain assertions
     """
-    says_equal: Callable[[Any], bool] = always_exact
+    says_equal: Callable[[Any], bool] = always_compares_exactly
     match node:
         case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if name in helpers:
             sides, says_equal = (left, right), helpers[name]
@@ -45,12 +45,12 @@ def extract_case(
     return None
 
 
-def always_exact(expected: Any) -> bool:
+def always_compares_exactly(expected: Any) -> bool:
     """Say that an expected value is compared by `==`."""
     return True
 
 
-def never_exact(expected: Any) -> bool:
+def never_compares_exactly(expected: Any) -> bool:
     """Say that an expected value may be compared in another way than by `==`."""
     return False
 

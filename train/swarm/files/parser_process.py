@@ -12,7 +12,7 @@ import msgspec
 
 from train.swarm.files import confinement
 from train.swarm.files.parquet import COMPRESSION, ENGINE, LEASE, MAX_ENGINE_LETTERS, NODE, schema, write_table
-from train.swarm.files.parse_result import READY, ParsedFile, ParsedRow, ParseFailure
+from train.swarm.files.parse_result import READY_MARKER, ParsedFile, ParsedRow, ParseFailure
 
 _MAX_WORDS, _MAX_PARTS = 2**16, 10_000  # in the metadata of a file: letters of a text, members of a list
 
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     confinement.apply_limits(max_written_bytes=2 * max_bytes)
     reader = _Reader(n_rows, max_bytes)
     confinement.enter_seccomp()
-    os.write(1, READY)
+    os.write(1, READY_MARKER)
     try:
         found: ParsedFile | ParseFailure = reader.read(_everything())
     except Exception as error:  # a hostile file can raise anything in the parser, and each of it is about the file
