@@ -29,10 +29,9 @@ from train.rollouts.batch_pipeline import BatchPipeline
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run
-from train.run.metrics_log import MetricsLog
-from train.run.plot_style import PlottedRun as RunInPicture
-from train.run.plot_timeline import plot_timeline
-from train.run.timeline import Timeline
+from train.run.metrics_log import MetricsLog, Timeline
+from train.run.plots import PlottedRun as RunInPicture
+from train.run.plots import plot_timeline
 from train.sampling.protocol import SampledCompletion
 
 ROOT = Path(__file__).parents[1]

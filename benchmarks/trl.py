@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.machine import describe
 from train.run import metrics_log
-from train.run.weights_digest import weights_digest
+from train.run.model_card import weights_digest
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "trl.json"

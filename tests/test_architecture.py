@@ -144,7 +144,7 @@ def test_only_what_runs_vllm_knows_vllm() -> None:
     }
     assert importing == {
         "train/sampling/vllm.py",
-        "train/sampling/vllm_noise.py",
+        "train/sampling/vllm_worker.py",
         "train/sampling/vllm_weights.py",
         "train/weights/nccl.py",
     }

@@ -18,7 +18,7 @@ from source_rows import SUM, livecodebench_row, taco_row, words, write_jsonl
 from curate.commands.main import COMMANDS, load_command, main
 from curate.recipes.reader import read_recipe
 from train.config import Config, from_table, presets
-from train.config.file import preset_table
+from train.config.read import preset_table
 from train.evaluation.protocols.registry import PROTOCOLS
 from train.evaluation.suites.registry import parse_suite
 

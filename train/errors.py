@@ -16,7 +16,12 @@ Each message says what is wrong and what to do. Whatever was saved before the er
       SamplerError        the model or server that answers prompts, in training and elsewhere
 
 SandboxError and CurateError, which come from the packages below, are raised beside them.
+
+MERGED Recovery hints for disk errors.
 """
+
+import errno
+import re
 
 
 class TrainError(Exception):
@@ -65,3 +70,22 @@ class ControllerUnreachable(TrainError):
 
 class SamplerError(TrainError):
     """No further samples can be drawn. Those that were drawn before stay valid."""
+
+
+_REMEDIES = {
+    errno.EROFS: "Make the folder writable",
+    errno.EACCES: "Make the folder writable",
+    errno.EPERM: "Make the folder writable",
+    errno.EMFILE: "Allow more open files (ulimit -n)",
+    errno.ENFILE: "Close other programs that hold files open",
+    errno.ENOSPC: "Make room",
+    errno.EDQUOT: "Make room",
+    errno.EFBIG: "Make room",
+}
+_NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # Python writes one, and libraries in Rust the other
+
+
+def recovery_hint(error: BaseException) -> str:
+    """Return the first half of an advice, such as "Make room"; the words of the error say which error it is."""
+    number = _NUMBER.search(str(error))
+    return _REMEDIES.get(int(number[1]), "Correct that") if number else "Make room"

@@ -15,28 +15,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from train.asynchronous.replay import ReplayPipeline
+from train.asynchronous.pipeline import ReplayPipeline
 from train.asynchronous.runtime import open_async_pipeline
 from train.config import Config
 from train.config.checks import config_warnings
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.interrupts import defer_interrupts, handle_signals, interrupt_requested
 from train.learning.learner import Learner
-from train.rollouts.advantages import to_training_sequences
-from train.rollouts.batch_collector import Group, SubmitForReward
 from train.rollouts.batch_pipeline import BatchPipeline
 from train.rollouts.context_schedule import ContextSchedule
+from train.rollouts.groups import Group, SubmitForReward, to_training_sequences
 from train.rollouts.pipeline import Pipeline
 from train.rollouts.prompt_dataset import PromptDataset
-from train.rollouts.scoring import open_scorer
+from train.rollouts.rewards import open_scorer
 from train.rollouts.weight_sync import check_mismatch
 from train.run import checkpoint, model_card, step_metrics
 from train.run.checkpoint import RunProgress
-from train.run.metrics_log import MetricsLog
+from train.run.evaluation_scheduler import EvaluationScheduler
+from train.run.metrics_log import MetricsLog, Timeline
+from train.run.pending_evaluation import RunSuite, read_suites
 from train.run.performance import Performance
-from train.run.timeline import Timeline
-from train.run_evaluation.evaluation_scheduler import EvaluationScheduler
-from train.run_evaluation.run_suites import RunSuite, read_suites
 from train.sampling.open_engine import open_engine
 
 log = logging.getLogger(__name__)

@@ -32,9 +32,9 @@ import psutil
 
 from benchmarks.asynchrony.simulated import RESULTS
 from benchmarks.machine import describe
-from train.asynchronous.binary_arrays import unpack_tokens
-from train.asynchronous.groups.events import ResultReceived
+from train.asynchronous.events import ResultReceived
 from train.asynchronous.journal import FOLDER, read_events
+from train.asynchronous.messages import unpack_tokens
 from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workload, simulate
 from train.planning.timings import EngineTimings, LearnerTimings
 from train.run import metrics_log

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe
-from train.planning.lengths import LogNormalLengths
-from train.planning.simulate import Layout, TrainingMode, Workload, simulate
+from train.planning.simulate import Layout, LogNormalLengths, TrainingMode, Workload, simulate
 from train.planning.split import MODES, GpuCluster, GpuSplit, best_split
 from train.planning.timings import H100, ModelSize, estimate_engine_timings, estimate_learner_timings
 

@@ -4,7 +4,7 @@ gradients, with shared prompts, grouped heads and sliding windows."""
 import torch
 
 from benchmarks.gpu.outcome import print_figures
-from train.learning.model.attention import packed_attention
+from train.learning.attention import packed_attention
 
 LENGTHS = ((300, 17, 1, 250), (1, 40), (513,), (64, 128, 128))
 MOST = 0.03  # of values of the order of 1, in half precision

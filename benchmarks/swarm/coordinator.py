@@ -27,7 +27,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.machine import describe
 from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import listen
-from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
 from train.asynchronous.messages import (
     Heartbeat,
     HeartbeatResponse,
@@ -37,6 +36,8 @@ from train.asynchronous.messages import (
     ReleaseRequest,
     ResultStatus,
     SubmitRequest,
+    pack_logprobs,
+    pack_tokens,
 )
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams

@@ -1,6 +1,6 @@
 """The outer ring of training on a clock that jumps from event to event: a trainer, its broadcasts, and nodes that come
 and go. What may be asked and what may be trained on is decided by the product's own rules
-(train/asynchronous/groups/staleness.py), and nodes live by train/swarm/node_lifecycle.py."""
+(train/asynchronous/staleness.py), and nodes live by train/swarm/node_lifecycle.py."""
 
 import random
 from collections import Counter
@@ -10,7 +10,7 @@ from functools import partial
 from heapq import heappop, heappush
 from math import ceil, exp
 
-from train.asynchronous.groups.staleness import dispatch_capacity, select_batch
+from train.asynchronous.staleness import dispatch_capacity, select_batch
 from train.swarm.node_lifecycle import (
     HEARTBEAT_SECONDS,
     MISSED_UNHEALTHY,

@@ -34,8 +34,8 @@ def near_ties(path: Path) -> tuple[np.ndarray, float]:
     """Return how far the second best score is behind the best one at each token, and the mean of 1 - sum of p^2."""
     import torch
 
+    from train.sampling.seeded_sampling import sample_tokens
     from train.sampling.transformers import TransformersSampler
-    from train.sampling.verifiable.seeded_sampling import sample_tokens
     from train.swarm.verification.threshold_fitting import sample_completions
     from train.swarm.verification.verifier_model import VerifierModel
 

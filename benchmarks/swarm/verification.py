@@ -25,9 +25,8 @@ import numpy as np
 from benchmarks.machine import describe
 from train.asynchronous.messages import Lease
 from train.planning.timings import GPUS, ModelSize, estimate_engine_timings
+from train.sampling.commitment import CHUNK_TOKENS, commit, commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
-from train.sampling.verifiable.commitment import CHUNK_TOKENS, commit, decode_commitments
-from train.sampling.verifiable.commitment_distance import commitment_distances
 from train.swarm.settings import Thresholds
 from train.swarm.verification.distances import Distances, measure_distances, pool_distances
 from train.swarm.verification.recomputation import Recomputation
@@ -71,8 +70,7 @@ def costs() -> dict[str, float]:
     """Return what commitments and noise cost, in microseconds a token on one thread, and bytes a token."""
     import torch
 
-    from train.sampling.verifiable.noise import gumbel_tensor
-    from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, bfloat16_bits
+    from train.sampling.seeded_sampling import CommitmentRecorder, bfloat16_bits, gumbel_tensor
 
     n_tokens, width = 1024, 5120
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from train.config.key_descriptions import Section
+    from train.config.describe import Section
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,14 +60,14 @@ def metrics() -> str:
 
 def configuration() -> str:
     """Return a section for each section of a training run's configuration, with its keys and their comments."""
-    from train.config.key_descriptions import describe_sections
+    from train.config.describe import describe_sections
 
     return "\n\n".join(map(_section, describe_sections()))
 
 
 def presets() -> str:
     """Return the table of the keys in which presets differ from the defaults, a column for each preset."""
-    from train.config.key_descriptions import describe_sections
+    from train.config.describe import describe_sections
 
     paths = sorted((ROOT / "train" / "presets").glob("*.toml"))
     tables = {path.stem: dict(_flat(tomllib.loads(path.read_text()))) for path in paths}

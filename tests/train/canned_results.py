@@ -10,7 +10,7 @@ from sandbox import Sandbox
 from train.engine_options import EngineOptions
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import read_exercises
-from train.evaluation.loaded_result import samples_path
+from train.evaluation.rescore import samples_path
 from train.evaluation.result_file import result_json, sample_dependencies
 from train.evaluation.sample_store import SampleStore
 from train.sampling.protocol import SampledCompletion, SamplingParams

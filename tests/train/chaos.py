@@ -12,10 +12,10 @@ from fleet import Clock, MemoryJournal, Worker, answer_to, publish
 
 from rewards.reward import Completion as Scorable
 from rewards.reward import Reward, Task
-from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import Recorder
 from train.asynchronous.messages import Lease, SampleResult
-from train.rollouts.batch_collector import Group
+from train.rollouts.groups import Group
 
 
 class Run:

@@ -19,7 +19,7 @@ def small(tmp_path, tiny_model, six_problems):
 @pytest.fixture(scope="module", params=[pytest.param("vllm", marks=pytest.mark.thorough), "transformers"])
 def engine(request, tiny_model):
     """Return an engine of each kind, with the tiny model."""
-    from train.sampling.open_sampler import open_sampler
+    from train.sampling.open_engine import open_sampler
     from train.sampling.transformers import TransformersSampler
 
     with pytest.MonkeyPatch.context() as patch:

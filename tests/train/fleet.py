@@ -8,11 +8,9 @@ from typing import Any
 
 from rewards.reward import Completion as Scorable
 from rewards.reward import Reward, Task
-from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
-from train.asynchronous.controller.controller import Controller
-from train.asynchronous.controller.dispatcher import PromptSource
-from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.groups.events import Event, SegmentStarted
+from train.asynchronous.controller import Controller
+from train.asynchronous.dispatcher import ControllerSettings, PromptSource
+from train.asynchronous.events import Event, SegmentStarted
 from train.asynchronous.journal import NullJournal, Recorder
 from train.asynchronous.messages import (
     Heartbeat,
@@ -22,6 +20,8 @@ from train.asynchronous.messages import (
     SampleResult,
     SubmitRequest,
     VersionSpan,
+    pack_logprobs,
+    pack_tokens,
 )
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.weights.manifest import WeightManifest

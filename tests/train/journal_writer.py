@@ -12,7 +12,7 @@ from pathlib import Path
 import fleet
 from fleet import Worker, publish
 
-from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import RunJournal
 
 STEPS = 30

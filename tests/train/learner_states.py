@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
-from train.learning.distributed import sharded_state
+from train.learning import sharded_state
 
 
 def read(folder: Path) -> dict[str, Any]:

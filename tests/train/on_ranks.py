@@ -18,8 +18,8 @@ from learner_states import state_of
 
 from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig, ParallelismConfig
 from train.errors import UpdateError
+from train.learning import heartbeats
 from train.learning import learner as learner_module
-from train.learning.distributed import heartbeats
 from train.learning.learner import Learner
 
 OBJECTIVE = ObjectiveConfig(kl=0.1, entropy=0.01, old="learner", truncation=2.0, aggregation="sequence_mean")

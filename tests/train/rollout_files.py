@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from train.asynchronous.messages import Lease
+from train.sampling.commitment import CHUNK_TOKENS, COMMITMENT_BYTES
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
-from train.sampling.verifiable.commitment import CHUNK_TOKENS, COMMITMENT_BYTES
 from train.swarm.files.rows import RolloutRow
 from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease

@@ -8,9 +8,9 @@ from small_runs import same, trained, weights
 
 from cli import main
 from train.asynchronous import journal, runtime
-from train.asynchronous.journal.audit import audit_journal
+from train.asynchronous.journal_audit import audit_journal
 from train.asynchronous.messages import LeaseRequest, SubmitRequest
-from train.asynchronous.workers.result_encoding import encode_result
+from train.asynchronous.rollout_worker import encode_result
 from train.errors import SamplerError
 from train.run import checkpoint
 from train.run.step_metrics import metric_description

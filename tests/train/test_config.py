@@ -8,10 +8,10 @@ from sandbox import Limits, Outcome, Program, SandboxOptions
 from train import config
 from train.config import Config, DataConfig, ModelConfig, SandboxConfig, with_sandbox
 from train.config.checks import config_warnings
-from train.config.file import preset_table
-from train.config.key_descriptions import describe_sections
+from train.config.describe import describe_sections
+from train.config.read import preset_table
 from train.errors import ConfigError
-from train.rollouts.scoring import open_sandbox
+from train.rollouts.rewards import open_sandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'

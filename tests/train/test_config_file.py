@@ -11,8 +11,7 @@ from curate.prompt import PromptFormat
 from curate.recipes.toml_writer import toml_value
 from train import config
 from train.config import DataConfig, ModelConfig
-from train.config.key_descriptions import describe_sections
-from train.config.template import template_lines
+from train.config.describe import describe_sections, template_lines
 from train.engine_options import vllm_options
 from train.errors import ConfigError
 

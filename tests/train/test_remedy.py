@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli import main
-from train.recovery_hints import recovery_hint
+from train.errors import recovery_hint
 
 
 @pytest.mark.parametrize(

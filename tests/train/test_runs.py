@@ -27,7 +27,7 @@ from train import loop
 from train.config import ModelConfig, presets
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.learning.learner import Learner
-from train.rollouts.batch_collector import Rollout
+from train.rollouts.groups import Rollout
 from train.run import checkpoint
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run, read_stored_config
@@ -240,7 +240,7 @@ def writer(value, n=1):
     """Return what writes a learner's state of n equal values, as Learner.save_state does."""
     import torch
 
-    from train.learning.distributed.sharded_state import write_in_background
+    from train.learning.sharded_state import write_in_background
 
     return lambda folder: write_in_background({"w": torch.full((n,), float(value))}, folder, None)
 
@@ -249,7 +249,7 @@ def load(folder):
     """Return the progress and the value of such a checkpoint."""
     import torch
 
-    from train.learning.distributed import sharded_state
+    from train.learning import sharded_state
 
     w = torch.zeros(1)
     return checkpoint.load(folder, lambda learner: sharded_state.read({"w": w}, learner, None)), w.item()

@@ -20,7 +20,7 @@ from sandbox import Case, Program, Referee, Sandbox, Suite
 from sandbox.judge_record import parse
 from train.evaluation.difficulty import measure_difficulty
 from train.evaluation.exercises import read_exercises
-from train.rollouts.problems import read_problems
+from train.rollouts.prompt_dataset import read_problems
 from train.sampling.protocol import SampledCompletion
 
 # Two words, of which the second is a divisor of the number.

@@ -1,14 +1,52 @@
-"""What workers and the controller say to each other, the same in one process and over HTTP (as msgpack).
+"""Token ids and log-probabilities as they are sent and stored: 4 bytes each, little-endian.
+
+MERGED What workers and the controller say to each other, the same in one process and over HTTP (as msgpack).
 
 A worker asks; the controller never calls a worker. All versions are numbers of weights, counted from 0.
 """
 
-from typing import Annotated, Literal, Protocol
+import sys
+from array import array
+from collections.abc import Iterable
+from typing import Annotated, Literal, Protocol, TypeVar
 
 from msgspec import Meta, Struct, field
 
 from train.sampling.protocol import SamplingParams
 from train.weights.manifest import WeightManifest
+
+_Number = TypeVar("_Number", int, float)
+
+
+def pack_tokens(tokens: Iterable[int]) -> bytes:
+    """Return token ids as unsigned integers. Raises OverflowError for an id that is negative or needs more bits."""
+    return _little_endian(array("I", tokens)).tobytes()
+
+
+def unpack_tokens(data: bytes) -> "array[int]":
+    """Raises ValueError if the bytes are not a multiple of four."""
+    tokens = array("I")
+    tokens.frombytes(data)
+    return _little_endian(tokens)
+
+
+def pack_logprobs(logprobs: Iterable[float]) -> bytes:
+    """Return log-probabilities as floats of single precision, which is what engines compute."""
+    return _little_endian(array("f", logprobs)).tobytes()
+
+
+def unpack_logprobs(data: bytes) -> "array[float]":
+    """Raises ValueError if the bytes are not a multiple of four."""
+    logprobs = array("f")
+    logprobs.frombytes(data)
+    return _little_endian(logprobs)
+
+
+def _little_endian(numbers: "array[_Number]") -> "array[_Number]":
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
 
 NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"  # of workers; it is printed in logs and messages
 WorkerName = Annotated[str, Meta(pattern=NAME_PATTERN)]

@@ -10,22 +10,22 @@ from secrets import token_urlsafe
 from socket import gethostname
 from typing import Any
 
-from train.asynchronous.controller.controller import Controller
-from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.http.server import ControllerServer
+from train.asynchronous.controller import Controller
+from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import FOLDER, RunJournal
+from train.asynchronous.local_workers import TOKEN_VARIABLE, LocalWorkers
 from train.asynchronous.messages import ReleaseRequest
 from train.asynchronous.pipeline import AsynchronousPipeline
-from train.asynchronous.workers.local_workers import TOKEN_VARIABLE, LocalWorkers
-from train.asynchronous.workers.rollout_worker import RolloutWorker
+from train.asynchronous.rollout_worker import RolloutWorker
+from train.asynchronous.server import ControllerServer
 from train.config import Config
 from train.learning.learner import Learner
-from train.rollouts.batch_collector import SubmitForReward
+from train.rollouts.groups import SubmitForReward
 from train.rollouts.prompt_dataset import PromptDataset
-from train.sampling.chat_template import tokenize_prompt
 from train.sampling.open_engine import engine_spec, open_engine_in_process
-from train.weights.in_process import InProcessTransport
+from train.sampling.text import tokenize_prompt
 from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import InProcessTransport
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,11 @@ import click
 
 from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import warn
-from train.commands.cells import print_cells
-from train.commands.finite_range import FiniteRange
+from train.commands.options import FiniteRange, print_cells
 
 if TYPE_CHECKING:
-    from train.evaluation.results.reader import Result
-    from train.evaluation.statistics.ranking import ComparedModel
+    from train.evaluation.results.result import Result
+    from train.evaluation.statistics.comparison import ComparedModel
 
 
 @click.command("compare")
@@ -66,8 +65,7 @@ def command(
         raise click.UsageError("give the result files of at least two evaluations, or the folder of a training run")
     from curate.errors import CurateError
     from train.errors import NoRunError
-    from train.evaluation.results.labels import labels
-    from train.evaluation.results.reader import read_result
+    from train.evaluation.results.result import labels, read_result
 
     failures: list[str] = []
     with report_user_errors(CurateError, NoRunError, OSError):
@@ -91,7 +89,7 @@ def command(
 def _steps(run: Path) -> "Iterator[tuple[list[str], list[Result]]]":
     """Yield the names of the steps of a run and their results, for each suite."""
     from train.errors import NoRunError
-    from train.run.evaluation_results import read_evaluations, step_label
+    from train.run.pending_evaluation import read_evaluations, step_label
 
     for suite, of_suite in read_evaluations(run).items():
         if len(of_suite) < 2:
@@ -110,7 +108,7 @@ class _Compared:
 
     @classmethod
     def of(cls, names: "Sequence[str]", found: "Sequence[Result]", *, of_first: bool, seed: int) -> "_Compared":
-        from train.evaluation.statistics.ranking import best_model, compare_with_reference
+        from train.evaluation.statistics.comparison import best_model, compare_with_reference
 
         models = {name: result.outcomes for name, result in zip(names, found, strict=True)}
         reference = names[0] if of_first else best_model(models)
@@ -119,15 +117,15 @@ class _Compared:
 
     def print(self, most_changed: int, of: "Sequence[str]") -> None:
         """Print the table, the problems that changed most in some of the results, and what makes it doubtful."""
-        from train.evaluation.results import difference
+        from train.evaluation.results import tables
 
         models = {name: result.outcomes for name, result in self.results.items()}
         suite = self.results[self.reference].suite
         click.echo(f"{suite}: differences from {self.reference}, {'the first' if self.is_first else 'the best'}")
-        print_cells(*difference.difference_table(self.reference, models, self.contenders))
+        print_cells(*tables.difference_table(self.reference, models, self.contenders))
         for name in self.contenders:
             if most_changed and name in of:
-                moved = difference.changed_problems(models[self.reference], models[name])
+                moved = tables.changed_problems(models[self.reference], models[name])
                 _print_changed(self.reference, name, moved, most_changed)
         unknown = [name for name, result in self.results.items() if not result.is_complete]
         if unknown:

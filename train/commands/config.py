@@ -21,7 +21,7 @@ def for_training(preset: str | None) -> None:
 
     You only need to fill in model.path and data.dataset: curate config train --preset deepcoder-16k > run.toml
     """
-    from train.config.template import template_lines
+    from train.config.describe import template_lines
     from train.errors import ConfigError
 
     with report_user_errors(ConfigError):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.urls import validate_urls
+from train.commands.options import validate_urls
 
 if TYPE_CHECKING:
-    from train.asynchronous.http.client import ControllerClient
+    from train.asynchronous.client import ControllerClient
     from train.swarm.settings import SwarmSettings
 
 
@@ -73,7 +73,7 @@ def command(
     from train.errors import TrainError
 
     with report_user_errors(TrainError), _interrupted():
-        from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
+        from train.asynchronous.local_workers import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
         from train.swarm.coordinator.vocab_size import read_vocab_size

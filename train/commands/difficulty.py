@@ -17,16 +17,14 @@ from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import TableColumn, TableRow, print_table, warn
-from train.commands.engine_options import engine_option
-from train.commands.language import language
+from train.commands.options import engine_option, language
 
 if TYPE_CHECKING:
     from curate.manifest import Manifest
     from curate.trust import TrustPolicy
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
-    from train.evaluation.difficulty import DifficultyMeasurement
-    from train.evaluation.difficulty_settings import DifficultySettings
+    from train.evaluation.difficulty import DifficultyMeasurement, DifficultySettings
     from train.evaluation.sample_and_judge import SampleFunction
 
 
@@ -215,7 +213,7 @@ def _measure(
 def _sample_with(
     settings: "DifficultySettings", base_url: str | None, engine: "EngineOptions"
 ) -> "Iterator[SampleFunction]":
-    from train.sampling.open_sampler import open_sampler
+    from train.sampling.open_engine import open_sampler
     from train.sampling.protocol import SamplingParams
 
     sampling = SamplingParams(settings.temperature, settings.top_p, settings.max_tokens)

@@ -11,18 +11,13 @@ from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.console import report_user_errors, require_extra
 from sandbox.commands.table import warn
-from train.commands.engine_options import engine_option
-from train.commands.evaluation.display import print_evaluation
-from train.commands.evaluation.model import EvaluatedModel
-from train.commands.evaluation.suite_evaluation import EvaluationOptions, prepare, run
-from train.commands.language import language
-from train.commands.price_options import price_options
-from train.commands.protocol_options import protocol_options
+from train.commands.options import engine_option, language, price_options, protocol_options
+from train.commands.suite_evaluation import EvaluatedModel, EvaluationOptions, prepare, print_evaluation, run
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
-    from train.evaluation.protocols.overrides import ProtocolOverrides
-    from train.evaluation.results.cost import Prices
+    from train.evaluation.protocols.settings import ProtocolOverrides
+    from train.evaluation.results.tables import Prices
 
 
 @click.command("evaluate")

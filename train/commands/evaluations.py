@@ -56,8 +56,7 @@ def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> 
     """
     require_extra("data", ("pyarrow", "urllib3"))
     from curate.errors import CurateError
-    from train.evaluation.codeforces.contest_file import default_path
-    from train.evaluation.codeforces.contest_ids import parse_contest_ids
+    from train.evaluation.codeforces.contests import default_path, parse_contest_ids
     from train.evaluation.codeforces.fetch import fetch_contests
 
     path = out or default_path()

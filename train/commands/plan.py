@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.config_options import ConfigSource, config_options
+from train.commands.options import ConfigSource, config_options
 
 if TYPE_CHECKING:
     from train.planning.split import GpuSplit
@@ -58,17 +58,14 @@ def command(
     """
     require_extra("train")
     from train.errors import TrainError
-    from train.planning import simulation_inputs
-    from train.planning.split import MODES, best_split
+    from train.planning.split import MODES, best_split, build_cluster, build_workload, model_size
     from train.planning.timings import GPUS
 
     with report_user_errors(TrainError, ValueError):
         settings = config.read()
-        model = simulation_inputs.model_size(settings)
-        workload = simulation_inputs.build_workload(
-            settings, mean_tokens=mean_tokens, sigma=sigma, rejected_share=rejected
-        )
-        cluster = simulation_inputs.build_cluster(settings, GPUS[gpu], gpus)
+        model = model_size(settings)
+        workload = build_workload(settings, mean_tokens=mean_tokens, sigma=sigma, rejected_share=rejected)
+        cluster = build_cluster(settings, GPUS[gpu], gpus)
         click.echo(
             f"{settings.model.path}, {model.parameters / 1e9:.3g}B parameters, on {gpus} x {cluster.gpu.name}; "
             f"{workload.groups} x {workload.completions} answers of {workload.lengths.mean:,.0f} tokens on average, "

@@ -60,10 +60,8 @@ def command(
         return
     from curate.errors import CurateError
     from train.errors import NoRunError
-    from train.run.plot import plot_curves
-    from train.run.plot_evaluations import plot_evaluations
-    from train.run.plot_style import PlottedRun
-    from train.run.plot_timeline import plot_timeline as draw_timeline
+    from train.run.plots import PlottedRun, plot_curves, plot_evaluations
+    from train.run.plots import plot_timeline as draw_timeline
 
     labelled = [PlottedRun.parse(run) for run in runs]
     name, draw = ("curves", plot_curves)
@@ -78,8 +76,8 @@ def command(
 def _by_month(results: tuple[Path, ...], out: Path | None, released: datetime | None) -> None:
     from curate.errors import CurateError
     from train.errors import NoRunError
-    from train.evaluation.results.reader import read_result
-    from train.run.plot_by_month import plot_by_month
+    from train.evaluation.results.result import read_result
+    from train.run.plots import plot_by_month
 
     with report_user_errors(CurateError, NoRunError, OSError):
         out = out or results[0].with_name(f"{results[0].stem}.by-month.svg")

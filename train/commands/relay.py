@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.urls import validate_urls
+from train.commands.options import validate_urls
 
 if TYPE_CHECKING:
     import threading
@@ -164,9 +164,9 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
 
 def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> Parts:
     """Return the parts of the first relay of a run."""
-    from train.asynchronous.http.client import ControllerClient
-    from train.asynchronous.workers.local_first_source import LocalFirstSource
-    from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
+    from train.asynchronous.client import ControllerClient
+    from train.asynchronous.local_workers import TOKEN_VARIABLE
+    from train.asynchronous.rollout_process import LocalFirstSource
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
     from train.swarm.broadcast.manifest import sanitize_run_name
     from train.swarm.broadcast.origin import Origin

@@ -10,13 +10,12 @@ import click
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
-from train.commands.cells import print_cells
+from train.commands.options import print_cells
 from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
-    from train.evaluation.loaded_result import LoadedResult
-    from train.evaluation.rescore import RescoreResult
+    from train.evaluation.rescore import LoadedResult, RescoreResult
 
 
 @click.command("rescore")
@@ -58,10 +57,9 @@ def command(
     from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
     from sandbox import SandboxError
-    from train.evaluation.loaded_result import load_result, samples_path
-    from train.evaluation.rescore import rescore
+    from train.evaluation.rescore import load_result, rescore, samples_path
     from train.evaluation.result_file import verdict_dependencies, with_new_verdicts
-    from train.evaluation.results.reader import read_result
+    from train.evaluation.results.result import read_result
 
     to_continue = "the same command continues" if out else "give --out to continue"
     with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
@@ -82,8 +80,7 @@ def command(
 
 
 def _print(reopened: "LoadedResult", found: "RescoreResult", most: int) -> None:
-    from train.evaluation.results.breakdown import breakdown
-    from train.evaluation.results.difference import changed_problems
+    from train.evaluation.results.tables import breakdown, changed_problems
 
     before = reopened.result.outcomes
     print_cells(*breakdown(found.evaluation.outcomes))

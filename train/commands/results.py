@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from sandbox.commands.console import report_user_errors
-from train.commands.cells import print_cells
+from train.commands.options import print_cells
 
 _FORMATS = ("text", "markdown", "html", "csv", "model-card")
 
@@ -28,10 +28,9 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     """
     from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
-    from train.evaluation.results import formats
-    from train.evaluation.results.leaderboard import leaderboard
-    from train.evaluation.results.model_card import model_card_section
-    from train.evaluation.results.reader import read_results
+    from train.evaluation.results import tables
+    from train.evaluation.results.result import read_results
+    from train.evaluation.results.tables import leaderboard, model_card_section
 
     with report_user_errors(CurateError, OSError):
         found = read_results(results)
@@ -40,14 +39,14 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
         elif form == "text":
             text = ""
         else:
-            text = {"markdown": formats.as_markdown, "html": formats.as_html, "csv": formats.as_csv}[form](
+            text = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}[form](
                 leaderboard(found)
             )
         if form == "text" and out is None:
             board = leaderboard(found)
-            print_cells(*formats.text_cells(board))
-            click.echo(formats.LEGEND.format(best="*", close="~"))
-            for note in formats.rating_notes(board):
+            print_cells(*tables.text_cells(board))
+            click.echo(tables.LEGEND.format(best="*", close="~"))
+            for note in tables.rating_notes(board):
                 click.echo(note)
             return
         if form == "text":

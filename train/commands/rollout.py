@@ -11,9 +11,7 @@ from typing import Any
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.engine_options import engine_option
-from train.commands.graceful_shutdown import leave_on_signal
-from train.commands.urls import validate_urls
+from train.commands.options import engine_option, leave_on_signal, validate_urls
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -130,15 +128,15 @@ def command(
             _join(invite, model, engine, key, patience)
         return
     with report_user_errors(TrainError):
-        from train.asynchronous.workers.local_workers import TOKEN_VARIABLE
-        from train.asynchronous.workers.rollout_process import RolloutOptions, RolloutProcess
+        from train.asynchronous.local_workers import TOKEN_VARIABLE
+        from train.asynchronous.rollout_process import RolloutOptions, RolloutProcess
         from train.swarm.broadcast.relay_source import RelaySourceFactory
         from train.swarm.signatures import parse_public_key
 
         source_for = RelaySourceFactory(relays, parse_public_key(public_key)) if relays else None
         options = RolloutOptions(url, model, engine, name, patience, os.environ.get(TOKEN_VARIABLE) or None, source_for)
         if ray is not None:
-            from train.asynchronous.workers.ray_actors import run_workers_on_ray
+            from train.asynchronous.ray_actors import run_workers_on_ray
 
             with _stopping(interrupted="the workers were told to leave"):
                 run_workers_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)

@@ -19,9 +19,7 @@ from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.config_options import ConfigSource, config_options
-from train.commands.configuration_keys import CommandWithConfigKeys
-from train.commands.engine_options import engine_option
+from train.commands.options import CommandWithConfigKeys, ConfigSource, config_options, engine_option
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -97,9 +95,8 @@ def command(
     from curate.errors import CurateError
     from sandbox import SandboxError
     from train.config import with_sandbox
-    from train.errors import TrainError
-    from train.recovery_hints import recovery_hint
-    from train.rollouts.custom_reward import check_custom_reward
+    from train.errors import TrainError, recovery_hint
+    from train.rollouts.rewards import check_custom_reward
     from train.run.folder import open_run
     from train.sampling.model_name import check_model
 
@@ -125,7 +122,7 @@ def command(
         if gpus is not None and not dry_run:
             raise click.UsageError("--gpus describes the machines of a plan. Give --dry-run, too.")
         if dry_run:
-            from train.run.memory_plan import Machines
+            from train.run.memory import Machines
             from train.run.plan import plan
 
             machines = None if gpus is None else Machines(gpus, gpu_gb, host_gb or 0.0)
@@ -133,7 +130,7 @@ def command(
                 click.echo(line)
             return
         from train import loop
-        from train.run_evaluation.best_weights import BEST, read_best_record
+        from train.run.best_weights import BEST, read_best_record
 
         with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
             loop.train(settings, run, report=_step_printer(settings.run.steps))
@@ -165,12 +162,11 @@ def _replay(
 ) -> None:
     """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
     from train import loop
-    from train.asynchronous.journal.audit_report import audit_lines
+    from train.asynchronous.journal_audit import audit_lines
     from train.config import with_overrides
     from train.errors import ConfigError
     from train.run.folder import open_run, read_stored_config
-    from train.run.model_card import MODEL_FOLDER
-    from train.run.weights_digest import weights_digest
+    from train.run.model_card import MODEL_FOLDER, weights_digest
 
     if run.resolve() == recorded.resolve():
         raise ConfigError(f"{recorded} would be replaced by its own replay. Choose another --out.")

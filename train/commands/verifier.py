@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.graceful_shutdown import leave_on_signal
+from train.commands.options import leave_on_signal
 
 
 @click.command("verifier")

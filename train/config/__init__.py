@@ -15,7 +15,7 @@ Values in the file replace those of its preset, and options of the command repla
     file.py       the TOML file, its preset and the changes from the command line
 """
 
-from train.config.file import presets, read_config, with_overrides, with_sandbox
+from train.config.read import as_table, from_table, presets, read_config, with_overrides, with_sandbox
 from train.config.sections import (
     Config,
     DataConfig,
@@ -34,7 +34,6 @@ from train.config.sections import (
     StageConfig,
     WorkersConfig,
 )
-from train.config.table import as_table, from_table
 
 __all__ = [
     "Config",

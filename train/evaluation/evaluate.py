@@ -1,4 +1,11 @@
-"""How often a model solves the problems of a set: pass@1 over k samples of each, its confidence interval, and pass@k.
+"""What a result keeps of an exercise beside its samples: the facts for its strata, and a digest of its tests.
+
+MERGED Digests of what a sample depends on, and of what its verdict depends on.
+
+A sample depends on the prompt, the model, its settings and the seed, but not on its judge. So a sample is kept if tests
+or extraction change, and only its verdict is found anew.
+
+MERGED How often a model solves the problems of a set: pass@1 over k samples of each, its confidence interval, and pass@k.
 
     kept samples: verdict known -> counted; no verdict, or that of another judge -> judged (again)
     missing samples -> drawn, kept, judged
@@ -7,6 +14,8 @@ A sample without a verdict, because a checker failed or the model refused the pr
 is known about it.
 """
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -20,9 +29,10 @@ from curate.progress import Progress, no_progress
 from rewards.reward import NO_ANSWER, NO_CODE
 from sandbox import Sandbox, Verdict
 from train.evaluation.exercise import Exercise
-from train.evaluation.fingerprints import legacy_fingerprint, sample_fingerprint, sample_key, verdict_fingerprint
-from train.evaluation.result_metadata import parsing_settings, result_metadata, tests_fingerprint
-from train.evaluation.results.cost import TokenCounts, sum_tokens
+from train.evaluation.extraction.registry import DEFAULT
+from train.evaluation.judges.call_judge import CallJudge
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.results.tables import TokenCounts, sum_tokens
 from train.evaluation.sample_and_judge import (
     JudgedOutput,
     ModelOutput,
@@ -33,10 +43,62 @@ from train.evaluation.sample_and_judge import (
     sample_and_judge,
     sample_seed,
 )
-from train.evaluation.sample_record import SampleRecord
-from train.evaluation.sample_store import SampleStore
-from train.evaluation.statistics.confidence import solve_rate_interval
-from train.evaluation.statistics.outcomes import ProblemOutcomes, pass_counts
+from train.evaluation.sample_store import SampleRecord, SampleStore
+from train.evaluation.statistics.intervals import solve_rate_interval
+from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes, pass_counts
+
+
+def result_metadata(exercise: Exercise) -> ProblemMetadata:
+    """Return the difficulty, the platform and the day of a problem, where they are known."""
+    return exercise.metadata
+
+
+def tests_fingerprint(exercise: Exercise) -> str:
+    """Return a digest of the tests that judge answers. It depends neither on the prompt nor on the extraction."""
+    judge = exercise.judge
+    if isinstance(judge, SuiteJudge | CallJudge):
+        judge = replace(judge, extraction=DEFAULT)
+    return hashlib.sha256(json.dumps(judge.identity).encode()).hexdigest()[:32]
+
+
+def parsing_settings(exercise: Exercise) -> list[str]:
+    """Return what decides how an answer is read: the rule of extraction, and the text around the answer."""
+    judge = exercise.judge
+    extraction = judge.extraction if isinstance(judge, SuiteJudge | CallJudge) else ""
+    return [extraction, exercise.answer_prefix, exercise.answer_suffix]
+
+
+def sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -> str:
+    """Return a digest of all that the answers to an exercise depend on, except their numbers.
+
+    settings   the model and how it is sampled; JSON values
+    """
+    return _digest([exercise.id, exercise.prompt, list(settings), seed])
+
+
+def verdict_fingerprint(tests: str, parsing_settings: Sequence[str], dependencies: Sequence[Any]) -> str:
+    """Return a digest of all that a verdict depends on, except the answer.
+
+    tests             the digest of the tests, see result_metadata.py
+    parsing_settings  what decides how the answer is read, see result_metadata.py
+    dependencies      the packages that programs can import; JSON values
+    """
+    return _digest([tests, list(parsing_settings), list(dependencies)])
+
+
+def legacy_fingerprint(exercise: Exercise, settings: Sequence[Any], judged_with: Sequence[Any], seed: int) -> str:
+    """Return the digest that earlier versions used, which depends on the judge, too."""
+    return _digest([exercise.fingerprint, [*settings, *judged_with], seed])
+
+
+def sample_key(name: str, number: int) -> str:
+    """Return the key of one sample."""
+    return f"{name}/{number}"
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
+
 
 _STAGE = "evaluate"  # the name under which progress is reported
 

@@ -15,7 +15,7 @@ from curate.reading.tables import locate
 from curate.trust import ONLY_TRUSTED, TrustPolicy, exclusion_lines, exclusion_message
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
-from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.protocols.protocol import PromptStyle
 from train.evaluation.suites import dataset
 from train.evaluation.suites.registry import choose_suite
 from train.evaluation.suites.suite import DateRange, SuiteOptions

@@ -1,4 +1,6 @@
-"""The learner: minibatches of scored completions in, better weights out.
+"""The learning rate of each update.
+
+MERGED The learner: minibatches of scored completions in, better weights out.
 
 An update is one optimizer step. Its gradient is that of the whole minibatch: it does not depend on how sequences are
 packed into rows, or rows divided among ranks. With several ranks, rank 0 calls and all others `serve_calls`.
@@ -18,21 +20,33 @@ import torch
 from torch import Tensor
 
 from train import config
-from train.errors import LearnerError, UpdateError
+from train.config import OptimizerConfig
+from train.errors import LearnerError, UpdateError, recovery_hint
 from train.interrupts import defer_interrupts
-from train.learning.distributed import sharded_state
-from train.learning.distributed.context_parallel import find_incompatibility, shard_row
-from train.learning.distributed.offload import step_in_shards
-from train.learning.distributed.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
+from train.learning import sharded_model, sharded_state
+from train.learning.context_parallel import find_incompatibility, shard_row
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
-from train.learning.model import sharded_model
-from train.learning.model.adapter import FOLDER as ADAPTER
-from train.learning.model.adapter import adapter_weights, write_adapter
-from train.learning.model.model_files import write_weights
-from train.learning.model.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
-from train.learning.schedule import learning_rate
+from train.learning.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
+from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
-from train.recovery_hints import recovery_hint
+from train.learning.sharded_model import FOLDER as ADAPTER
+from train.learning.sharded_model import adapter_weights, write_adapter, write_weights
+from train.learning.sharded_state import step_in_shards
+
+
+def learning_rate(update: int, optimizer: OptimizerConfig, *, total_updates: int) -> float:
+    """Return the learning rate of an update; updates are numbered from 0.
+
+    It rises linearly over the first `warmup_steps` updates. Then it is constant, or follows half a cosine that would
+    reach 0 after the last update.
+    """
+    if update < optimizer.warmup_steps:
+        return optimizer.learning_rate * (update + 1) / optimizer.warmup_steps
+    if optimizer.schedule == "constant":
+        return optimizer.learning_rate
+    done = (update - optimizer.warmup_steps) / max(total_updates - optimizer.warmup_steps, 1)
+    return optimizer.learning_rate * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 # Beginnings of the names in a state.

@@ -1,4 +1,6 @@
-"""A run on a clock that jumps from event to event: the product's own controller, timed engines, rewards, and a learner.
+"""How long answers are. Reasoning models answer in lengths that are nearly log-normal, with a heavy tail.
+
+MERGED A run on a clock that jumps from event to event: the product's own controller, timed engines, rewards, and a learner.
 
 Answers travel to the controller in messages, as in a real run, with one token in a message for every `unit` tokens.
 """
@@ -10,22 +12,74 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
-from math import ceil
+from math import ceil, exp
 from statistics import fmean
-from typing import Literal
+from typing import Literal, Protocol
 
 from rewards.reward import Completion as Completion
 from rewards.reward import Reward, Task
-from train.asynchronous.controller.controller import Controller
-from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.controller import Controller
+from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import Lease, LeaseRequest, SampleResult, SubmitRequest, VersionSpan
 from train.planning.engine import SimulatedSample, TimedEngine
-from train.planning.lengths import LengthDistribution
 from train.planning.timings import EngineTimings, LearnerTimings
-from train.rollouts.batch_collector import Group
+from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.weights.manifest import WeightManifest
+
+
+class LengthDistribution(Protocol):
+    """Says how long the next answer is, how long answers are on average, and how long the longest may be."""
+
+    @property
+    def limit(self) -> int: ...
+
+    @property
+    def mean(self) -> float: ...
+
+    def draw(self, rng: random.Random) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormalLengths:
+    """Log-normal lengths in tokens, cut off at a limit.
+
+    median  of the lengths before they are cut off
+    sigma   standard deviation of their logarithm; 0.9 puts one answer in a hundred at eight times the median
+    limit   the longest length
+    """
+
+    median: float
+    sigma: float
+    limit: int
+
+    @classmethod
+    def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "LogNormalLengths":
+        """Return lengths whose mean, after the cut, is this one. Raises ValueError if the limit does not allow it."""
+        if not 1 <= mean < limit:
+            raise ValueError(f"answers of at most {limit} tokens cannot have {mean:g} on average")
+        low, high = 1.0, 64.0 * limit
+        while high / low > 1.0001:
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if cls(middle, sigma, limit).mean < mean else (low, middle)
+        return cls(low, sigma, limit)
+
+    @property
+    def mean(self) -> float:
+        """The mean after the cut: the expectation of min(length, limit)."""
+        if self.sigma == 0:
+            return min(self.median, self.limit)
+        from math import log
+        from statistics import NormalDist
+
+        normal, cut = NormalDist(), (log(self.limit) - log(self.median)) / self.sigma
+        whole = self.median * exp(self.sigma**2 / 2)
+        return whole * normal.cdf(cut - self.sigma) + self.limit * (1 - normal.cdf(cut))
+
+    def draw(self, rng: random.Random) -> int:
+        return max(1, min(self.limit, round(self.median * exp(rng.gauss(0.0, self.sigma)))))
+
 
 _STEPS_BEFORE = 2  # steps that are not measured, and as many more as batches can be under way
 _FOREVER = 1e12  # seconds: simulated workers do not die

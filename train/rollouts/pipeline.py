@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from train.rollouts.batch_collector import Group
+from train.rollouts.groups import Group
 from train.sampling.protocol import Sampler
 
 
 class TimelineWriter(Protocol):
-    """The record of when each part of a run worked (train/run/timeline.py)."""
+    """The record of when each part of a run worked (train/run/metrics_log.py)."""
 
     @property
     def clock(self) -> Callable[[], float]: ...

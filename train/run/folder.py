@@ -98,7 +98,7 @@ def _has_begun(folder: Path) -> bool:
     if not (folder / "journal").is_dir():
         return False
     from train.asynchronous import journal
-    from train.asynchronous.groups.events import GroupDispatched
+    from train.asynchronous.events import GroupDispatched
 
     return any(isinstance(event, GroupDispatched) for event in journal.read_events(folder / journal.FOLDER))
 

@@ -12,12 +12,10 @@ from curate.prompt import PromptFormat
 from curate.trust import TrustPolicy, exclusion_lines
 from train.config import Config, DataConfig
 from train.config.checks import config_warnings
-from train.learning.memory_estimate import LearnerMemory, estimate_run, gpu_memory, row_tokens
-from train.rollouts.problems import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
-from train.rollouts.scoring import check_scorable
-from train.run import memory_plan
-from train.run.memory_plan import Machines
-from train.run_evaluation.run_suites import read_suites
+from train.rollouts.prompt_dataset import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
+from train.rollouts.rewards import check_scorable
+from train.run.memory import LearnerMemory, Machines, estimate_run, format_memory_needs, gpu_memory, row_tokens
+from train.run.pending_evaluation import read_suites
 
 _RANKS = (1, 2, 4, 8)
 
@@ -58,7 +56,7 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         yield from _memory(config)
     else:
         yield f"memory     rows of at most {row_tokens(config):,} tokens, GB:"
-        yield from (f"           {line}" for line in memory_plan.format_memory_needs(config, machines))
+        yield from (f"           {line}" for line in format_memory_needs(config, machines))
 
 
 def _share(data: DataConfig, weight: float) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rewards.reward import ACCEPTED
 
 if TYPE_CHECKING:
-    from train.rollouts.batch_collector import Group, Rollout
+    from train.rollouts.groups import Group, Rollout
 
 # "NAME" stands for the name of a reward or a source, for what a group teaches, or for a number of samples.
 METRIC_DESCRIPTIONS: dict[str, str] = {

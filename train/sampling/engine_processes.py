@@ -18,7 +18,7 @@ from torch import Tensor
 
 from train import config
 from train.errors import ParityError, SamplerError, TransferError
-from train.sampling.engine_environment import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
+from train.sampling.engine_spec import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Probe, WeightManifest

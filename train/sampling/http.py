@@ -16,9 +16,8 @@ from sandbox.concurrency.sockets import SocketRegistry
 from sandbox.concurrency.thread_map import map_futures
 from sandbox.extras import install_command
 from train.errors import SamplerError
-from train.sampling.answer_text import truncate_at_stop
-from train.sampling.chat_template import NO_ARGUMENTS
 from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt, is_prefilled
+from train.sampling.text import NO_ARGUMENTS, truncate_at_stop
 
 try:
     import urllib3

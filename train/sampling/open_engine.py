@@ -1,4 +1,7 @@
-"""The sampler that a run's configuration asks for, ready to load weights."""
+"""The sampler that a run's configuration asks for, ready to load weights.
+
+MERGED The sampler of a command: a model in this process, or behind an address.
+"""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +15,8 @@ from train.config import Config, ModelConfig
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, SamplerError
 from train.sampling.engine_spec import EngineSpec
-from train.sampling.protocol import UpdatableSampler
+from train.sampling.protocol import Sampler, UpdatableSampler
+from train.sampling.text import NO_ARGUMENTS
 from train.weights import nccl
 
 if TYPE_CHECKING:
@@ -120,3 +124,29 @@ def _vllm_here(config: Config, path: str, options: dict[str, Any]) -> "VllmSampl
     return call_with_timeout(
         lambda: VllmSampler(path, **options), seconds, SamplerError(f"vLLM did not load {path} within {seconds:g} s")
     )
+
+
+_DEFAULT = EngineOptions()
+
+
+def open_sampler(
+    model: str,
+    base_url: str | None = None,
+    engine: EngineOptions = _DEFAULT,
+    template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
+) -> Sampler:
+    """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
+
+    engine              options of vLLM, and the number of requests that a server gets at once
+    template_arguments  further arguments of the model's chat template
+
+    Raises SamplerError, and ConfigError for options that a server does not take.
+    """
+    if base_url is not None:
+        from train.sampling.http import MAX_CONCURRENT_REQUESTS, HttpSampler
+
+        concurrency = engine.server_concurrency() or MAX_CONCURRENT_REQUESTS
+        return HttpSampler(model, base_url, concurrency=concurrency, template_arguments=template_arguments)
+    from train.sampling.vllm import VllmSampler
+
+    return VllmSampler(model, template_arguments=template_arguments, **engine.for_vllm())

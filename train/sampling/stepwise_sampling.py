@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import uuid4
 
-from train.sampling.answer_text import with_continuation_text
 from train.sampling.protocol import Engine, Prompt, SampledCompletion, SamplingParams, SeededPrompt
+from train.sampling.text import with_continuation_text
 
 
 def sample(

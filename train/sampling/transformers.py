@@ -15,10 +15,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
 from train.sampling import stepwise_sampling
-from train.sampling.answer_text import truncate_at_stop
-from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_unknown_arguments
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
-from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, sample_tokens
+from train.sampling.seeded_sampling import CommitmentRecorder, sample_tokens
+from train.sampling.text import NO_ARGUMENTS, tokenize_prompt, truncate_at_stop, warn_unknown_arguments
 from train.weights.checksums import checksum
 from train.weights.manifest import Probe, SentTensor
 from train.weights.proof import load_and_prove

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from sandbox.extras import install_command
 from train.errors import SamplerError
 from train.sampling import stepwise_sampling
-from train.sampling.chat_template import NO_ARGUMENTS, tokenize_prompt, warn_unknown_arguments
 from train.sampling.model_name import check_folder
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
+from train.sampling.text import NO_ARGUMENTS, tokenize_prompt, warn_unknown_arguments
 from train.sampling.vllm_worker import with_lm_head
 from train.weights import nccl
+from train.weights.checksums import combine_checksums
 from train.weights.manifest import Probe, SentTensor
-from train.weights.partial_checksums import combine_checksums
 from train.weights.proof import load_and_prove
 from train.weights.source import TensorFiles
 
@@ -41,7 +41,7 @@ _CPU_ENVIRONMENT = {
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step in progress, or for new weights on their way
 _NO_LABEL = "default"  # vLLM's name for the weights that it started with
-_NOISE = "train.sampling.vllm_noise:CounterBasedNoiseProcessor"
+_NOISE = "train.sampling.vllm_worker:CounterBasedNoiseProcessor"
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from train.weights.checksums import Region, partial_checksum
-from train.weights.partial_checksums import PartialChecksum
+from train.weights.checksums import PartialChecksum, Region, partial_checksum
 from train.weights.source import Weights
 
 TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files

@@ -1,13 +1,107 @@
-"""Code that runs within vLLM's own worker processes."""
+"""Counted noise within vLLM: a logits processor that decides the tokens of verifiable requests.
+
+Such a request is greedy for vLLM itself. The processor replaces its logits by noisy ones, whose largest is the token,
+and notes the hidden state and the log-probability behind it. vLLM's own log-probabilities are those of the noisy
+logits then, and mean nothing.
+
+MERGED Code that runs within vLLM's own worker processes.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
+from vllm.v1.sample.logits_processor.builtin import process_dict_updates
+
 from train.sampling import vllm_weights
+from train.sampling.seeded_sampling import CommitmentRecorder, sample_tokens
 from train.sampling.vllm_weights import LoadedRegion, TensorSpec
-from train.weights.partial_checksums import PartialChecksum
+from train.weights.checksums import PartialChecksum
 from train.weights.source import TensorFiles
+
+VERIFIABLE_KEY = "verifiable"  # the key in SamplingParams.extra_args
+_ROWS = 32  # at once: noise takes some times the memory of logits
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A verifiable request: `drawn` is vLLM's own list of its tokens so far, which grows."""
+
+    key: str
+    seed: int
+    temperature: float
+    drawn: list[int]
+
+
+class CounterBasedNoiseProcessor(LogitsProcessor):
+    """Made by vLLM, once in each of its processes."""
+
+    def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
+        del vllm_config, device, is_pin_memory
+        self._requests: dict[int, _Request] = {}  # by their row in the batch
+        self._records: dict[str, CommitmentRecorder] = {}  # also of requests that are interrupted
+        self._hidden_BH: Tensor | None = None
+
+    def hook_output_layer(self, model: torch.nn.Module) -> None:
+        """See the hidden states that enter the model's output layer."""
+        from vllm.model_executor.layers.logits_processor import LogitsProcessor as Head
+
+        head = next(module for module in model.modules() if isinstance(module, Head))
+        head.register_forward_pre_hook(self._see)
+
+    def is_argmax_invariant(self) -> bool:
+        """Return False: it decides what is largest."""
+        return False
+
+    def update_state(self, batch_update: BatchUpdate | None) -> None:
+        """Follow requests as they come, go and change their rows."""
+        process_dict_updates(self._requests, batch_update, _request)
+
+    def apply(self, logits: Tensor) -> Tensor:
+        """Decide the next tokens. The hidden states are those of the same step, in the same rows."""
+        rows = sorted(self._requests)
+        for temperature in sorted({self._requests[row].temperature for row in rows}):
+            same = [row for row in rows if self._requests[row].temperature == temperature]
+            for start in range(0, len(same), _ROWS):
+                self._decide(logits, same[start : start + _ROWS], temperature)
+        self._hidden_BH = None
+        return logits
+
+    def take_commitments(self, key: str, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
+        """Return the commitments and the log-probabilities of a finished answer, and forget it."""
+        return self._records.pop(key).finish(n_tokens)
+
+    def discard(self, keys: Iterable[str]) -> None:
+        """Forget answers that were dropped."""
+        for key in keys:
+            self._records.pop(key, None)
+
+    def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:
+        requests = [self._requests[row] for row in rows]
+        positions = [len(request.drawn) for request in requests]
+        _, logp_B, noisy_BV = sample_tokens(
+            logits[rows], temperature, [request.seed for request in requests], positions
+        )
+        logits[rows] = noisy_BV
+        if self._hidden_BH is None:
+            raise RuntimeError("vLLM's output layer was not seen in this step")
+        for row, request, position, logp in zip(rows, requests, positions, logp_B, strict=True):
+            self._records.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
+
+    def _see(self, head: Any, inputs: tuple[Any, ...]) -> None:
+        del head
+        self._hidden_BH = inputs[1]  # after the layer itself
+
+
+def _request(parameters: Any, prompt_ids: list[int] | None, drawn: list[int]) -> _Request | None:
+    del prompt_ids
+    given = (parameters.extra_args or {}).get(VERIFIABLE_KEY)
+    return None if given is None else _Request(given["key"], given["seed"], given["temperature"], drawn)
+
 
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
@@ -35,7 +129,6 @@ class WorkerExtension:
 
     def hook_output_layer(self) -> None:
         """Let verifiable requests be noted; called once, before any of them."""
-        from train.sampling.vllm_noise import CounterBasedNoiseProcessor
 
         processors = self.model_runner.input_batch.logitsprocs.all
         self._noise = next(processor for processor in processors if isinstance(processor, CounterBasedNoiseProcessor))

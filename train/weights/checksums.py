@@ -7,9 +7,12 @@ to that of the whole: engines that split a tensor among GPUs are checked without
 subnormal numbers count as zero, because the matrix products of some CPUs do not tell them apart.
 
 This guards against mistakes. Against forgery there are the digests of the files.
+
+MERGED Checksums of whole tensors from the parts of them that the processes of an engine hold.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -113,3 +116,28 @@ def _bits(values: Tensor) -> Tensor:
         tiny = torch.finfo(values.dtype).tiny
         values = torch.where(values.abs() < tiny, torch.zeros((), dtype=values.dtype, device=values.device), values)
     return values.view(_INTEGERS[values.element_size()]) if values.dtype is not torch.bool else values.view(torch.int8)
+
+
+# A part of a tensor that a process holds: the tensor's name; sizes, strides and offset of the part in the tensor; and
+# what the part adds to the tensor's checksum.
+PartialChecksum = tuple[str, tuple[int, ...], tuple[int, ...], int, int]
+
+DIFFERENT_COPIES = "copies differ"
+
+
+def combine_checksums(parts: Iterable[PartialChecksum], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """Return the checksum of every tensor whose elements are all held, by its name.
+
+    If a part is held several times, as GPUs do with small tensors, and the copies are not the same, then
+    DIFFERENT_COPIES stands for the checksum.
+    """
+    by_tensor: dict[str, dict[tuple[tuple[int, ...], int], set[int]]] = defaultdict(lambda: defaultdict(set))
+    for name, sizes, _, offset, total in parts:
+        by_tensor[name][tuple(sizes), offset].add(total)
+    found = {}
+    for name, places in by_tensor.items():
+        if any(len(totals) > 1 for totals in places.values()):
+            found[name] = DIFFERENT_COPIES
+        elif sum(prod(sizes) for sizes, _ in places) == prod(shapes[name]):
+            found[name] = f"{sum(min(totals) for totals in places.values()) % (1 << 64):016x}"
+    return found

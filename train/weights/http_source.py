@@ -20,9 +20,8 @@ from blake3 import blake3
 from urllib3.exceptions import HTTPError
 
 from train.errors import TransferError
-from train.weights.files import locate_files
 from train.weights.manifest import WeightFile, WeightManifest
-from train.weights.source import TensorFiles
+from train.weights.source import TensorFiles, locate_files
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from train.errors import TransferError
-from train.weights.files import FILE_BYTES, locate_files, write_files
 from train.weights.manifest import Probe, WeightManifest
-from train.weights.source import TensorFiles, Weights
+from train.weights.source import FILE_BYTES, TensorFiles, Weights, locate_files, write_files
 
 _RETAINED_VERSIONS = 2  # versions; a reader of the one before the newest may be in the midst of it
 

@@ -1,15 +1,41 @@
-"""What every way of handing weights over offers: a publisher for the learner, and a source for the engines."""
+"""Copies of tensors for safetensors files of bounded size.
 
-from collections.abc import Iterable, Iterator
+MERGED What every way of handing weights over offers: a publisher for the learner, and a source for the engines.
+
+MERGED Weights as safetensors files of bounded size, with digests.
+
+MERGED Weights as tensors, to an engine in the learner's own process.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from torch import Tensor
+
 from train.errors import TransferError
-from train.weights.manifest import Probe, SentTensor, WeightManifest
+from train.weights.manifest import Probe, SentTensor, WeightFile, WeightManifest
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def copy_to_cpu(weights: Iterable[tuple[str, "Tensor"]], max_bytes: int) -> "Iterator[dict[str, Tensor]]":
+    """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
+    group: dict[str, Tensor] = {}
+    size = 0
+    for name, tensor in weights:
+        if group and size + tensor.nbytes > max_bytes:
+            yield group
+            group, size = {}, 0
+        # Tensors of a model may share their memory, which the format does not allow.
+        group[name] = tensor.detach().to("cpu", copy=True).contiguous()
+        size += tensor.nbytes
+    if group:
+        yield group
+
 
 Weights = Iterable[tuple[str, "Tensor"]]  # whole tensors under the names that the model's files have
 
@@ -69,3 +95,68 @@ def with_checksums(weights: Weights, tensors: list[SentTensor]) -> "Iterator[tup
         dtype = str(tensor.dtype).removeprefix("torch.")
         tensors.append(SentTensor(name, dtype, tuple(tensor.shape), checksum(tensor)))
         yield name, tensor
+
+
+FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
+
+
+def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes: int = FILE_BYTES) -> WeightManifest:
+    """Write the tensors to files as they come, and return a manifest of the files and tensors, with version 0.
+
+    write  called with the number and the content of each file; returns the name of the file
+    """
+    from blake3 import blake3
+    from safetensors.torch import save
+
+    sent: list[SentTensor] = []
+    files = []
+    for number, tensors in enumerate(copy_to_cpu(with_checksums(weights, sent), file_bytes)):
+        content = save(tensors)
+        digest = blake3(content, max_threads=blake3.AUTO).hexdigest()
+        files.append(WeightFile(write(number, content), len(content), digest))
+    return WeightManifest(0, files=tuple(files), tensors=tuple(sent))
+
+
+def locate_files(manifest: WeightManifest, folder: Path) -> TensorFiles:
+    """Return the files of a manifest. Raises TransferError if one is missing or has another size."""
+    paths = tuple(folder / file.name for file in manifest.files)
+    for path, file in zip(paths, manifest.files, strict=True):
+        try:
+            size = path.stat().st_size
+        except OSError as error:
+            raise TransferError(f"weights {manifest.version} are gone: {error}") from error
+        if size != file.size:
+            raise TransferError(f"weights {manifest.version}: {path} has {size} bytes, not {file.size}")
+    return TensorFiles(paths)
+
+
+class InProcessTransport:
+    """Publisher and source at once. It keeps a copy of the newest version, since the learner changes its own tensors.
+
+    Any thread may fetch while another one publishes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._version = -1
+        self._tensors: list[tuple[str, Tensor]] = []
+
+    def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
+        """Copy the tensors to the memory of the CPU; see source.py."""
+        sent: list[SentTensor] = []
+        copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in with_checksums(weights, sent)]
+        with self._lock:
+            self._version, self._tensors = version, copies
+        return WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
+
+    def fetch(self, manifest: WeightManifest) -> Weights:
+        """Return the tensors; see source.py."""
+        with self._lock:
+            if manifest.version != self._version:
+                raise TransferError(f"weights {manifest.version} are gone: {self._version} have replaced them")
+            return self._tensors
+
+    def close(self) -> None:
+        """Forget the tensors."""
+        with self._lock:
+            self._version, self._tensors = -1, []

@@ -21,7 +21,7 @@ from curate.dataset.integrity import check_integrity
 from curate.manifest import from_json, hash_of, to_json
 from curate.problem import COLUMNS, MEASURED_COLUMNS, REWARD_COLUMNS
 from sandbox import Case, Suite
-from train.rollouts.problems import _COLUMNS
+from train.rollouts.prompt_dataset import _COLUMNS
 
 ROWS = "data/train-00000-of-00001.parquet"
 REJECTED = "rejected/train-00000-of-00001.parquet"

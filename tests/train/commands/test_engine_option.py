@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from train.commands.engine_options import engine_option
+from train.commands.options import engine_option
 
 
 @click.command()

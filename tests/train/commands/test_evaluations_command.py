@@ -13,8 +13,7 @@ from click.testing import CliRunner
 from codeforces_api import BUSY, TOO_OFTEN, Api, serving
 
 from cli import main
-from train.evaluation.codeforces.contest_file import default_path, read_contests
-from train.evaluation.codeforces.contest_ids import DEEPCODER_CONTESTS
+from train.evaluation.codeforces.contests import DEEPCODER_CONTESTS, default_path, read_contests
 
 ROOT = Path(__file__).parents[3]
 

@@ -16,7 +16,7 @@ from source_rows import livecodebench_row, write_jsonl
 
 from cli import main
 from sandbox import Sandbox
-from train.evaluation.results.reader import read_result
+from train.evaluation.results.result import read_result
 
 SUM = "print(sum(map(int, input().split())))"
 TESTS = tiny_world.stdin_tests(lambda a, b: a + b)

@@ -10,7 +10,7 @@ from source_rows import livecodebench_row, write_jsonl
 
 from cli import main
 from sandbox import Sandbox
-from train.evaluation.results.reader import read_result
+from train.evaluation.results.result import read_result
 
 SUM = "print(sum(map(int, input().split())))"
 TWO_BLOCKS = f"First I try this:\n```python\nprint(0)\n```\nNo, rather this:\n```python\n{SUM}\n```\n"

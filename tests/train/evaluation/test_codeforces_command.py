@@ -14,10 +14,9 @@ from codeforces_rows import CHECKER, codeelo_row, open_r1_row
 from source_rows import write_jsonl
 
 from cli import main
-from train.evaluation.codeforces.contest_file import default_path, read_contests
-from train.evaluation.codeforces.model_rating import rate_model
-from train.evaluation.codeforces.percentiles import deepcoder_2024
-from train.evaluation.results.reader import read_result
+from train.evaluation.codeforces.contests import default_path, read_contests
+from train.evaluation.codeforces.rating import deepcoder_2024, rate_model
+from train.evaluation.results.result import read_result
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 
 K = 4

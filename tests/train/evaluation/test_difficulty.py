@@ -24,8 +24,7 @@ from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED, TrustPolicy
 from sandbox import ExecutionLost, RefereeError, Sandbox, SandboxOptions
 from train.errors import SamplerError
-from train.evaluation.difficulty import _name, measure_difficulty
-from train.evaluation.difficulty_settings import DifficultySettings
+from train.evaluation.difficulty import DifficultySettings, _name, measure_difficulty
 from train.sampling.protocol import SampledCompletion
 
 NAMES = sorted(tiny_world.PROBLEMS)

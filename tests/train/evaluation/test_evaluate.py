@@ -17,14 +17,13 @@ from curate.prompt import PromptFormat
 from sandbox import Case, RefereeError, Sandbox, SandboxError, Suite
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
-from train.evaluation.evaluate import evaluate
+from train.evaluation.evaluate import evaluate, legacy_fingerprint
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.fingerprints import legacy_fingerprint
-from train.evaluation.judges.suite_judge import SuiteJudge
+from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.result_file import sample_dependencies
 from train.evaluation.sample_store import SampleStore
-from train.sampling.open_sampler import open_sampler
+from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other

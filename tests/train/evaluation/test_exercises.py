@@ -15,7 +15,7 @@ from rewards.reward import ACCEPTED, NO_CODE
 from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.judges.suite_judge import SuiteJudge
+from train.evaluation.judges.judge import SuiteJudge
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
 LIVECODEBENCH = DATA / "livecodebench"

@@ -8,10 +8,9 @@ import tiny_world
 
 from curate.dataset.journal import ResultJournal
 from sandbox import Case, RefereeError, Sandbox, Suite
-from train.evaluation.evaluate import evaluate
+from train.evaluation.evaluate import evaluate, legacy_fingerprint, sample_fingerprint, sample_key
 from train.evaluation.exercise import Exercise
-from train.evaluation.fingerprints import legacy_fingerprint, sample_fingerprint, sample_key
-from train.evaluation.judges.suite_judge import SuiteJudge
+from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.sample_store import SampleStore, pending_path, read_samples
 from train.sampling.protocol import SampledCompletion
 

@@ -12,9 +12,8 @@ from source_rows import livecodebench_row, write_jsonl
 from sandbox import Sandbox
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import read_exercises
-from train.evaluation.model_metadata import model_metadata, quick_weights_digest
-from train.evaluation.result_file import sample_results_json
-from train.evaluation.results.cost import Prices
+from train.evaluation.result_file import model_metadata, quick_weights_digest, sample_results_json
+from train.evaluation.results.tables import Prices
 from train.sampling.protocol import SampledCompletion
 
 MIB = 1 << 20

@@ -7,7 +7,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.learning.distributed.context_parallel import find_incompatibility, shard_row  # noqa: E402
+from train.learning.context_parallel import find_incompatibility, shard_row  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
 

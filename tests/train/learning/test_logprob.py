@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.learning.model.logprob import logprob_and_entropy  # noqa: E402
+from train.learning.logprob import logprob_and_entropy  # noqa: E402
 
 TOKENS, WIDTH, WORDS = 13, 3, 31
 

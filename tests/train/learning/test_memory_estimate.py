@@ -16,9 +16,9 @@ from learner_states import state_of  # noqa: E402
 from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
-from train.learning.memory_estimate import estimate  # noqa: E402
-from train.learning.model.policy import Policy, load_causal_lm  # noqa: E402
+from train.learning.policy import Policy, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
+from train.run.memory import estimate  # noqa: E402
 
 
 @pytest.fixture(scope="module")

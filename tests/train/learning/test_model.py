@@ -11,8 +11,8 @@ import random_models  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.model.attention import _sequence_ends, packed_attention  # noqa: E402
-from train.learning.model.policy import Policy, export_tensors, load_causal_lm  # noqa: E402
+from train.learning.attention import _sequence_ends, packed_attention  # noqa: E402
+from train.learning.policy import Policy, export_tensors, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.learning.distributed.offload import step_in_shards  # noqa: E402
+from train.learning.sharded_state import step_in_shards  # noqa: E402
 
 
 @pytest.mark.parametrize("part_bytes", [1, 1000, 10**9])

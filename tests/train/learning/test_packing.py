@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.learning.packing import KEYS_PER_TOKEN, PackedPrompt, first_fit_decreasing, pack, split_across_ranks
+from train.learning.sequences import KEYS_PER_TOKEN, PackedPrompt, first_fit_decreasing, pack, split_across_ranks
 
 LENGTHS = st.lists(st.integers(1, 100), max_size=60)
 GROUPS = st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(0, 60), min_size=1, max_size=12)), max_size=12)

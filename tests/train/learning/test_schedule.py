@@ -3,7 +3,7 @@
 import pytest
 
 from train.config import OptimizerConfig
-from train.learning.schedule import learning_rate
+from train.learning.learner import learning_rate
 
 
 def rates(total, **settings):

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from train.planning.lengths import LogNormalLengths
+from train.planning.simulate import LogNormalLengths
 
 
 @pytest.mark.parametrize(("mean", "limit"), [(9000, 32768), (17500, 32768), (40, 96)])

@@ -2,8 +2,7 @@
 
 import pytest
 
-from train.planning.lengths import LogNormalLengths
-from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workload, simulate
+from train.planning.simulate import ONE_OFF, SYNC, Layout, LogNormalLengths, TrainingMode, Workload, simulate
 from train.planning.timings import (
     H100,
     EngineTimings,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.rollouts.mixture import Mixture
+from train.rollouts.prompt_dataset import Mixture
 
 WEIGHTS = st.lists(st.floats(0.01, 100), min_size=1, max_size=5)
 

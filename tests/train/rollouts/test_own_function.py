@@ -6,7 +6,7 @@ import pytest
 
 from rewards.reward import Completion, Task
 from train.errors import ConfigError, RolloutError
-from train.rollouts.custom_reward import CustomReward, check_custom_reward
+from train.rollouts.rewards import CustomReward, check_custom_reward
 
 ANSWER, TASK = Completion("some words", 3), Task(id="math/17", expected="2")
 

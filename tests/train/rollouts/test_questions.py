@@ -9,8 +9,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 from curate.prompt import PromptFormat
 from train.config import DataConfig, MixedDataset
 from train.errors import ConfigError
-from train.rollouts.problems import ProblemKinds
-from train.rollouts.prompt_dataset import PromptDataset
+from train.rollouts.prompt_dataset import ProblemKinds, PromptDataset
 
 
 @pytest.fixture(scope="module")

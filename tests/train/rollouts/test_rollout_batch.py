@@ -9,8 +9,8 @@ import pytest
 from rewards.reward import Reward, Task
 from train.config import RolloutConfig as Settings
 from train.errors import RolloutError
-from train.rollouts.batch_collector import BatchCollector, group_rewards, group_signal
-from train.rollouts.batch_scheduler import BatchScheduler
+from train.rollouts.batch_pipeline import BatchScheduler
+from train.rollouts.groups import BatchCollector, group_rewards, group_signal
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.protocol import SampledCompletion, SamplingParams
 

@@ -10,8 +10,8 @@ from rewards.reward import Completion, Task
 from sandbox import Case, Suite
 from train import config
 from train.errors import ConfigError
-from train.rollouts.problems import ProblemKinds
-from train.rollouts.scoring import open_scorer
+from train.rollouts.prompt_dataset import ProblemKinds
+from train.rollouts.rewards import open_scorer
 
 ECHO = Task(tests=Suite([Case("1", "1")]))
 SUM = Task(expected="\\frac{1}{2}")

@@ -7,9 +7,8 @@ import pytest
 
 from rewards.reward import Reward, Task
 from train.config import RolloutConfig as Settings
-from train.rollouts.batch_collector import BatchCollector, group_signal
+from train.rollouts.groups import BatchCollector, group_signal, steps_in_tokens
 from train.rollouts.prompt_dataset import TrainingPrompt
-from train.rollouts.step_boundaries import steps_in_tokens
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
 WORDS = ["", "Two ", "and ", "two.\n", "Four", "."]  # the token 0 is special
@@ -58,7 +57,7 @@ def process(answer, task):
 def test_a_process_reward_teaches_although_all_answers_are_worth_the_same():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from train.config import ObjectiveConfig
-    from train.rollouts.advantages import to_training_sequences
+    from train.rollouts.groups import to_training_sequences
 
     settings = Settings(prompts=1, completions=2)
     sampling = SamplingParams(max_tokens=9, logprobs=True)

@@ -7,7 +7,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 
 from train.config import presets, read_config  # noqa: E402
 from train.errors import ConfigError  # noqa: E402
-from train.run.memory_plan import GB, Machines, format_memory_needs, memory_needs  # noqa: E402
+from train.run.memory import GB, Machines, format_memory_needs, memory_needs  # noqa: E402
 
 _QWEN = {"vocab_size": 152064, "hidden_size": 5120, "num_attention_heads": 40, "num_key_value_heads": 8}
 SHAPES = {  # models like those that the presets are for
@@ -113,10 +113,10 @@ def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(c
 
 
 def test_the_planner_divides_the_machine_that_a_preset_names(config):
-    from train.planning import simulation_inputs
+    from train.planning import split
     from train.planning.timings import GPUS
 
-    cluster = simulation_inputs.build_cluster(config("areal", "14B"), GPUS["h100"], 8)
+    cluster = split.build_cluster(config("areal", "14B"), GPUS["h100"], 8)
     assert 2 < cluster.min_learner_gpus < 8
 
 

@@ -21,8 +21,7 @@ from train.config import (
     read_config,
 )
 from train.errors import ConfigError, NoRunError
-from train.run.metrics_log import MetricsLog
-from train.run.timeline import Timeline
+from train.run.metrics_log import MetricsLog, Timeline
 
 pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
 from train.run.model_card import write

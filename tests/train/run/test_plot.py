@@ -13,11 +13,8 @@ from cli import main
 
 pytest.importorskip("matplotlib")
 from train.errors import NoRunError
-from train.run.metrics_log import MetricsLog
-from train.run.plot import plot_curves
-from train.run.plot_style import PlottedRun
-from train.run.plot_timeline import plot_timeline
-from train.run.timeline import Timeline
+from train.run.metrics_log import MetricsLog, Timeline
+from train.run.plots import PlottedRun, plot_curves, plot_timeline
 
 ROOT = Path(__file__).parents[3]
 BLUE, VERMILION = "#0072b2", "#d55e00"

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from curate.prompt import PromptFormat
-from train.asynchronous.groups.events import GroupDispatched, SegmentStarted
+from train.asynchronous.events import GroupDispatched, SegmentStarted
 from train.asynchronous.journal import RunJournal
 from train.config import Config, DataConfig, EngineConfig, ModelConfig
 from train.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from train.run_evaluation import best_weights
+from train.run import best_weights
 
 
 def note(step, share, **changes):

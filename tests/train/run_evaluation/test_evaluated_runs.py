@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 
 from cli import main
 from train import loop
+from train.run import evaluation_backends
 from train.run.folder import open_run
 from train.run.metrics_log import read_metrics
 from train.run.step_metrics import metric_description
-from train.run_evaluation import process_backend
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -78,7 +78,7 @@ def evaluators(parent):
 def forking_python():
     """Let the processes that evaluate be forks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process_backend, "sys", SimpleNamespace(executable=forked.python()))
+        patch.setattr(evaluation_backends, "sys", SimpleNamespace(executable=forked.python()))
         yield
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from train.config import EvaluationConfig
-from train.run_evaluation.schedule import EvaluationSchedule
+from train.run.evaluation_scheduler import EvaluationSchedule
 
 
 def due(settings, *, last=10, seconds_per_step=60, evaluated=0.0):

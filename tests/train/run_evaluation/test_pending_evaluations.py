@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import small_runs
 
-from train.run_evaluation.pending_evaluation import PendingEvaluation, unfinished_evaluations
-from train.run_evaluation.process_backend import ProcessBackend
+from train.run.evaluation_backends import ProcessBackend
+from train.run.pending_evaluation import PendingEvaluation, unfinished_evaluations
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 import small_runs
 
 from train.errors import ConfigError
+from train.run.pending_evaluation import read_suites
 from train.run.plan import plan
-from train.run_evaluation.run_suites import read_suites
 
 TRUST = 'evaluation.include=["unverified"]'
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from train.sampling.answer_text import truncate_at_stop, with_continuation_text
 from train.sampling.protocol import SampledCompletion
+from train.sampling.text import truncate_at_stop, with_continuation_text
 
 WORDS = {1: "▁def", 2: "▁f():", 3: "\n", 4: "▁▁▁", 5: "▁return", 6: "▁1", 7: "▁two"}
 

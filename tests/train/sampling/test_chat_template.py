@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from train.errors import SamplerError
-from train.sampling.chat_template import tokenize_prompt, warn_unknown_arguments
+from train.sampling.text import tokenize_prompt, warn_unknown_arguments
 
 TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"

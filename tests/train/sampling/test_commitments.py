@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.sampling.verifiable.commitment import COMMITMENT_BYTES, MalformedCommitment, commit, decode_commitments
-from train.sampling.verifiable.commitment_distance import commitment_distances
-from train.sampling.verifiable.finite_field import PRIME, evaluate, interpolate
-from train.sampling.verifiable.top_k import Bfloat16Bits, injective_modulus, top_k_indices
+from train.sampling.commitment import (
+    COMMITMENT_BYTES,
+    PRIME,
+    Bfloat16Bits,
+    MalformedCommitment,
+    commit,
+    commitment_distances,
+    decode_commitments,
+    evaluate,
+    injective_modulus,
+    interpolate,
+    top_k_indices,
+)
 
 
 def bfloat16(values: object) -> Bfloat16Bits:

@@ -9,7 +9,7 @@ from loopback_server import answering
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.sampling.http import HttpSampler
-from train.sampling.open_sampler import open_sampler
+from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
 SAMPLING = SamplingParams(max_tokens=tiny_world.MAX_TOKENS)

@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from train.sampling.verifiable.commitment import commit
-from train.sampling.verifiable.noise import _hashed, _keys, gumbel, gumbel_tensor
-from train.sampling.verifiable.seeded_sampling import CommitmentRecorder, bfloat16_bits, sample_tokens
+from train.sampling.commitment import commit
+from train.sampling.seeded_sampling import (
+    CommitmentRecorder,
+    _hashed,
+    _keys,
+    bfloat16_bits,
+    gumbel,
+    gumbel_tensor,
+    sample_tokens,
+)
 
 SEEDS, POSITIONS = [0, 5, 2**31 - 1, 2**40 + 1, 2**64 - 1], [0, 3, 7, 100_000, 1]
 

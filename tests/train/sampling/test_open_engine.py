@@ -6,7 +6,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from train import config
 from train.errors import ConfigError, SamplerError
-from train.sampling.engine_environment import cuda_visible_devices
+from train.sampling.engine_spec import cuda_visible_devices
 from train.sampling.open_engine import open_engine
 
 

@@ -6,11 +6,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from train.errors import SamplerError
+from train.sampling.commitment import commitment_distances, decode_commitments
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
+from train.sampling.seeded_sampling import bfloat16_bits, sample_tokens
 from train.sampling.transformers import TransformersSampler
-from train.sampling.verifiable.commitment import decode_commitments
-from train.sampling.verifiable.commitment_distance import commitment_distances
-from train.sampling.verifiable.seeded_sampling import bfloat16_bits, sample_tokens
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 

@@ -11,7 +11,7 @@ from tiny_model import END
 
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
-from train.sampling.open_sampler import open_sampler
+from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SamplingParams
 from train.weights.source import TensorFiles
 
@@ -304,7 +304,7 @@ def test_a_head_in_float32_leaves_no_rounding_of_logits_between_learner_and_engi
     import torch
 
     from train.config import Config, DataConfig, ModelConfig, StageConfig
-    from train.learning.model.policy import Policy, load_causal_lm
+    from train.learning.policy import Policy, load_causal_lm
     from train.learning.sequences import TrainingSequence, pack_into_rows
     from train.sampling.open_engine import open_engine
 

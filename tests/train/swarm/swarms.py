@@ -12,11 +12,11 @@ import fleet
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from train.asynchronous.controller.controller import Controller
-from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.http.client import ControllerClient
-from train.asynchronous.http.server import ControllerServer
+from train.asynchronous.client import ControllerClient
+from train.asynchronous.controller import Controller
+from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.messages import Lease
+from train.asynchronous.server import ControllerServer
 from train.sampling.engine_spec import EngineSpec
 from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
 from train.swarm.folder import SwarmFolder

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from swarms import RUN, TERMS, Member, World, invite, publish
 
 from curate.commands.main import main
-from train.asynchronous.http.server import ControllerServer
+from train.asynchronous.server import ControllerServer
 from train.errors import ControllerUnreachable, RunError
 from train.swarm.ledger.audit import LedgerAudit, audit_ledger
 from train.swarm.ledger.ledger import read_rows

@@ -13,7 +13,7 @@ from blake3 import blake3
 from safetensors.torch import load_file, save_file
 
 from sandbox.errors import SandboxError
-from train.asynchronous.binary_arrays import unpack_tokens
+from train.asynchronous.messages import unpack_tokens
 from train.errors import SamplerError, TransferError
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler

@@ -8,8 +8,16 @@ import pytest
 from click.testing import CliRunner
 
 from cli import main
-from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
-from train.asynchronous.messages import Heartbeat, Lease, LeaseRequest, ReleaseRequest, SampleResult, SubmitRequest
+from train.asynchronous.messages import (
+    Heartbeat,
+    Lease,
+    LeaseRequest,
+    ReleaseRequest,
+    SampleResult,
+    SubmitRequest,
+    pack_logprobs,
+    pack_tokens,
+)
 from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams

@@ -10,10 +10,10 @@ import swarm_answers
 import torch
 from msgspec.structs import replace as structs_replace
 
+from train.sampling.commitment import commit
 from train.sampling.protocol import SampledCompletion
+from train.sampling.seeded_sampling import sample_tokens
 from train.sampling.transformers import TransformersSampler
-from train.sampling.verifiable.commitment import commit
-from train.sampling.verifiable.seeded_sampling import sample_tokens
 from train.swarm.messages import VerificationResult
 from train.swarm.settings import Thresholds
 from train.swarm.verdict import ACCEPTED

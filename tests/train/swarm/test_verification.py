@@ -11,11 +11,11 @@ import pytest
 import swarm_answers
 import torch
 
-from train.asynchronous.binary_arrays import unpack_logprobs, unpack_tokens
+from train.asynchronous.messages import unpack_logprobs, unpack_tokens
 from train.errors import ConfigError, SamplerError
+from train.sampling.commitment import COMMITMENT_BYTES, commit
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
-from train.sampling.verifiable.commitment import COMMITMENT_BYTES, commit
 from train.swarm.files.rows import RolloutFile
 from train.swarm.messages import SwarmLease, VerificationResult
 from train.swarm.settings import SwarmSettings, Thresholds

@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 from published_weights import KEY, PUBLIC, RUN, relay
 
-from train.asynchronous.workers.local_first_source import LocalFirstSource
+from train.asynchronous.rollout_process import LocalFirstSource
 from train.errors import RunError, TransferError
 from train.swarm.broadcast.broadcaster import Broadcaster
 from train.swarm.broadcast.origin import Origin

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from cli import main
 from train.asynchronous import journal
-from train.asynchronous.groups.events import BatchTaken
-from train.asynchronous.journal.audit import audit_journal
+from train.asynchronous.events import BatchTaken
+from train.asynchronous.journal_audit import audit_journal
 from train.swarm.folder import SwarmFolder
 from train.swarm.ledger import audit as ledger_audit
 from train.swarm.ledger.entries import LeaseEntry, VerdictEntry

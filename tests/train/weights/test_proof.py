@@ -8,12 +8,11 @@ from msgspec.structs import replace  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from train.errors import ParityError, SamplerError  # noqa: E402
-from train.weights.checksums import checksum, to_hex  # noqa: E402
-from train.weights.in_process import InProcessTransport  # noqa: E402
+from train.weights.checksums import DIFFERENT_COPIES, checksum, combine_checksums, to_hex  # noqa: E402  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
-from train.weights.partial_checksums import DIFFERENT_COPIES, combine_checksums  # noqa: E402
 from train.weights.proof import load_and_prove, prove  # noqa: E402
 from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
+from train.weights.source import InProcessTransport  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 

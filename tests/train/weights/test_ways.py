@@ -16,9 +16,9 @@ from blake3 import blake3  # noqa: E402
 from train.errors import TransferError  # noqa: E402
 from train.weights.checksums import checksum  # noqa: E402
 from train.weights.folder import FolderTransport  # noqa: E402
-from train.weights.in_process import InProcessTransport  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
 from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
+from train.weights.source import InProcessTransport  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 PROBE = Probe(((1, 2, 3),), ((-0.5, -1.5),))

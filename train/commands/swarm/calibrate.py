@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
-from train.commands.config_options import ConfigSource, config_options
+from train.commands.options import ConfigSource, config_options
 
 
 @click.command("calibrate")

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from sandbox.commands.console import report_user_errors
-from train.commands.urls import validate_urls
+from train.commands.options import validate_urls
 
 
 @click.command("invite")

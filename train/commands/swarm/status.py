@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from sandbox.commands.console import report_user_errors
-from train.commands.cells import print_cells
+from train.commands.options import print_cells
 
 
 @click.command("status")

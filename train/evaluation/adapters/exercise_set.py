@@ -8,10 +8,8 @@ from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.evaluation_settings import EvaluationSettings
-from train.evaluation.protocols.overrides import ProtocolOverrides
 from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
-from train.evaluation.protocols.resolution import resolve_settings
+from train.evaluation.protocols.settings import EvaluationSettings, ProtocolOverrides, resolve_settings
 from train.evaluation.suites.registry import parse_suite
 
 _MAX_SUITES = 4  # that stay in memory, with all their tests

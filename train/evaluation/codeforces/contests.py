@@ -1,15 +1,26 @@
 """A rated contest: its problems, and what its participants scored and were rated before.
 
 It has no handles: a rating needs nothing that says who the participants are.
+
+MERGED Contests by their numbers.
+
+MERGED Contests in a Parquet file: a row for each contest, without handles.
+
+The file is all that ratings need, so they can be computed without the network. A contest takes about 50 kB.
+
+MERGED What contests tell of their problems: difficulty and day, for rows that do not say it.
 """
 
+import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 from curate.errors import CurateError
+from train.evaluation.statistics.outcomes import ProblemMetadata
 
 _PROBLEM = re.compile(r"(?:CF|codeforces)?[ _/-]*(\d+)[ _/-]*([A-Z]\d*)", re.IGNORECASE)
 
@@ -88,3 +99,128 @@ def problem_key(id: str) -> tuple[int, str]:
     if match is None:
         raise CurateError(f"{id!r} is not the id of a Codeforces problem, such as 1971A or 1971/A.")
     return int(match[1]), match[2].upper()
+
+
+# The contests whose 408 problems DeepCoder's Codeforces rating was measured on: May to November 2024.
+DEEPCODER_CONTESTS = (
+    *range(1971, 2009),
+    *(2013, 2014),
+    *range(2018, 2031),
+    *(2032, 2033),
+    *(2035, 2036),
+)
+DEEPCODER = "deepcoder"  # the name of these contests
+_RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
+_MOST = 10_000  # contests in a range
+
+
+def parse_contest_ids(text: str) -> tuple[int, ...]:
+    """Return the numbers in a text such as 1971,1980-1990, or those of DeepCoder's contests for its name.
+
+    Raises CurateError if the text has another form.
+    """
+    if text == DEEPCODER:
+        return DEEPCODER_CONTESTS
+    numbers: set[int] = set()
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not 0 <= last - first < _MOST:
+            raise CurateError(f"{part!r} is not the number of a contest, such as 1971, or a range, such as 1971-1980.")
+        numbers.update(range(first, last + 1))
+    return tuple(sorted(numbers))
+
+
+def default_path() -> Path:
+    """Return where the contests are if no other place is named."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "curate" / "codeforces-contests.parquet"
+
+
+def write_contests(path: Path, contests: Iterable[Contest]) -> None:
+    """Write the contests, in the order of their numbers, so that the same contests give the same file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [_row(contest) for contest in sorted(contests, key=lambda contest: contest.id)]
+    unfinished = path.with_name(path.name + ".unfinished")
+    pq.write_table(pa.Table.from_pylist(rows, schema=_schema()), unfinished, compression="zstd")
+    unfinished.replace(path)
+
+
+def read_contests(path: Path) -> list[Contest]:
+    """Read the contests. Raises CurateError if the file is not there or is not one of contests."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise CurateError(f"{path} cannot be read as a file of contests: {error}") from None
+    if not table.schema.equals(_schema()):
+        raise CurateError(f"{path} is not a file of contests. Fetch the contests again.")
+    return [_contest(row) for row in table.to_pylist()]
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    problem = pa.struct([("index", pa.string()), ("points", pa.float64()), ("rating", pa.int16())])
+    return pa.schema(
+        [
+            ("contest", pa.int32()),
+            ("name", pa.string()),
+            ("type", pa.string()),
+            ("start", pa.date32()),
+            ("problems", pa.list_(problem)),
+            ("points", pa.list_(pa.float64())),  # of each rated participant, the best first, with the next column
+            ("penalty", pa.list_(pa.float64())),
+            ("old_ratings", pa.list_(pa.int16())),  # of the same participants, in descending order
+        ]
+    )
+
+
+def _row(contest: Contest) -> dict[str, Any]:
+    problems = [{"index": one.index, "points": one.points, "rating": one.rating} for one in contest.problems]
+    return {
+        "contest": contest.id,
+        "name": contest.name,
+        "type": contest.type,
+        "start": contest.start,
+        "problems": problems,
+        "points": [points for points, _ in contest.scores],
+        "penalty": [penalty for _, penalty in contest.scores],
+        "old_ratings": list(contest.old_ratings),
+    }
+
+
+def _contest(row: dict[str, Any]) -> Contest:
+    problems = [ContestProblem(one["index"], one["points"], one["rating"]) for one in row["problems"]]
+    scores = list(zip(row["points"], row["penalty"], strict=True))
+    return Contest.of(row["contest"], row["name"], row["type"], row["start"], problems, scores, row["old_ratings"])
+
+
+class ContestMetadata:
+    """The facts of the problems of these contests."""
+
+    def __init__(self, contests: Iterable[Contest]) -> None:
+        self._known = {
+            (contest.id, problem.index): (problem.rating, contest.start)
+            for contest in contests
+            for problem in contest.problems
+        }
+
+    def fill_missing(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
+        """Return the facts of a problem of the suite, with what the contests know where they say nothing."""
+        difficulty, day = next(
+            (self._known[key] for key in problem_keys_or_none(id) if key in self._known), (None, None)
+        )
+        return replace(facts, difficulty=facts.difficulty or difficulty, date=facts.date or day)
+
+
+def problem_keys_or_none(id: str) -> list[tuple[int, str]]:
+    """Return contest and index of a problem, its own first; none if its contest is unknown."""
+    try:
+        return problem_keys(id)
+    except CurateError:
+        return []

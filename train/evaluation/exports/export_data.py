@@ -9,11 +9,10 @@ from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
 from train.evaluation.extraction.registry import extract_program
 from train.evaluation.judges.call_judge import CallJudge
-from train.evaluation.judges.suite_judge import SuiteJudge
-from train.evaluation.loaded_result import LoadedResult, load_result, sample_keys
-from train.evaluation.results.reader import read_result
-from train.evaluation.sample_record import SampleRecord
-from train.evaluation.sample_store import read_samples
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.rescore import LoadedResult, load_result, sample_keys
+from train.evaluation.results.result import read_result
+from train.evaluation.sample_store import SampleRecord, read_samples
 from train.evaluation.statistics.outcomes import ProblemOutcomes
 
 _MAX_SHOWN = 5  # ids in a message

@@ -11,7 +11,7 @@ from curate.reading.values import optional_text
 from sandbox import Verdict
 from train.evaluation.exports.export_data import ExportData, summarize_ids
 from train.evaluation.exports.livecodebench import LiveCodeBenchSelection, id_of
-from train.evaluation.results.labels import short_model_name
+from train.evaluation.results.result import short_model_name
 
 
 def path(answers: ExportData) -> Path:

@@ -1,4 +1,16 @@
-"""The function in an answer must return what the reference returns, by EvalPlus's rules.
+"""Whether an output is right by EvalPlus's rules, decided outside the sandbox.
+
+An output is right if it equals the expected one in Python's sense. If it does not, numbers are compared with a
+tolerance where the task has one. A task without a tolerance gets FLOAT_TOLERANCE at the first input whose expected
+output consists of floats, and keeps it for its later inputs. Some functions have rules of their own, since more than
+one output is right, or since the task says less than its reference does.
+
+Large outputs are known by a digest only, and have to be equal.
+
+What the process of an answer has sent is read here, within bounds: a value has at most inside.LARGE characters, none of
+its parts is hashed by its own value, and none of its classes is used.
+
+MERGED The function in an answer must return what the reference returns, by EvalPlus's rules.
 
 The tests of a task come in parts, the base inputs and the plus inputs. Each part is one run in the sandbox: the
 function of the answer is called with the inputs, and what it returns leaves the sandbox and is compared outside it (see
@@ -8,6 +20,10 @@ No call may take more CPU time than CALL_SECONDS, and all calls of a part no mor
 what the reference takes if that is more.
 """
 
+import json
+import math
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +31,221 @@ from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
 from train.evaluation.extraction.registry import DEFAULT, extract_program, rule_identity
-from train.evaluation.judges.call_run import MAX_SECONDS, MEMORY_MB, run_calls
-from train.evaluation.judges.evalplus_rules import first_mismatch_index
+from train.evaluation.judges import sandbox_runner
+from train.evaluation.judges.call_run import MAX_SECONDS, MEMORY_MB, CallOutput, Reference, expected_outputs, run_calls
 from train.evaluation.judges.judge import JudgeResult
-from train.evaluation.judges.reference_outputs import Reference, expected_outputs
+
+FLOAT_TOLERANCE = 1e-6
+_RELATIVE_TOLERANCE = 1e-7
+_MAX_COMPARED = 10_000_000  # numbers in an array that numpy makes of two shapes
+_NEVER_IDENTICAL = ("NaN", '{"o"')  # marks of values that equal nothing, not even themselves
+Tree = Any  # a value as JSON, see sandbox_runner.py
+
+
+def first_mismatch_index(
+    entry_point: str,
+    tolerance: float,
+    inputs: Sequence[str],
+    outputs: Sequence[CallOutput],
+    expected: Sequence[CallOutput],
+) -> int | None:
+    """Return the place of the first output that is wrong; None if all are right.
+
+    entry_point   the function, whose name tells whether it has a rule of its own
+    tolerance     the task's absolute tolerance; 0: none
+    inputs        lists of arguments, each as the JSON of its encoding
+    """
+    for place, (output, wanted) in enumerate(zip(outputs, expected, strict=False)):
+        if entry_point not in _OWN_RULES and _identical(output, wanted):
+            continue
+        if not _is_right(entry_point, tolerance, inputs[place], output, expected[: place + 1]):
+            return place
+    return None
+
+
+def _identical(output: CallOutput, wanted: CallOutput) -> bool:
+    """Return whether the texts alone show that two small values are equal."""
+    return not wanted.is_digest and output == wanted and not any(mark in output.text for mark in _NEVER_IDENTICAL)
+
+
+def _is_right(
+    entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
+) -> bool:
+    """expected: the expected outputs up to that of this input"""
+    wanted = expected[-1]
+    if output.is_digest or wanted.is_digest:
+        return entry_point == _ALWAYS_RIGHT or _digest(output) == _digest(wanted) != sandbox_runner.UNEQUAL
+    before = _tolerance(tolerance, expected[:-1])
+    try:
+        given, right = json.loads(output.text), json.loads(wanted.text)
+        rule = _OWN_RULES.get(entry_point)
+        if _equal(given, right) if rule is None else rule(given, right, _arguments(arguments), before):
+            return True
+        current = _tolerance(tolerance, expected)
+        return current != 0 and _close(given, right, current)
+    except Exception:  # the value is not an encoding, or of a kind that the rule cannot use: EvalPlus fails it, too
+        return False
+
+
+def _tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
+    return tolerance or (FLOAT_TOLERANCE if any(map(_consists_of_floats, expected)) else 0.0)
+
+
+def _consists_of_floats(output: CallOutput) -> bool:
+    if output.is_digest:
+        return False
+    tree = _bare(json.loads(output.text))
+    items = tree.get("t", []) if isinstance(tree, dict) else tree
+    return isinstance(tree, float) or (isinstance(items, list) and bool(items) and all(map(_is_float, items)))
+
+
+def _is_float(tree: Tree) -> bool:
+    return isinstance(_bare(tree), float)
+
+
+def _digest(output: CallOutput) -> str:
+    try:
+        return output.text if output.is_digest else sandbox_runner.digest(_value(json.loads(output.text)))
+    except Exception:  # it is not an encoding
+        return sandbox_runner.UNEQUAL
+
+
+def _equal(given: Tree, right: Tree) -> bool:
+    try:
+        return sandbox_runner.canonical_text(_value(given)) == sandbox_runner.canonical_text(_value(right))
+    except sandbox_runner.IncomparableValueError:
+        return False
+
+
+def _value(tree: Tree) -> Any:
+    return sandbox_runner.decode(tree, untrusted=True)
+
+
+def _bare(tree: Tree) -> Tree:
+    """Return the value of an instance of a subclass without the name of its class."""
+    return tree["a"][1] if isinstance(tree, dict) and "a" in tree else tree
+
+
+def _kind(tree: Tree) -> str:
+    """Return the name of the class of a value."""
+    if isinstance(tree, dict):
+        ((tag, held),) = tree.items()
+        return str(held[0] if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag))
+    return type(tree).__name__
+
+
+def _close(given: Tree, right: Tree, tolerance: float) -> bool:
+    """Return what numpy says of two values of the same class and, if they are lists or tuples, the same length."""
+    import numpy as np
+
+    if _kind(given) != _kind(right):
+        return False
+    ours, theirs = _numbers(given), _numbers(right)
+    if isinstance(theirs, list) and len(ours) != len(theirs):
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if max(1, np.size(ours)) * max(1, np.size(theirs)) > _MAX_COMPARED and np.shape(ours) != np.shape(theirs):
+            return False
+        return bool(np.allclose(ours, theirs, rtol=_RELATIVE_TOLERANCE, atol=tolerance))
+
+
+def _numbers(tree: Tree) -> Any:
+    """Return a number, or nested lists of numbers. Raises TypeError for other values, which numpy cannot compare."""
+    tree = _bare(tree)
+    if isinstance(tree, dict) and "t" in tree:
+        tree = tree["t"]
+    if isinstance(tree, list):
+        return [_numbers(item) for item in tree]
+    if isinstance(tree, dict) and ("i" in tree or "c" in tree):
+        return sandbox_runner.decode(tree)
+    if not isinstance(tree, int | float):
+        raise TypeError("not a number")
+    return tree
+
+
+def _arguments(text: str) -> list[Any]:
+    arguments: list[Any] = sandbox_runner.decode(json.loads(text))
+    return arguments
+
+
+def _is_zero_of(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+    (coefficients,) = arguments
+    place = _numbers(given)
+    return bool(abs(sum(c * math.pow(place, power) for power, c in enumerate(coefficients))) <= tolerance)
+
+
+def _always(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+    return True
+
+
+def _or_zero(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+    return _equal(given, right) or _equal(given, 0)
+
+
+def _or_area_of_pyramid(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+    if _equal(given, right):
+        return True
+    base, height = arguments
+    area = round(base**2 + 2 * base * math.sqrt((base / 2) ** 2 + height**2))
+    return bool(abs(_numbers(given) - area) <= tolerance)
+
+
+def _or_distance_of_digits(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+    if _equal(given, right):
+        return True
+    first, second = map(str, arguments)
+    width = max(len(first), len(second))
+    pairs = zip(first.zfill(width), second.zfill(width), strict=True)
+    return _equal(given, sum(abs(int(one) - int(other)) for one, other in pairs))
+
+
+def _same_members(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+    return _members(given) == _members(right)
+
+
+def _members(tree: Tree) -> set[str]:
+    """Return the canonical texts of what a value iterates over. Raises TypeError if it cannot be put into a set."""
+    tree = _bare(tree)
+    if isinstance(tree, str):
+        return set(map(sandbox_runner.canonical_text, tree))
+    if isinstance(tree, dict):
+        ((tag, held),) = tree.items()
+        tree = (
+            [key for key, _ in held] if tag == "d" else held[1] if tag == "o" else held if tag in ("t", "s") else None
+        )
+    if not isinstance(tree, list) or not all(map(_is_hashable, tree)):
+        raise TypeError("not the members of a set")
+    return {sandbox_runner.canonical_text(_value(item)) for item in tree}
+
+
+def _is_hashable(tree: Tree) -> bool:
+    tree = _bare(tree)
+    if isinstance(tree, dict) and "t" in tree:
+        return all(map(_is_hashable, tree["t"]))
+    return not isinstance(tree, list) and not (isinstance(tree, dict) and tree.keys() & {"s", "d", "o"})
+
+
+def _something_or_none(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
+    """The reference returns a match or None; an answer may also return True or False."""
+    return (given if isinstance(given, bool) else given is not None) == (right is not None)
+
+
+_ALWAYS_RIGHT = "are_equivalent"
+_SETS = (
+    "similar_elements find_char_long common_in_nested_lists extract_singly larg_nnum intersection_array"
+    " find_dissimilar Diff"
+).split()
+_OWN_RULES: dict[str, Callable[[Tree, Tree, list[Any], float], bool]] = {
+    "find_zero": _is_zero_of,
+    _ALWAYS_RIGHT: _always,
+    "sum_div": _or_zero,
+    "surface_Area": _or_area_of_pyramid,
+    "digit_distance_nums": _or_distance_of_digits,
+    **dict.fromkeys(_SETS, _same_members),
+    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _something_or_none),
+}
+
 
 CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1, and when its published verdicts were made; since April 2025 it is 4.0
 FACTOR = 4.0

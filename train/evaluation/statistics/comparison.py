@@ -1,20 +1,114 @@
-"""Two models on the same problems.
+"""Permutation test of paired differences: if two models are equally good, each difference might as well have the
+opposite sign.
+
+p is the share of all choices of signs for which the sum is at least as far from zero as the sum that was observed.
+Differences of shares are multiples of a fraction, so they are counted as integers, and ties are exact. All choices
+are counted by the sums that they lead to, of which there are few. If there are too many sums, as with many different
+numbers of samples, 10,000 random choices stand for all.
+
+MERGED McNemar's exact test: do two models with one sample of each problem differ?
+
+Only the problems count that one of them solved and the other did not. If both models are equally good, each of these
+problems is as likely to be solved by the one as by the other.
+
+MERGED Holm's correction (1979) of the p-values of several comparisons.
+
+Among many comparisons, some look significant by chance alone. If a comparison counts as significant when its corrected
+p-value is below 0.05, the probability that any comparison of equals counts as significant is at most 5%.
+
+MERGED Two models on the same problems.
 
 Most of the error of an evaluation comes from the choice of problems, which is the same for both models. So their
 difference is computed problem by problem, and is known better than either of the two means.
+
+MERGED Several models, each compared with one of them: with the best, or with a reference such as the first checkpoint.
+
+MERGED How pass@1 changes if only recent problems count.
+
+A model may know problems that were published before it was released. So a curve that falls at its release, from left
+to right, is a sign of contamination. LiveCodeBench's leaderboard shows the same curve by a slider. The curve can fall
+for another reason: recent problems may be harder. The curve of a model that was released earlier shows whether they
+are.
 """
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
-from math import nan
+from math import comb, lcm, nan
 from statistics import fmean
 
 from curate.errors import CurateError
-from train.evaluation.statistics.confidence import interval_of_mean, standard_error
-from train.evaluation.statistics.mcnemar import McNemar, mcnemar
-from train.evaluation.statistics.outcomes import ProblemOutcomes
-from train.evaluation.statistics.sign_flip import sign_flip_p
+from train.evaluation.statistics.intervals import interval_of_mean, standard_error
+from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
+
+_N_RESAMPLES = 10_000
+_ALWAYS_EXACT = 20  # differences
+_MAX_STEPS = 4_000_000  # about a second of counting
+
+
+def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
+    """Return the two-sided p-value of the hypothesis that the sign of each difference is arbitrary.
+
+    seed: for the random choices of signs, where they are needed; the result is the same for the same seed
+    The result is exact for up to 20 differences that are not zero, and for as many as usual evaluations have.
+    """
+    unit = lcm(*(difference.denominator for difference in differences))
+    sizes = [abs(int(difference * unit)) for difference in differences if difference]
+    observed = abs(int(sum(differences, Fraction(0)) * unit))
+    if len(sizes) <= _ALWAYS_EXACT or len(sizes) * (sum(sizes) + 1) <= _MAX_STEPS:
+        return _exact(sizes, observed)
+    return _drawn(sizes, observed, random.Random(seed))
+
+
+def _exact(sizes: Sequence[int], observed: int) -> float:
+    ways = {0: 1}  # for each sum, the number of choices of signs that lead to it
+    for size in sizes:
+        longer: dict[int, int] = {}
+        for total, n in ways.items():
+            longer[total + size] = longer.get(total + size, 0) + n
+            longer[total - size] = longer.get(total - size, 0) + n
+        ways = longer
+    return sum(n for total, n in ways.items() if abs(total) >= observed) / (1 << len(sizes))
+
+
+def _drawn(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
+    """Return an estimate that is never zero: the observed signs count as one of the choices."""
+    total = sum(sizes)
+    n_as_far = 0
+    for _ in range(_N_RESAMPLES):
+        signs = rng.getrandbits(len(sizes))
+        negative = sum(size for place, size in enumerate(sizes) if signs >> place & 1)
+        n_as_far += abs(total - 2 * negative) >= observed
+    return (n_as_far + 1) / (_N_RESAMPLES + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """The problems that only one of two models solved, and the two-sided p-value."""
+
+    only_first: int
+    only_second: int
+    p: float
+
+
+def mcnemar(only_first: int, only_second: int) -> McNemar:
+    """Return the test of these numbers of problems."""
+    n = only_first + only_second
+    tail = sum(comb(n, i) for i in range(min(only_first, only_second) + 1))
+    return McNemar(only_first, only_second, min(1.0, 2 * tail / 2**n))
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Return the corrected p-values, under the same names and in the same order."""
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[name]))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}
+
 
 _VISIBLE = 2.8  # standard errors: 1.96 for the level of 5%, and 0.84 for a power of 80%
 
@@ -107,3 +201,67 @@ def _mcnemar(pairs: Sequence[tuple[ProblemOutcomes, ProblemOutcomes]]) -> McNema
     only_first = sum(a.n_correct > b.n_correct for a, b in pairs)
     only_second = sum(a.n_correct < b.n_correct for a, b in pairs)
     return mcnemar(only_first, only_second)
+
+
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedModel:
+    """A model that is compared with the reference, and the p-value after Holm's correction for all comparisons."""
+
+    comparison: ModelComparison
+    p_corrected: float
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the difference from the reference is significant."""
+        return self.p_corrected < _LEVEL
+
+
+def best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
+    """Return the name of the model with the highest pass@1, the first of those that share it.
+
+    Raises ValueError without any model.
+    """
+    return max(models, key=lambda name: _pass_at_1(models[name]))
+
+
+def compare_with_reference(
+    reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], *, seed: int = 0
+) -> dict[str, ComparedModel]:
+    """Compare each other model with the reference; differences are positive where it is better than the reference.
+
+    reference: the name of one of the models.
+    Raises CurateError if the models were not evaluated on the same problems with the same tests.
+    """
+    comparisons = {
+        name: compare(models[reference], outcomes, seed=seed) for name, outcomes in models.items() if name != reference
+    }
+    corrected = holm({name: comparison.p for name, comparison in comparisons.items()})
+    return {name: ComparedModel(comparison, corrected[name]) for name, comparison in comparisons.items()}
+
+
+def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
+    """Return pass@1, or -1 if no problem has a verdict."""
+    shares = [n_correct / n for n, n_correct in pass_counts(outcomes)]
+    return fmean(shares) if shares else -1.0
+
+
+def published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
+    """Return the problems that were published on this day or later. Problems without a date are left out."""
+    return tuple(problem for problem in outcomes if problem.metadata.date is not None and problem.metadata.date >= day)
+
+
+def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summary]:
+    """Return, for each month in which a problem was published, the summary of the problems of this month and later.
+
+    The keys are months such as "2024-08", in their order. Problems without a date are left out.
+    """
+    dated = sorted(
+        ((problem.metadata.date, problem) for problem in outcomes if problem.metadata.date is not None),
+        key=lambda pair: pair[0],
+    )
+    first_days = {f"{day:%Y-%m}": day.replace(day=1) for day, _ in dated}
+    problems = [problem for _, problem in dated]
+    return {month: summarize(published_since(problems, day)) for month, day in first_days.items()}

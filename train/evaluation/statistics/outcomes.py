@@ -6,12 +6,23 @@
 
 In `bits`, 1 is a right sample, 0 a wrong one, and x one without a verdict. A sample without a verdict counts neither as
 right nor as wrong: nothing is known about it.
+
+MERGED pass@j for all j that the samples allow, and how many problems are always solved.
+
+MERGED All numbers of a set of problems: one row of a table.
+
+MERGED A summary for each difficulty, platform or month.
 """
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil, nan
+from statistics import fmean
 from typing import Any, Self
+
+from curate.difficulty.pass_at_k import pass_at_k
+from train.evaluation.statistics.intervals import solve_rate_interval, standard_error
 
 _BITS = {"1": True, "0": False, "x": None}
 _CHARACTERS = {bit: character for character, bit in _BITS.items()}
@@ -58,7 +69,7 @@ class ProblemOutcomes:
     tokens          for each sample, its length; 0 if there is no answer
     truncated       for each sample, whether it reached the limit of tokens
     tests_digest    a digest of the tests that judged the samples; "" if it is unknown
-    samples_digest  the digest under which the samples are kept (train/evaluation/fingerprints.py); "" if unknown
+    samples_digest  the digest under which the samples are kept (train/evaluation/evaluate.py); "" if unknown
     verdicts        how often each verdict was given; empty if it is unknown
 
     Raises ValueError if `correct`, `tokens` and `truncated` do not speak of equally many samples.
@@ -158,3 +169,132 @@ def _facts(facts: Mapping[str, Any], id: str) -> ProblemMetadata:
         return ProblemMetadata(difficulty, platform, None if day is None else datetime.date.fromisoformat(day), source)
     except (TypeError, ValueError):
         raise ValueError(f"{id}: date must be a day such as 2024-08-03, not {day!r}") from None
+
+
+def pass_at_each(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
+    """Return pass@j for each j from 1 to the smallest number of samples of a problem.
+
+    counts: the number of samples of each problem, at least one, and the number of right ones among them.
+    As in LiveCodeBench, a j that is larger than the number of samples of any problem is left out.
+    """
+    smallest = min((n for n, _ in counts), default=0)
+    return {j: _mean_estimate(counts, j) for j in range(1, smallest + 1)}
+
+
+def select_powers_of_two(estimates: dict[int, float]) -> dict[int, float]:
+    """Return the entries for j = 1, 2, 4, 8 and so on, and the last one, which are enough for a table."""
+    last = max(estimates, default=0)
+    return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
+
+
+def always_solved_share(counts: Sequence[tuple[int, int]]) -> float:
+    """Return the share of problems all of whose samples are right; nan without problems."""
+    return fmean(n == n_correct for n, n_correct in counts) if counts else nan
+
+
+def _mean_estimate(counts: Sequence[tuple[int, int]], j: int) -> float:
+    estimates = {(n, n_correct): pass_at_k(n, n_correct, j) for n, n_correct in set(counts)}
+    return fmean(estimates[pair] or 0.0 for pair in counts)  # none of them is None, since j <= n
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The numbers of a set of problems. Without any verdict they are nan. Samples without a verdict are left out.
+
+    n_problems           problems that have a verdict
+    n_unknown            problems that have none
+    n_samples            samples that have a verdict
+    n_no_verdict         samples that have none
+    pass_at_1            mean over problems of the share of right samples
+    standard_error       of pass_at_1, with problems as clusters; nan for one problem
+    low, high            bounds of its 95% confidence interval
+    pass_at              for each j up to the smallest number of samples of a problem, pass@j
+    always_solved_share  share of the problems all of whose samples are right
+    truncated_share      share of the samples that reached the limit of tokens
+    tokens_p50           median length of a sample
+    tokens_p95           95% of the samples are at most so long
+    """
+
+    n_problems: int
+    n_unknown: int
+    n_samples: int
+    n_no_verdict: int
+    pass_at_1: float
+    standard_error: float
+    low: float
+    high: float
+    pass_at: Mapping[int, float]
+    always_solved_share: float
+    truncated_share: float
+    tokens_p50: float
+    tokens_p95: float
+
+
+def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
+    """Return the numbers of these problems."""
+    problems = tuple(outcomes)
+    known = pass_counts(problems)
+    shares = [n_correct / n for n, n_correct in known]
+    low, high = solve_rate_interval(known)
+    scored = [
+        (tokens, truncated)
+        for problem in problems
+        for bit, tokens, truncated in zip(problem.correct, problem.tokens, problem.truncated, strict=True)
+        if bit is not None
+    ]
+    lengths = sorted(tokens for tokens, _ in scored)
+    return Summary(
+        n_problems=len(known),
+        n_unknown=len(problems) - len(known),
+        n_samples=len(scored),
+        n_no_verdict=sum(len(problem.correct) for problem in problems) - len(scored),
+        pass_at_1=fmean(shares) if shares else nan,
+        standard_error=standard_error(shares),
+        low=low,
+        high=high,
+        pass_at=pass_at_each(known),
+        always_solved_share=always_solved_share(known),
+        truncated_share=fmean(truncated for _, truncated in scored) if scored else nan,
+        tokens_p50=_quantile(lengths, 0.5),
+        tokens_p95=_quantile(lengths, 0.95),
+    )
+
+
+def _quantile(ascending: Sequence[int], share: float) -> float:
+    """Return the smallest value that at least this share of the values does not exceed."""
+    return ascending[ceil(share * len(ascending)) - 1] if ascending else nan
+
+
+StratumKey = Callable[[ProblemMetadata], str | int | None]
+
+STRATUM_KEYS: dict[str, StratumKey] = {
+    "difficulty": lambda facts: facts.difficulty,
+    "platform": lambda facts: facts.platform,
+    "month": lambda facts: facts.month,
+}
+UNKNOWN = "unknown"  # the name of the problems for which the fact is not known
+_EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
+
+
+def strata(outcomes: Iterable[ProblemOutcomes], fact: StratumKey) -> dict[str, Summary]:
+    """Return the summary of the problems for each value of a fact.
+
+    fact: one of FACTS, or another function that groups problems by their facts.
+    Difficulties come from easy to hard, other values in their own order, and problems without the fact at the end.
+    """
+    groups: dict[str | int | None, list[ProblemOutcomes]] = {}
+    for problem in outcomes:
+        groups.setdefault(fact(problem.metadata), []).append(problem)
+    return {
+        UNKNOWN if value is None else str(value): summarize(groups[value]) for value in sorted(groups, key=_position)
+    }
+
+
+def _position(value: str | int | None) -> tuple[int, int, str]:
+    if value is None:
+        return (3, 0, "")
+    if isinstance(value, int):
+        return (0, value, "")
+    if value.lower() in _EASIEST_FIRST:
+        return (1, _EASIEST_FIRST.index(value.lower()), value)
+    return (2, 0, value)

@@ -6,9 +6,8 @@ from functools import partial
 from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import optional_text
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.integer_answers import parse_integer
-from train.evaluation.judges.math_judge import MathJudge
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.judges.math_judge import MathJudge, parse_integer
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.mathematics import chat, check_installed
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, parse_metadata, unreadable, valid_rows
 

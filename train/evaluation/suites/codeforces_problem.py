@@ -9,11 +9,10 @@ from curate.errors import CurateError
 from curate.reading.tables import TableFiles
 from sandbox import Case, Limits, Program, Referee, RefereeConvention, Suite
 from sandbox.suite import PROGRAM
-from train.evaluation.codeforces.contest_ids import parse_contest_ids
-from train.evaluation.codeforces.contests import problem_id
+from train.evaluation.codeforces.contests import parse_contest_ids, problem_id
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.suite_judge import SuiteJudge
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.statistics.outcomes import ProblemMetadata
 from train.evaluation.suites.suite import SuiteOptions
 

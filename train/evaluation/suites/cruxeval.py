@@ -12,10 +12,9 @@ from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import optional_text
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.input_judge import InputJudge
-from train.evaluation.judges.output_judge import OutputJudge
-from train.evaluation.protocols.forms.cruxeval import SYSTEM, input_prompt, output_prompt
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.judges.cruxeval_judges import InputJudge, OutputJudge
+from train.evaluation.protocols.forms import SYSTEM, input_prompt, output_prompt
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, valid_rows
 
 _COLUMNS = ("id", "code", "input", "output")

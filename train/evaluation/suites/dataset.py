@@ -8,8 +8,8 @@ from curate.errors import CurateError
 from curate.problem import TESTS, tests_from_row
 from curate.trust import TrustPolicy
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.suite_judge import SuiteJudge
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.suite import SuiteOptions, parse_metadata
 
 NAME = "dataset"

@@ -17,7 +17,7 @@ from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, allow_long_integers
 from train.evaluation.extraction.registry import DEFAULT
 from train.evaluation.judges.call_judge import CallJudge, SuitePart
-from train.evaluation.judges.reference_outputs import Reference
+from train.evaluation.judges.call_run import Reference
 from train.evaluation.judges.sandbox_runner import encode
 
 BASE, PLUS = "base", "plus"

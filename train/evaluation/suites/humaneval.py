@@ -14,8 +14,8 @@ from curate.reading.values import ParseError
 from curate.sources.humaneval import function_preamble
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.suite_judge import SuiteJudge
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 _COLUMNS = ("task_id", "prompt", "entry_point", "test")

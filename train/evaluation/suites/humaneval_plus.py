@@ -10,7 +10,7 @@ from curate.reading.tables import Row, TableFiles
 from curate.reading.values import ParseError
 from curate.sources.humaneval import function_preamble
 from train.evaluation.exercise import Exercise
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.evalplus import (
     is_evalplus_form,
     is_hub_form,

@@ -12,8 +12,8 @@ from curate.problem import Problem
 from curate.reading.tables import Row, TableFiles
 from curate.sources.livecodebench import HUB_ID, read, select_files
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.suite_judge import SuiteJudge
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.livecodebench_errata import ERRATA
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, parse_metadata
 

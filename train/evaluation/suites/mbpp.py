@@ -14,8 +14,8 @@ from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, optional_text, parse_text_list
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.suite_judge import SuiteJudge
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.evalplus import is_hub_form, mbpp_docstring
 from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 

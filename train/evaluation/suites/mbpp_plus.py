@@ -11,7 +11,7 @@ from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, parse_text_list
 from sandbox import Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.protocols.prompt_form import Statement
+from train.evaluation.protocols.protocol import Statement
 from train.evaluation.suites.evalplus import (
     TaskTests,
     is_evalplus_form,

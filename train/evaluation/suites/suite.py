@@ -12,8 +12,7 @@ from rewards.extract import PYTHON_ONLY
 from sandbox import Suite
 from train.evaluation.exercise import UNKNOWN_METADATA, Exercise
 from train.evaluation.judges.judge import Judge
-from train.evaluation.protocols.prompt_form import Statement
-from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.protocols.protocol import PromptStyle, Statement
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
 DateRange = tuple[str, str]

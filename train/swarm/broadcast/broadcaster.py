@@ -12,7 +12,7 @@ from typing import Protocol
 from blake3 import blake3
 from msgspec.structs import replace
 
-from train.asynchronous.http.client import ControllerClient
+from train.asynchronous.client import ControllerClient
 from train.errors import ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.swarm.broadcast.manifest import LatestVersion
@@ -55,7 +55,7 @@ class FileSource(Protocol):
 class Broadcaster:
     """Publishes the versions of one controller.
 
-    source  fetches what the controller names, such as train.asynchronous.workers.local_first_source.LocalFirstSource
+    source  fetches what the controller names, such as train.asynchronous.rollout_process.LocalFirstSource
     origin  where they go
     folder  where copies of the newest two versions are kept: each is written as the difference from the one before
     ledger  returns the digest of the newest entry of the run's ledger

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import raise_descriptor_limit
-from train.asynchronous.http.client import ControllerClient
-from train.asynchronous.workers.local_first_source import LocalFirstSource
+from train.asynchronous.client import ControllerClient
+from train.asynchronous.rollout_process import LocalFirstSource
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
 from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, sanitize_run_name

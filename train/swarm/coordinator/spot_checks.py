@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from train.asynchronous.binary_arrays import unpack_tokens
-from train.asynchronous.messages import Lease
+from train.asynchronous.messages import Lease, unpack_tokens
 from train.swarm.settings import Thresholds
 from train.swarm.verification.mismatch_tolerance import max_mismatches
 

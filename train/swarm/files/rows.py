@@ -14,7 +14,7 @@ class RolloutRow:
     version        of the weights that drew all of its tokens
     logprobs       one for each token, as the node computed them
     finish_reason  "refused" if the engine could not take the prompt; then there are no tokens
-    commitments    see train/sampling/verifiable/commitment.py
+    commitments    see train/sampling/commitment.py
     """
 
     sample_index: int

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from train.asynchronous.binary_arrays import unpack_logprobs, unpack_tokens
-from train.asynchronous.messages import Lease, LeaseKey, SampleResult
+from train.asynchronous.messages import Lease, LeaseKey, SampleResult, unpack_logprobs, unpack_tokens
 from train.swarm.files.rows import RolloutRow
 from train.swarm.messages import SwarmLease
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from train.asynchronous.workers.retry import RetryPolicy
-from train.asynchronous.workers.rollout_worker import RolloutWorker
+from train.asynchronous.controller_threads import RetryPolicy
+from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import ConfigError
-from train.sampling.engine_environment import clear_trainer_environment
-from train.sampling.engine_spec import start_engine
+from train.sampling.engine_spec import clear_trainer_environment, start_engine
 from train.sampling.model_name import check_model
 from train.swarm.broadcast.relay_source import RelaySource, default_folder
 from train.swarm.node.identity_key import DEFAULT_KEY_PATH, load_or_create_key

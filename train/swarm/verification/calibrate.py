@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from train.asynchronous.messages import Lease
-from train.sampling.engine_environment import clear_trainer_environment
-from train.sampling.engine_spec import EngineSpec, start_engine
+from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
 from train.sampling.protocol import SamplingParams
 from train.swarm.settings import Thresholds
 from train.swarm.verification.distances import Distances, pool_distances
@@ -47,7 +46,7 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
 def _leases(config: "Config", n_leases: int) -> list[Lease]:
     from transformers import AutoTokenizer
 
-    from train.rollouts.batch_collector import sample_seed
+    from train.rollouts.groups import sample_seed
     from train.rollouts.prompt_dataset import PromptDataset
 
     tokenizer = AutoTokenizer.from_pretrained(str(Path(config.model.path).expanduser()))

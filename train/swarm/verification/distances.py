@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from train.sampling.verifiable.commitment import CHUNK_TOKENS, Commitment
-from train.sampling.verifiable.commitment_distance import commitment_distances
+from train.sampling.commitment import CHUNK_TOKENS, Commitment, commitment_distances
 from train.swarm.verification.recomputation import Recomputation
 
 UNLIKELY_PROBABILITY = 0.01  # the probability below which a token counts as unlikely

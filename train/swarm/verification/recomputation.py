@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from train.sampling.verifiable.top_k import Bfloat16Bits
+from train.sampling.commitment import Bfloat16Bits
 
 Float32Array = NDArray[np.float32]
 

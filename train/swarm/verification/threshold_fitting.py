@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 from train.asynchronous.messages import Lease
 from train.errors import ConfigError
+from train.sampling.commitment import decode_commitments
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
-from train.sampling.verifiable.commitment import decode_commitments
 from train.swarm.settings import Thresholds
 from train.swarm.verification.distances import Distances, measure_distances, pool_distances
 from train.swarm.verification.verifier_model import CompletionToVerify, VerifierModel

@@ -21,9 +21,8 @@ believed, with the verifier's log-probabilities.
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 
-from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens
-from train.asynchronous.messages import Lease
-from train.sampling.verifiable.commitment import Commitment, MalformedCommitment, decode_commitments
+from train.asynchronous.messages import Lease, pack_logprobs, pack_tokens
+from train.sampling.commitment import Commitment, MalformedCommitment, decode_commitments
 from train.swarm.files.rows import RolloutFile, RolloutRow
 from train.swarm.messages import SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds

@@ -126,7 +126,7 @@ class VerifierModel:
     def _view(self, answer: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
         import torch
 
-        from train.sampling.verifiable.seeded_sampling import bfloat16_bits, sample_tokens
+        from train.sampling.seeded_sampling import bfloat16_bits, sample_tokens
 
         tokens_T1 = torch.tensor(answer.token_ids, device=hidden_TH.device)[:, None]
         logprobs, margins = [], []

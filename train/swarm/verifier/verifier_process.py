@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from train.asynchronous.workers.retry import RetryPolicy
+from train.asynchronous.controller_threads import RetryPolicy
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.model_name import check_model
 from train.swarm.files.self_test import self_test

@@ -11,14 +11,21 @@ import pytest
 from fleet import Clock, Endless, Worker, answer_to, publish
 
 from rewards.reward import Reward
-from train.asynchronous.binary_arrays import pack_logprobs, pack_tokens, unpack_logprobs, unpack_tokens
-from train.asynchronous.controller.settings import ControllerSettings
+from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import RunJournal
-from train.asynchronous.journal.audit import audit_journal
-from train.asynchronous.messages import LeaseRequest, ReleaseRequest, SampleResult
+from train.asynchronous.journal_audit import audit_journal
+from train.asynchronous.messages import (
+    LeaseRequest,
+    ReleaseRequest,
+    SampleResult,
+    pack_logprobs,
+    pack_tokens,
+    unpack_logprobs,
+    unpack_tokens,
+)
 from train.config import RolloutConfig
 from train.errors import ControllerUnreachable, RolloutError, SamplerError
-from train.rollouts.batch_collector import BatchCollector
+from train.rollouts.groups import BatchCollector
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
 SETTINGS = ControllerSettings(

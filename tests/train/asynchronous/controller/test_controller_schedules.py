@@ -7,7 +7,7 @@ import chaos
 import pytest
 from fleet import MemoryJournal
 
-from train.asynchronous.journal.audit import audit_journal
+from train.asynchronous.journal_audit import audit_journal
 
 
 @pytest.fixture(autouse=True)

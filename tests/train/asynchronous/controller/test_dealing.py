@@ -1,6 +1,6 @@
 """Groups are dealt to the worker that has the least to do."""
 
-from train.asynchronous.controller.load_balancing import WorkerLoad, count_groups_for_worker
+from train.asynchronous.dispatcher import WorkerLoad, count_groups_for_worker
 
 
 def test_each_group_goes_to_the_worker_with_the_least_to_do():

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from train.asynchronous.groups import events, staleness
-from train.asynchronous.groups.open_group import GroupState
-from train.asynchronous.groups.states import Groups
+from train.asynchronous import events, staleness
+from train.asynchronous.group_states import Groups, GroupState
 from train.asynchronous.messages import SampleResult
 
 STEPS = 10**6

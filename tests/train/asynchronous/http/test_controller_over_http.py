@@ -16,14 +16,14 @@ import pytest
 import urllib3
 from fleet import Worker, publish
 
-from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.groups.events import GroupDispatched, GroupRejected
-from train.asynchronous.http import routes
-from train.asynchronous.http.client import ControllerClient
-from train.asynchronous.http.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
-from train.asynchronous.http.server import ControllerServer
+from train.asynchronous import routes
+from train.asynchronous.client import ControllerClient
+from train.asynchronous.dispatcher import ControllerSettings
+from train.asynchronous.events import GroupDispatched, GroupRejected
 from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import LeaseRequest, LeaseResponse, ReleaseRequest
+from train.asynchronous.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
+from train.asynchronous.server import ControllerServer
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightFile, WeightManifest
@@ -190,7 +190,7 @@ sys.path[:0] = {path!r}
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 import fleet
 from test_controller_over_http import SETTINGS, TERMS
-from train.asynchronous.http.server import ControllerServer
+from train.asynchronous.server import ControllerServer
 with ControllerServer(fleet.controller(SETTINGS), "127.0.0.1:0", token=None, run="r", spec=TERMS) as server:
     print(server.url, flush=True)
     sys.stdin.read()

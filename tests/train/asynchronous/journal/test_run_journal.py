@@ -16,12 +16,12 @@ import pytest
 from fleet import Worker, answer_to, publish
 
 from train.asynchronous import journal
-from train.asynchronous.binary_arrays import unpack_logprobs
-from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.groups.events import BatchTaken, GroupDispatched, ResultScored, SegmentStarted, WeightsPublished
-from train.asynchronous.groups.states import Groups
+from train.asynchronous.dispatcher import ControllerSettings
+from train.asynchronous.events import BatchTaken, GroupDispatched, ResultScored, SegmentStarted, WeightsPublished
+from train.asynchronous.group_states import Groups
 from train.asynchronous.journal import RunJournal
-from train.asynchronous.journal.audit import audit_journal
+from train.asynchronous.journal_audit import audit_journal
+from train.asynchronous.messages import unpack_logprobs
 from train.errors import CheckpointError, RolloutError
 
 SETTINGS = ControllerSettings(

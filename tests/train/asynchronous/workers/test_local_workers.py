@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from train import config
-from train.asynchronous.workers.local_workers import LocalWorkers
+from train.asynchronous.local_workers import LocalWorkers
 from train.errors import SamplerError
 
 SECONDS = 60

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.asynchronous.controller.settings import ControllerSettings  # noqa: E402
-from train.asynchronous.http.client import ControllerClient  # noqa: E402
-from train.asynchronous.http.server import ControllerServer  # noqa: E402
-from train.asynchronous.workers.local_first_source import LocalFirstSource  # noqa: E402
+from train.asynchronous.client import ControllerClient  # noqa: E402
+from train.asynchronous.dispatcher import ControllerSettings  # noqa: E402
+from train.asynchronous.rollout_process import LocalFirstSource  # noqa: E402
+from train.asynchronous.server import ControllerServer  # noqa: E402
 from train.errors import TransferError  # noqa: E402
 from train.sampling.engine_spec import EngineSpec  # noqa: E402
 from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402

@@ -16,10 +16,10 @@ import tiny_world
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rewards.reward import Task
-from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.http.server import ControllerServer
-from train.asynchronous.workers.ray_actors import run_workers_on_ray
-from train.asynchronous.workers.rollout_process import RolloutOptions
+from train.asynchronous.dispatcher import ControllerSettings
+from train.asynchronous.ray_actors import run_workers_on_ray
+from train.asynchronous.rollout_process import RolloutOptions
+from train.asynchronous.server import ControllerServer
 from train.errors import ConfigError
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.engine_spec import EngineSpec

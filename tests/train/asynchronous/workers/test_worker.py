@@ -12,17 +12,17 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rewards.reward import Task
-from train.asynchronous.controller.settings import ControllerSettings
-from train.asynchronous.workers.rollout_worker import RolloutWorker
+from train.asynchronous.dispatcher import ControllerSettings
+from train.asynchronous.rollout_worker import RolloutWorker
 from train.config import RolloutConfig
 from train.engine_options import EngineOptions
 from train.errors import ControllerUnreachable, ParityError
-from train.rollouts.batch_collector import BatchCollector
+from train.rollouts.groups import BatchCollector
 from train.rollouts.prompt_dataset import TrainingPrompt
-from train.sampling.open_sampler import open_sampler
+from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SamplingParams
 from train.sampling.transformers import TransformersSampler
-from train.weights.in_process import InProcessTransport
+from train.weights.source import InProcessTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 

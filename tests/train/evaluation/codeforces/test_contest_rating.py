@@ -3,7 +3,7 @@
 import pytest
 from made_contests import contest
 
-from train.evaluation.codeforces.contest_rating import is_rated, rank, rate_scores
+from train.evaluation.codeforces.rating import is_rated, rank, rate_scores
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,15 @@ from made_contests import contest, with_points
 from source_rows import DATA
 
 from curate.errors import CurateError
-from train.evaluation.codeforces.contest_file import read_contests, write_contests
-from train.evaluation.codeforces.contest_ids import DEEPCODER_CONTESTS
-from train.evaluation.codeforces.contests import Contest, ContestProblem, problem_key
-from train.evaluation.codeforces.public_api import rating_changes_url, read_contest, standings_url
+from train.evaluation.codeforces.contests import (
+    DEEPCODER_CONTESTS,
+    Contest,
+    ContestProblem,
+    problem_key,
+    read_contests,
+    write_contests,
+)
+from train.evaluation.codeforces.fetch import rating_changes_url, read_contest, standings_url
 
 METADATA = DATA / "evaluation" / "metadata_cf.json"
 

@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 from made_outcomes import outcome
 
-from train.evaluation.codeforces.difficulty_rating import (
+from train.evaluation.codeforces.rating import (
     PRIOR,
     SolvedProblem,
     likeliest_rating,

@@ -9,11 +9,17 @@ from made_contests import contest, with_points
 from made_outcomes import outcome
 
 from curate.errors import CurateError
-from train.evaluation.codeforces.attempts import count_wrong_attempts, first_right_probabilities, score_probabilities
-from train.evaluation.codeforces.contest_rating import rate_scores
 from train.evaluation.codeforces.contests import ContestProblem, problem_key
-from train.evaluation.codeforces.model_rating import rate_in_contest, rate_model
-from train.evaluation.codeforces.percentiles import PercentileTable, deepcoder_2024
+from train.evaluation.codeforces.rating import (
+    PercentileTable,
+    count_wrong_attempts,
+    deepcoder_2024,
+    first_right_probabilities,
+    rate_in_contest,
+    rate_model,
+    rate_scores,
+    score_probabilities,
+)
 
 TABLE = deepcoder_2024()
 

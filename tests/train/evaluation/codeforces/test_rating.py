@@ -9,13 +9,17 @@ from made_contests import contest, with_points
 from made_outcomes import outcome
 
 from curate.errors import CurateError
-from train.evaluation.codeforces.contest_file import default_path, write_contests
-from train.evaluation.codeforces.contests import ContestProblem
-from train.evaluation.codeforces.difficulty_rating import rate_by_difficulty, solved_problems
-from train.evaluation.codeforces.model_rating import rate_model
-from train.evaluation.codeforces.percentiles import deepcoder_2024
-from train.evaluation.codeforces.rating import known_contests, rate, ratings_as_json
-from train.evaluation.results.ratings import rating_lines, stored_ratings
+from train.evaluation.codeforces.contests import ContestProblem, default_path, write_contests
+from train.evaluation.codeforces.rating import (
+    deepcoder_2024,
+    known_contests,
+    rate,
+    rate_by_difficulty,
+    rate_model,
+    ratings_as_json,
+    solved_problems,
+)
+from train.evaluation.results.result import rating_lines, stored_ratings
 
 ROUNDS = [with_points(1000.0, 2000.0, id=id) for id in (1971, 1972, 1973)]
 BITS = {"1971/A": "1111", "1971/B": "0110", "1972/A": "0011", "1973/A": "1000", "1973/B": "0000"}
@@ -136,7 +140,7 @@ def test_a_damaged_file_that_nobody_named_only_costs_the_rating_by_contests(tmp_
 def test_a_damaged_rating_is_refused_with_words(tmp_path, wrong):
     from made_results import write
 
-    from train.evaluation.results.reader import read_result
+    from train.evaluation.results.result import read_result
 
     with pytest.raises(CurateError, match="is damaged"):
         read_result(write(tmp_path / "r.json", [], ratings=[wrong]))

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from train.evaluation.judges.call_judge import first_mismatch_index
 from train.evaluation.judges.call_run import CallOutput
-from train.evaluation.judges.evalplus_rules import first_mismatch_index
 from train.evaluation.judges.sandbox_runner import digest, encode
 
 NAN, INF = float("nan"), float("inf")

@@ -9,10 +9,9 @@ from source_rows import write_jsonl
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, SandboxError, Verdict
 from train.evaluation.exercises import read_exercises
-from train.evaluation.judges import call_run, reference_outputs
-from train.evaluation.judges.call_run import run_calls
+from train.evaluation.judges import call_run
+from train.evaluation.judges.call_run import Reference, expected_outputs, run_calls
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
-from train.evaluation.judges.reference_outputs import Reference, expected_outputs
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -148,12 +147,12 @@ def test_what_the_reference_returns_is_computed_once(box, monkeypatch):
     reference = Reference("def f(n):\n    return n * 2", "f", ("[1]", "[2]"))
     outputs = expected_outputs(reference, reference.digest, box)
     assert [output.text for output in outputs] == ["2", "4"]
-    monkeypatch.setattr(reference_outputs, "_computed", reference_outputs.SingleFlightCache(9))  # as in another process
+    monkeypatch.setattr(call_run, "_computed", call_run.SingleFlightCache(9))  # as in another process
     with Lost(workers=1) as lost:
         assert expected_outputs(reference, reference.digest, lost) == outputs
-        (kept,) = (reference_outputs._folder()).iterdir()
+        (kept,) = (call_run._folder()).iterdir()
         kept.write_bytes(kept.read_bytes()[:-9])
-        monkeypatch.setattr(reference_outputs, "_computed", reference_outputs.SingleFlightCache(9))
+        monkeypatch.setattr(call_run, "_computed", call_run.SingleFlightCache(9))
         with pytest.raises(SandboxError):
             expected_outputs(reference, reference.digest, lost)
 

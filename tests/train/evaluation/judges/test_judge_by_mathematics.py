@@ -9,9 +9,8 @@ from source_rows import DATA
 
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
-from train.evaluation.judges.integer_answers import parse_integer
 from train.evaluation.judges.judge import NoVerdictError
-from train.evaluation.judges.math_judge import MathJudge
+from train.evaluation.judges.math_judge import MathJudge, parse_integer
 
 
 @pytest.fixture(scope="module")

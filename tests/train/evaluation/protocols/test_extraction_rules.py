@@ -6,7 +6,7 @@ from source_rows import livecodebench_row, write_jsonl
 
 from train.evaluation.exercises import read_exercises
 from train.evaluation.extraction.registry import NAMES, extract_program
-from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.protocols.protocol import PromptStyle
 
 TWO = "First:\n```python\na = f()\n```\nBetter:\n```python\nb = f()\n```\nDone."
 

@@ -9,8 +9,7 @@ from source_rows import DATA, humaneval_row, livecodebench_row, mbpp_row, write_
 
 from curate.prompt import PromptFormat
 from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.overrides import ProtocolOverrides
-from train.evaluation.protocols.resolution import resolve_settings
+from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
 
 STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
 STDIN = livecodebench_row("a", "Add them. \n")

@@ -4,11 +4,9 @@ import pytest
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from train.evaluation.protocols.evaluation_settings import EvaluationSettings
-from train.evaluation.protocols.overrides import ProtocolOverrides
-from train.evaluation.protocols.prompt_style import PromptStyle
+from train.evaluation.protocols.protocol import PromptStyle
 from train.evaluation.protocols.registry import PROTOCOLS
-from train.evaluation.protocols.resolution import resolve_settings, restore_style
+from train.evaluation.protocols.settings import EvaluationSettings, ProtocolOverrides, resolve_settings, restore_style
 from train.evaluation.suites.registry import NAMES
 from train.sampling.protocol import SamplingParams
 

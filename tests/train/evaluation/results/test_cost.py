@@ -2,7 +2,7 @@
 
 import pytest
 
-from train.evaluation.results.cost import Prices, TokenCounts, cost, format_cost, sum_tokens
+from train.evaluation.results.tables import Prices, TokenCounts, cost, format_cost, sum_tokens
 
 
 def test_each_sample_pays_for_its_prompt_and_its_answer():

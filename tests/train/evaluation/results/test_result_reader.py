@@ -7,9 +7,8 @@ from made_outcomes import outcome
 from made_results import earlier, of_bits, write
 
 from curate.errors import CurateError
-from train.evaluation.results.breakdown import breakdown, format_tokens
-from train.evaluation.results.labels import labels
-from train.evaluation.results.reader import read_result, read_results
+from train.evaluation.results.result import labels, read_result, read_results
+from train.evaluation.results.tables import breakdown, format_tokens
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
@@ -93,7 +92,7 @@ def test_numbers_of_tokens_are_short():
 
 
 def test_json_has_no_nan(tmp_path):
-    from train.evaluation.results.summary_json import summary_as_json
-    from train.evaluation.statistics.summary import summarize
+    from train.evaluation.results.result import summary_as_json
+    from train.evaluation.statistics.outcomes import summarize
 
     json.dumps(summary_as_json(summarize([outcome("a", "x")])), allow_nan=False)

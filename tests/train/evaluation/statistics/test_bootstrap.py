@@ -5,8 +5,7 @@ from statistics import fmean, median
 
 import pytest
 
-from train.evaluation.statistics.bootstrap import bootstrap_interval
-from train.evaluation.statistics.confidence import interval_of_mean
+from train.evaluation.statistics.intervals import bootstrap_interval, interval_of_mean
 
 
 @pytest.mark.parametrize("n", [20, 57])

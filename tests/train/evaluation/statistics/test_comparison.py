@@ -11,13 +11,20 @@ from made_outcomes import drawn, outcome, outcomes
 from scipy.stats import t as student_t
 
 from curate.errors import CurateError
-from train.evaluation.statistics.comparison import compare
-from train.evaluation.statistics.confidence import interval_of_mean, standard_error
-from train.evaluation.statistics.holm import holm
-from train.evaluation.statistics.mcnemar import mcnemar
-from train.evaluation.statistics.ranking import best_model, compare_with_reference
-from train.evaluation.statistics.sign_flip import sign_flip_p
-from train.evaluation.statistics.student_t import central_probability, two_sided_quantile
+from train.evaluation.statistics.comparison import (
+    best_model,
+    compare,
+    compare_with_reference,
+    holm,
+    mcnemar,
+    sign_flip_p,
+)
+from train.evaluation.statistics.intervals import (
+    central_probability,
+    interval_of_mean,
+    standard_error,
+    two_sided_quantile,
+)
 
 
 @needs_facts

@@ -5,7 +5,7 @@ from math import isnan, sqrt
 
 import pytest
 
-from train.evaluation.statistics.confidence import effective_sample_size, solve_rate_interval
+from train.evaluation.statistics.intervals import effective_sample_size, solve_rate_interval
 
 
 def test_the_interval_contains_the_true_mean_as_often_as_stated():

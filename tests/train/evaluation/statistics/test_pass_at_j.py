@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from train.evaluation.statistics.pass_at_j import always_solved_share, pass_at_each, select_powers_of_two
+from train.evaluation.statistics.outcomes import always_solved_share, pass_at_each, select_powers_of_two
 
 
 def test_every_j_is_what_counting_all_choices_gives():

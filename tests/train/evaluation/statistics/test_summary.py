@@ -7,11 +7,9 @@ import pytest
 from lcb_facts import all_problems, in_window, needs_facts
 from made_outcomes import outcome, outcomes
 
-from train.evaluation.statistics.confidence import solve_rate_interval
-from train.evaluation.statistics.contamination import contamination_curve, published_since
-from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
-from train.evaluation.statistics.strata import STRATUM_KEYS, strata
-from train.evaluation.statistics.summary import summarize
+from train.evaluation.statistics.comparison import contamination_curve, published_since
+from train.evaluation.statistics.intervals import solve_rate_interval
+from train.evaluation.statistics.outcomes import STRATUM_KEYS, ProblemMetadata, ProblemOutcomes, strata, summarize
 
 
 def test_a_summary_counts_samples_with_a_verdict():

@@ -9,10 +9,9 @@ from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from sandbox import Sandbox
 from train.evaluation.exercises import read_exercises
-from train.evaluation.judges import expression_run
-from train.evaluation.judges.completed_assertion import predicted_input, predicted_output
-from train.evaluation.protocols.overrides import ProtocolOverrides
-from train.evaluation.protocols.resolution import resolve_settings
+from train.evaluation.judges import cruxeval_judges
+from train.evaluation.judges.cruxeval_judges import predicted_input, predicted_output
+from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
 
 CODE = "def f(text, n=2):\n    return [text * n, len(text)]"
 ROW = {"id": "sample_7", "code": CODE, "input": "'ab'", "output": "['abab', 2]"}
@@ -56,7 +55,7 @@ def test_a_predicted_output_is_right_if_it_has_the_value(tmp_path, box, answer, 
 
 
 def test_an_expression_that_takes_too_long_is_ended(tmp_path, box, monkeypatch):
-    monkeypatch.setattr(expression_run, "SECONDS", 0.3)  # instead of 3
+    monkeypatch.setattr(cruxeval_judges, "SECONDS", 0.3)  # instead of 3
     assert exercise(tmp_path, "cruxeval-o").judge_answer("max(iter(int, 1))", box).verdict == "time_limit"
 
 

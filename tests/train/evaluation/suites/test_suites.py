@@ -266,7 +266,7 @@ def test_arguments_get_their_types_back_by_the_numbers_of_the_tasks():
 @real
 @pytest.mark.thorough
 def test_no_own_rule_of_mbpp_has_a_name_that_humaneval_uses():
-    from train.evaluation.judges.evalplus_rules import _OWN_RULES
+    from train.evaluation.judges.call_judge import _OWN_RULES
 
     with gzip.open(EVALUATION / "HumanEvalPlus.jsonl.gz", "rt") as file:
         names = {json.loads(line)["entry_point"] for line in file}

@@ -1,0 +1,127 @@
+"""The controller, as a worker sees it over HTTP."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError, LocationValueError
+from urllib3.util import Timeout, parse_url
+
+from train.asynchronous.messages import (
+    Heartbeat,
+    HeartbeatResponse,
+    LeaseRequest,
+    LeaseResponse,
+    ReleaseRequest,
+    ResultStatus,
+    SubmitRequest,
+)
+from train.asynchronous.routes import MSGPACK, RUN_HEADER
+from train.errors import ConfigError, ControllerUnreachable, RunError
+from train.sampling.engine_spec import EngineSpec
+from train.weights.manifest import WeightManifest
+
+_CONNECT_SECONDS = 10.0
+_RESPONSE_TIMEOUT_SECONDS = 60.0
+_RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the same call may succeed later
+
+Message = TypeVar("Message")
+
+
+class ControllerClient:
+    """Calls a controller, each call once. Its methods can be called by several threads.
+
+    url    http://HOST:PORT
+    token  that of the run, or None
+
+    Raises ConfigError for a URL that cannot be one.
+    """
+
+    def __init__(self, url: str, token: str | None = None, *, reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS) -> None:
+        try:
+            parsed = parse_url(url)
+        except (LocationValueError, HTTPError) as error:
+            raise ConfigError(f"--controller {url} is not a URL: {error}") from error
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise ConfigError(f"--controller must be http://HOST:PORT, not {url}")
+        self.url = url.rstrip("/")
+        self._reply_seconds = reply_seconds
+        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._pool = urllib3.PoolManager(maxsize=8, block=False)
+        self._lock = threading.Lock()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What other calls of the same run must send, too."""
+        return self._headers
+
+    def fetch_engine_spec(self) -> EngineSpec:
+        """Return what the engine has to be like. From now on, calls are meant for this run only."""
+        spec = self._reply("GET", "/run", EngineSpec)
+        with self._lock:
+            self._headers[RUN_HEADER] = spec.run
+        return spec
+
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
+        return self._reply("POST", "/work", LeaseResponse, request)
+
+    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
+        return self._reply("POST", "/answers", list[ResultStatus], answers)
+
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        return self._reply("POST", "/beat", HeartbeatResponse, beat)
+
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
+        path = f"/weights?after={after}&wait={wait_seconds:g}"
+        return self._reply("GET", path, WeightManifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
+
+    def release(self, leaving: ReleaseRequest) -> None:
+        self._reply("POST", "/leave", type(None), leaving)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.clear()
+
+    def _reply(
+        self, method: str, path: str, kind: type[Message], message: Any = None, *, more_seconds: float = 0.0
+    ) -> Message:
+        """Return the answer to a call. Raises ControllerUnreachable, and RunError if this worker is refused."""
+        headers = self._headers if message is None else {**self._headers, "content-type": MSGPACK}
+        try:
+            answer = self._pool.request(
+                method,
+                self.url + path,
+                body=None if message is None else msgspec.msgpack.encode(message),
+                headers=headers,
+                redirect=False,
+                retries=False,
+                timeout=Timeout(connect=_CONNECT_SECONDS, read=self._reply_seconds + more_seconds),
+            )
+        except HTTPError as error:
+            raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {_reason(error)}") from error
+        if answer.status in _RETRYABLE_STATUSES:
+            raise ControllerUnreachable(f"the controller at {self.url} answers {answer.status}: {_words(answer)}")
+        if answer.status == 204:
+            return None  # type: ignore[return-value]
+        if answer.status != 200:
+            raise RunError(f"the controller at {self.url} refuses this worker: {_words(answer)}")
+        try:
+            return msgspec.msgpack.decode(answer.data, type=kind)
+        except msgspec.DecodeError as error:
+            raise RunError(
+                f"cannot read what {self.url}{path} answers: {error}. Trainer and worker must have the same version of "
+                "curate."
+            ) from error
+
+
+def _words(answer: urllib3.BaseHTTPResponse) -> str:
+    try:
+        return str(msgspec.json.decode(answer.data)["detail"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"status {answer.status}, {answer.data[:200]!r}"
+
+
+def _reason(error: HTTPError) -> str:
+    return str(getattr(error, "reason", None) or error).split(": ", 1)[-1]

@@ -1,0 +1,633 @@
+"""What is counted beside the groups: losses, lengths, ages. A cut closes the account.
+
+MERGED Hands out groups under leases, takes answers, has them scored, and cuts batches that are never too old.
+
+Workers call `request_leases`, `submit_results`, `heartbeat` and `wait_for_weights`; the trainer calls `wait_for_batch`,
+`published` and the rest. Every event is recorded before it has an effect (journal/), so that a run that is killed
+continues with what was ready, and trains on recorded cuts again.
+
+There are no threads here: `check` ends leases that are over, is called by every other call, and has to be called by a
+timer of the owner about once a second, so that dead workers are noticed when no one else calls.
+"""
+
+import hashlib
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf, isfinite, nan
+from statistics import fmean
+
+from rewards import reward
+from rewards.reward import Reward
+from train.asynchronous import events, journal
+from train.asynchronous.dispatcher import (
+    ControllerSettings,
+    Dispatcher,
+    JournaledGroups,
+    PromptSource,
+    count_groups_for_worker,
+    has_no_known_reward,
+    next_batch,
+    open_group_signal,
+    rejection_reason,
+)
+from train.asynchronous.evaluation_sampler import ControllerSampler, EvaluationQueue
+from train.asynchronous.events import Event
+from train.asynchronous.group_states import GroupState, OpenGroup
+from train.asynchronous.leases import LeaseTable, ResultConstraints, WorkerInfo, validation_error
+from train.asynchronous.messages import (
+    Heartbeat,
+    HeartbeatResponse,
+    Lease,
+    LeaseKey,
+    LeaseRequest,
+    LeaseResponse,
+    ReleaseRequest,
+    ResultStatus,
+    SampleResult,
+    SubmitRequest,
+    unpack_tokens,
+)
+from train.errors import ControllerUnreachable, RolloutError
+from train.rollouts.groups import Group, SubmitForReward, steps_in_tokens
+from train.sampling.protocol import Prompt
+from train.weights.manifest import WeightManifest
+
+
+@dataclass(slots=True)
+class _Lengths:
+    """Tokens and answers of the groups of one birth: those that came, and those that were trained on."""
+
+    came: int = 0
+    n_came: int = 0
+    used: int = 0
+    n_used: int = 0
+
+
+@dataclass(slots=True)
+class ControllerMetrics:
+    """Counts since the start (n_dead, n_lost, n_broken) and the figures of the last cut.
+
+    The length bias of a birth is the mean length of the answers that were trained on, divided by the mean length of all
+    that came. It is known when no group of that birth can be used any more. Below 1, short answers were preferred.
+    Births up to `last_ignored_version` are left out: part of their answers came before this process began.
+    """
+
+    n_dead_workers: int = 0
+    n_lost_leases: int = 0
+    n_invalid_results: int = 0
+    last_ignored_version: int = -1
+    signal_counts: dict[str, int] = field(default_factory=dict)
+    last_batch: dict[str, float] = field(default_factory=dict)
+    _lengths: dict[int, _Lengths] = field(default_factory=lambda: defaultdict(_Lengths))
+    _n_spans: list[int] = field(default_factory=list)
+    _before: tuple[int, int] = (0, 0)
+    _slowest_call: float = 0.0
+
+    def record_call_seconds(self, seconds: float) -> None:
+        """Note how long a worker waited for the reply to a call."""
+        self._slowest_call = max(self._slowest_call, seconds)
+
+    def pop_slowest_call_seconds(self) -> float:
+        """Return the longest of these times since it was asked for before."""
+        slowest, self._slowest_call = self._slowest_call, 0.0
+        return slowest
+
+    def record_result(self, start_version: int, n_tokens: int, n_spans: int) -> None:
+        lengths = self._lengths[start_version]
+        lengths.came += n_tokens
+        lengths.n_came += 1
+        self._n_spans.append(n_spans)
+
+    def record_batch(self, version: int, groups: Sequence[OpenGroup], *, staleness: int) -> None:
+        for group in groups:
+            lengths = self._lengths[group.dispatched.start_version]
+            for answered in group.answers.values():
+                lengths.used += len(answered.answer.tokens) // 4
+                lengths.n_used += 1
+        ages = [version - group.dispatched.start_version for group in groups]
+        over = [
+            (start_version, self._lengths.pop(start_version))
+            for start_version in sorted(self._lengths)
+            if start_version <= version - staleness
+        ]
+        known = [lengths for start_version, lengths in over if start_version > self.last_ignored_version]
+        self.last_batch = {
+            "groups/age_mean": fmean(ages),
+            "groups/age_max": max(ages),
+            "groups/cut": len(groups),
+            "answers/spans": fmean(self._n_spans) if self._n_spans else nan,
+            "answers/broken": self.n_invalid_results - self._before[1],
+            "leases/lost": self.n_lost_leases - self._before[0],
+            "length_bias": _bias(known),
+        }
+        self._before = self.n_lost_leases, self.n_invalid_results
+        self._n_spans.clear()
+
+
+def _bias(lengths: Sequence[_Lengths]) -> float:
+    came, n_came = sum(each.came for each in lengths), sum(each.n_came for each in lengths)
+    used, n_used = sum(each.used for each in lengths), sum(each.n_used for each in lengths)
+    return (used / n_used) / (came / n_came) if came and n_used else nan
+
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
+_MAX_INVALID_RESULTS = 3  # answers that make no sense, after which a worker gets no more work
+
+
+class Controller:
+    """The groups of a run, from being asked to being trained on. All methods can be called by any thread.
+
+    questions  the problems, by position
+    settings   the rules of asking and cutting
+    recorder   the journal, open for writing, or NullJournal()
+    submit     has an answer scored
+    decode     returns the text of token ids, without special tokens
+    encode     returns the token ids of a prompt; only evaluation needs it
+    seed       seed of the run
+    step       steps that the trainer has made: a checkpoint's, or 0
+    position   position in the data of the first prompt, if the journal does not know better
+    now        a clock, in seconds
+
+    Raises CheckpointError if the journal is damaged.
+    """
+
+    def __init__(
+        self,
+        questions: PromptSource,
+        settings: ControllerSettings,
+        recorder: journal.Recorder,
+        *,
+        submit: SubmitForReward,
+        decode: Callable[[Sequence[int]], str],
+        encode: Callable[[Prompt], Sequence[int]] = lambda prompt: tuple(prompt),  # type: ignore[arg-type]
+        seed: int = 0,
+        step: int = 0,
+        position: int = 0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._submit = submit
+        self._decode = decode
+        self._encode = encode
+        self._now = now
+        self._changed = threading.Condition()
+        self._leases = LeaseTable(
+            now(), silent_seconds=settings.worker_timeout_seconds, min_seconds=settings.min_lease_seconds
+        )
+        self._state = EvaluationQueue(settings.vocab_size)
+        self._metrics = ControllerMetrics()
+        self._manifest: WeightManifest | None = None
+        self._published = -inf  # when that was
+        self._error: BaseException | None = None
+        self._over = False
+        self._record = JournaledGroups(recorder, step=step, position=position)
+        self._groups = self._record.groups
+        self._asking = Dispatcher(questions, settings, self._record, self._leases, seed)
+        with self._changed:
+            self._restore(step)
+
+    # --- what the trainer calls ---
+
+    def try_take_batch(self, version: int) -> list[Group] | None:
+        """Return the groups to train on with these weights, or None if they are not ready.
+
+        The cut is on disk when this returns. The list is empty, and nothing is cut, if max_rounds rounds of groups
+        taught nothing, or if no reward is known. Cuts that the journal has already are returned as they are recorded.
+
+        Raises RolloutError if the journal cannot be written, and whatever ended the run in another thread.
+        """
+        if version < self._record.first_unrecorded_version:
+            return self._record.replay_batch(version)
+        if version != self._groups.batches_taken:
+            raise ValueError(f"the next cut is that of version {self._groups.batches_taken}, not {version}")
+        with self._locked():
+            taken = self._take()
+        if taken is None:
+            return None
+        self._record.sync()
+        return [group.rollouts() for group in taken]
+
+    def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
+        """Return the same as `try_take_batch`, as soon as it is there.
+
+        Raises RolloutError if it is not within so many seconds, and everything that `try_take_batch` raises.
+        """
+        until = time.monotonic() + seconds
+        while (groups := self.try_take_batch(version)) is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise RolloutError(self._late_message(version, seconds))
+            with self._changed:
+                if self._error is None and next_batch(self._groups, self._settings) is None:
+                    self._changed.wait(min(left, 1.0))
+        return groups
+
+    def publish_weights(self, manifest: WeightManifest) -> None:
+        """Let workers have new weights; they can be fetched as the manifest says."""
+        with self._locked():
+            self._append_event(events.WeightsPublished(manifest.version, _digest(manifest)))
+            self._manifest = manifest
+            self._published = self._now()
+            self._changed.notify_all()
+
+    def set_max_tokens(self, max_tokens: int) -> None:
+        """Ask from now on for answers of up to so many tokens. Groups that are open keep their own limit."""
+        with self._changed:
+            self._asking.max_tokens = max_tokens
+
+    def create_sampler(self, timeout_seconds: float = 7200.0) -> ControllerSampler:
+        """Return a sampler for evaluation, which the workers of the newest weights serve before anything else.
+
+        timeout_seconds: if no sample is finished for so long, it raises SamplerError.
+        """
+        return ControllerSampler(self._state, self._changed, self._check_error, self._encode, timeout_seconds)
+
+    def expire_leases(self, now: float | None = None) -> None:
+        """Expire overdue leases and log dead workers. Call about once a second."""
+        with self._changed:
+            if self._error is None and not self._over:
+                try:
+                    self._end_leases(self._now() if now is None else now)
+                except Exception as error:
+                    self._fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End the run: the trainer gets this error at its next call."""
+        with self._changed:
+            self._fail(error)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the last cut and of the workers; train/run/step_metrics.py explains them."""
+        with self._changed:
+            workers = self._leases.workers.values()
+            return {
+                **self._metrics.last_batch,
+                "workers/alive": len(workers),
+                "workers/dead": self._metrics.n_dead_workers,
+                "workers/tokens_per_second": sum(worker.tokens_per_second for worker in workers),
+                "idle/sampler": 1 - fmean(worker.busy_share for worker in workers) if workers else nan,
+                "controller/lag_s": self._metrics.pop_slowest_call_seconds(),
+                "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
+                "groups/running": len(self._groups.groups_in_state(GroupState.LEASED)),
+                "groups/ready": len(self._groups.groups_in_state(GroupState.READY)),
+                "groups/outstanding": len(self._groups.open),
+            }
+
+    def signal_counts(self) -> dict[str, int]:
+        """Return how many groups of the last cut, or given up before it, taught what
+        (train.rollouts.groups.group_signal)."""
+        with self._changed:
+            return dict(self._metrics.signal_counts)
+
+    @property
+    def batches_taken(self) -> int:
+        """The number of batches that were taken, which is the version of the next cut that is not recorded yet."""
+        return self._groups.batches_taken
+
+    @property
+    def position(self) -> int:
+        """The position in the data after every prompt that was asked."""
+        return self._groups.next_position
+
+    def prune_journal(self, step: int) -> None:
+        """Remove what the journal needs no more if training never resumes before this step. Raises OSError."""
+        self._record.prune(step - self._settings.max_staleness)
+
+    def close(self) -> None:
+        """End the run for all workers, and close the journal."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+            self._record.close()
+
+    # --- what workers call; see messages.ControllerAPI ---
+
+    def request_leases(self, request: LeaseRequest) -> LeaseResponse:
+        with self._worker_call():
+            now = self._now()
+            worker = self._leases.touch(request.worker, now)
+            if self._over:
+                return LeaseResponse(run_ended=True)
+            if not self._may_work(request, worker):
+                return LeaseResponse(wait_seconds=_RETRY_SECONDS)
+            worker.loaded_version, worker.last_request = request.loaded_version, now
+            leases = self._lease_samples(request, now)
+            worker.free_group_slots = -(-(request.slots - len(leases)) // self._settings.completions_per_prompt)
+            for _ in range(
+                count_groups_for_worker(
+                    self._asking.waiting_workers(now), request.worker, self._asking.capacity(request.loaded_version)
+                )
+            ):
+                leases.append(self._asking.dispatch(request.worker, request.loaded_version, now))
+                worker.free_group_slots -= 1
+            return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
+
+    def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
+        return [self._receive(answers.worker, answer) for answer in answers.answers]
+
+    def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
+        with self._worker_call():
+            if self._over:
+                return HeartbeatResponse(beat.running_leases, run_ended=True)
+            now = self._now()
+            is_loading = (
+                beat.loaded_version < self._newest()
+                and now - self._published < self._settings.weight_load_timeout_seconds
+            )
+            drop = self._leases.heartbeat(
+                beat.worker, beat.running_leases, now, is_sampling=beat.tokens_per_second > 0 or is_loading
+            )
+            worker = self._leases.workers[beat.worker]
+            worker.tokens_per_second, worker.cache_use, worker.busy_share = (
+                number if isfinite(number) else 0.0
+                for number in (beat.tokens_per_second, beat.cache_use, beat.busy_share)
+            )
+            return HeartbeatResponse(tuple(drop))
+
+    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or self._newest() not in (-1, after), wait_seconds)
+            return None if self._newest() == after else self._manifest
+
+    def release(self, leaving: ReleaseRequest) -> None:
+        with self._worker_call():
+            if leaving.leases is None:
+                ended = self._leases.remove_worker(leaving.worker)
+            else:
+                ended = self._leases.release(leaving.worker, leaving.leases)
+            if self._over:
+                return
+            does = "leaves" if leaving.leases is None else "goes on"
+            log.info("%s %s; %d groups are asked again", leaving.worker, does, len(ended))
+            for each in ended:
+                self._lose(each.key, each.reason)
+
+    # --- asking ---
+
+    def _may_work(self, request: LeaseRequest, worker: WorkerInfo) -> bool:
+        if request.loaded_version > self._newest():
+            if worker.unknown_version != request.loaded_version:
+                log.warning(
+                    "%s has weights %d, which this run does not have yet", request.worker, request.loaded_version
+                )
+            worker.unknown_version = request.loaded_version
+            return False
+        return request.loaded_version >= 0 and request.slots > 0 and worker.n_invalid_results < _MAX_INVALID_RESULTS
+
+    def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
+        if request.loaded_version != self._newest():
+            return []
+        n = min(request.slots, len(self._state.waiting))
+        leases = [self._state.lease(request.worker, request.loaded_version, self._leases, now) for _ in range(n)]
+        if leases:
+            self._changed.notify_all()  # the sampler may have further prompts
+        return leases
+
+    # --- answers and rewards ---
+
+    def _receive(self, worker: str, answer: SampleResult) -> ResultStatus:
+        """Take one answer. Decoding it takes longest, and happens while others may call."""
+        with self._worker_call():
+            self._leases.touch(worker, self._now())
+            if self._over:
+                return "stale"
+            receipt, reason = self._judge_sample(answer) if answer.group < 0 else self._judge_answer(answer)
+            if receipt == "broken":
+                self._refuse(worker, answer, reason)
+            if receipt != "taken" or answer.group < 0:
+                return receipt
+            if answer.finish_reason == "refused":
+                self._reject(self._groups.open[answer.group], "refused")
+                return "taken"
+        text = self._decode(tuple(unpack_tokens(answer.tokens)))
+        with self._worker_call():
+            receipt, _ = self._judge_answer(answer)  # meanwhile it may have come again, or the lease may be over
+            if receipt == "taken" and not self._over:
+                self._accept_answer(answer, text)
+        return receipt
+
+    def _judge_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
+        receipt, reason = self._state.accept(answer, self._newest(), self._decode)
+        if receipt == "taken":
+            self._leases.end((answer.group, answer.attempt))
+            self._changed.notify_all()
+        return receipt, reason
+
+    def _judge_answer(self, answer: SampleResult) -> tuple[ResultStatus, str]:
+        group = self._groups.open.get(answer.group)
+        if group is None or group.dispatched.attempt != answer.attempt:
+            return "stale", ""
+        if answer.number in group.answers:
+            return "again", ""
+        if group.state is not GroupState.LEASED:
+            return "stale", ""
+        asked = group.dispatched
+        reason = validation_error(
+            answer,
+            ResultConstraints(
+                asked.n_completions, asked.max_tokens, asked.start_version, self._newest(), self._settings.vocab_size
+            ),
+        )
+        return ("broken", reason) if reason else ("taken", "")
+
+    def _refuse(self, worker: str, answer: SampleResult, reason: str) -> None:
+        """An answer makes no sense: its group is asked again, and a worker that goes on like this gets no more."""
+        self._metrics.n_invalid_results += 1
+        culprit = self._leases.touch(worker, self._now())
+        culprit.n_invalid_results += 1
+        log.warning("%s sent a broken answer (group %d, number %d): %s", worker, answer.group, answer.number, reason)
+        if culprit.n_invalid_results == _MAX_INVALID_RESULTS:
+            log.error("%s sent %d broken answers, so it gets no more work. Restart it.", worker, _MAX_INVALID_RESULTS)
+        key = answer.group, answer.attempt
+        if self._leases.holder(key) == worker:
+            self._leases.end(key)
+            self._lose(key, "broken")
+
+    def _accept_answer(self, answer: SampleResult, text: str) -> None:
+        group = self._append_event(events.ResultReceived(answer, text))
+        assert group is not None
+        key = answer.group, answer.attempt
+        self._leases.renew(key, self._now())
+        n_tokens = len(answer.tokens) // 4
+        self._metrics.record_result(group.dispatched.start_version, n_tokens, len(answer.spans))
+        self._score(group, answer, text)
+        if group.state is not GroupState.LEASED:
+            self._leases.end(key)
+            self._asking.discard(answer.group)
+
+    def _score(self, group: OpenGroup, answer: SampleResult, text: str) -> None:
+        completion = reward.Completion(text, len(answer.tokens) // 4, answer.finish_reason == "length")
+        future = self._submit(completion, self._asking.task(group))
+        future.add_done_callback(partial(self._scored, answer, text))
+
+    def _scored(self, answer: SampleResult, text: str, future: "Future[Reward]") -> None:
+        """A reward is known. An error of scoring ends the run at the trainer's next call."""
+        with self._changed:
+            if self._over or self._error is not None:
+                return
+            try:
+                worth = future.result()
+                tokens = tuple(unpack_tokens(answer.tokens)) if worth.steps else ()
+                group = self._append_event(
+                    events.ResultScored(
+                        answer.group,
+                        answer.attempt,
+                        answer.number,
+                        worth.value,
+                        worth.verdict,
+                        worth.seconds,
+                        worth.parts,
+                        steps_in_tokens(worth.steps, text, tokens, self._decode),
+                    )
+                )
+                if group is not None and group.state is GroupState.SCORED:
+                    self._accept_or_reject(group)
+            except Exception as error:
+                self._fail(error)
+            except BaseException as error:  # SystemExit would end this thread without a word
+                self._fail(RolloutError(f"a reward has failed with {error!r}"))
+
+    def _accept_or_reject(self, group: OpenGroup) -> None:
+        taught = open_group_signal(group, self._settings)
+        if reason := rejection_reason(group, taught, self._settings):
+            self._reject(group, reason)
+        else:
+            self._append_event(events.GroupAccepted(group.dispatched.group, group.dispatched.attempt, taught))
+            self._changed.notify_all()
+
+    def _reject(self, group: OpenGroup, taught: str) -> None:
+        self._append_event(events.GroupRejected(group.dispatched.group, group.dispatched.attempt, taught))
+        self._leases.end((group.dispatched.group, group.dispatched.attempt))
+        self._asking.discard(group.dispatched.group)
+        self._changed.notify_all()
+
+    # --- leases that end ---
+
+    def _end_leases(self, now: float) -> None:
+        ended, dead = self._leases.expire(now)
+        for name in dead:
+            lost = [each for each in ended if each.worker == name]
+            self._metrics.n_dead_workers += bool(lost)
+            if lost:
+                log.warning("%s is dead: it said nothing for %g s; %d groups are asked again", name,
+                            self._settings.worker_timeout_seconds, len(lost))  # fmt: skip
+            else:
+                log.info("%s has left", name)
+        for each in ended:
+            if each.reason != "silent":
+                log.warning("%s lost group %d: %s", each.worker, each.key[0], each.reason)
+            self._lose(each.key, each.reason)
+
+    def _lose(self, key: LeaseKey, reason: str) -> None:
+        if key[0] < 0:
+            self._state.requeue(key)
+            return
+        lost = self._groups.lease_lost_event(*key, reason)
+        if lost is None:
+            return
+        self._metrics.n_lost_leases += 1
+        group = self._append_event(lost)
+        self._asking.discard(key[0])
+        if group is not None and group.state is GroupState.SCORED:
+            self._accept_or_reject(group)
+
+    # --- cutting ---
+
+    def _take(self) -> list[OpenGroup] | None:
+        """Record the next cut and return its groups, or None if it is not allowed yet."""
+        version, batch = self._groups.batches_taken, next_batch(self._groups, self._settings)
+        if batch is None:
+            return None
+        self._metrics.signal_counts = dict(self._groups.signal_counts)
+        if batch:
+            self._record.take_batch(batch)
+            self._metrics.record_batch(version, batch, staleness=self._settings.max_staleness)
+        return batch
+
+    # --- events, errors, the past ---
+
+    def _append_event(self, event: Event) -> OpenGroup | None:
+        return self._record.append(event)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock. An error in here ends the run: the trainer gets it."""
+        with self._changed:
+            self._check_error()
+            try:
+                if not self._over:
+                    self._end_leases(self._now())
+                yield
+            except Exception as error:
+                self._fail(error)
+                self._check_error()
+
+    @contextmanager
+    def _worker_call(self) -> Iterator[None]:
+        """The same for a call of a worker, which can only come back later."""
+        start_time = time.monotonic()
+        try:
+            with self._locked():
+                yield
+            self._metrics.record_call_seconds(time.monotonic() - start_time)
+        except Exception as error:
+            raise ControllerUnreachable(f"the run has stopped: {error}") from error
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+        self._changed.notify_all()
+
+    def _check_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _newest(self) -> int:
+        return -1 if self._manifest is None else self._manifest.version
+
+    def _restore(self, step: int) -> None:
+        """Go on with the groups that the journal had: what was sampled is lost, what has no reward is scored again."""
+        for group in self._groups.groups_in_state(GroupState.READY):
+            if has_no_known_reward(group):  # what computes rewards may work again, so others are asked
+                self._reject(group, "unknown")
+        self._append_event(self._groups.resumption_event(step))
+        self._metrics.last_ignored_version = max(
+            (group.dispatched.start_version for group in self._groups.open.values()), default=-1
+        )
+        for group in self._groups.groups_in_state(GroupState.FINISHED):
+            for number, answered in sorted(group.answers.items()):
+                if number not in group.scores:
+                    self._score(group, answered.answer, answered.text)
+        for group in self._groups.groups_in_state(GroupState.SCORED):
+            self._accept_or_reject(group)
+
+    def _late_message(self, version: int, seconds: float) -> str:
+        with self._changed:
+            ready = len(self._groups.groups_in_state(GroupState.READY))
+            running = len(self._groups.groups_in_state(GroupState.LEASED))
+            workers = sorted(self._leases.workers)
+            n_dead = self._metrics.n_dead_workers
+        message = (
+            f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of "
+            f"{self._settings.prompts_per_batch} groups are ready, {running} are being sampled, {n_dead} workers died. "
+        )
+        if workers:
+            return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."
+        return (
+            f"{message}No worker has asked for prompts. If engines take longer to start, raise rollout.max_seconds; "
+            "start workers elsewhere with curate rollout --controller URL. Then --resume."
+        )
+
+
+def _digest(manifest: WeightManifest) -> str:
+    checksums = sorted((tensor.name, tensor.checksum) for tensor in manifest.tensors)
+    return hashlib.sha256(repr(checksums).encode()).hexdigest() if checksums else ""

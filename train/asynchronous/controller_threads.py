@@ -1,0 +1,338 @@
+"""Retry calls to an unreachable controller, with backoff, until a deadline.
+
+MERGED What a worker holds, shared by the thread of its engine and those that talk to the controller.
+
+MERGED The threads of a worker that talk to the controller, so that the engine never waits for the network.
+
+One hands over answers and asks for groups, one fetches weights, and one says that the worker lives.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TypeVar
+
+from train.asynchronous.messages import (
+    ControllerAPI,
+    Heartbeat,
+    Lease,
+    LeaseKey,
+    LeaseRequest,
+    ReleaseRequest,
+    ResultStatus,
+    SampleResult,
+    SubmitRequest,
+)
+from train.errors import ControllerUnreachable, TransferError
+from train.weights.manifest import WeightManifest
+from train.weights.source import Weights, WeightSource
+
+log = logging.getLogger(__name__)
+
+_FIRST_SECONDS, _MAX_SECONDS = 0.25, 15.0
+
+Result = TypeVar("Result")
+
+
+class RetryPolicy:
+    """Repeats calls for so many seconds after the first that failed, with pauses that grow.
+
+    pause      waits for the given seconds, or until there is no point in going on; returns whether there is one
+    n_failures number of calls that failed so far
+    """
+
+    def __init__(self, seconds: float, pause: Callable[[float], bool]) -> None:
+        self._seconds = seconds
+        self._pause = pause
+        self.n_failures = 0
+
+    def call_with_retries(self, call: Callable[[], Result]) -> Result | None:
+        """Return the result of the call, or None if there is no point in going on.
+
+        Raises ControllerUnreachable at the end.
+        """
+        first_failure, seconds = None, _FIRST_SECONDS
+        while True:
+            try:
+                return call()
+            except ControllerUnreachable as error:
+                self.n_failures += 1
+                now = time.monotonic()
+                first_failure = first_failure or now
+                gone = now - first_failure
+                if gone >= self._seconds:
+                    raise ControllerUnreachable(
+                        f"{error} (tried for {gone:.0f} s). Start the worker again once the run goes on; "
+                        "--patience SECONDS lets it try for longer."
+                    ) from error
+                log.info("%s; tried again", error)
+            if not self._pause(seconds * random.uniform(0.5, 1.0)):  # workers must not all come back at once
+                return None
+            seconds = min(2 * seconds, _MAX_SECONDS)
+
+
+class WorkerState:
+    """What the threads of a worker share. A thread holds `changed` while it reads or changes something.
+
+    loaded          version of the weights that the engine draws with; -1: none that the controller knows
+    manifest        that of these weights
+    open_leases     the leases, with the number of answers that are not handed over
+    arrived         leases that the engine has not begun
+    unsent          answers for which there is no receipt
+    lost            leases that are no longer ours, and that the engine still works on
+    fetched         weights that the engine has not loaded
+    free_slots      free engine slots to request leases for; 0 while no request is due
+    ask_at          when the controller may be asked for groups again
+    tokens_sampled  tokens that were drawn so far
+    busy_seconds    seconds that this took
+    is_over         the run has ended
+    is_leaving the worker is to end
+    error           what ended a thread
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.loaded = -1
+        self.manifest: WeightManifest | None = None
+        self.open_leases: dict[LeaseKey, int] = {}
+        self.arrived: deque[Lease] = deque()
+        self.unsent: deque[SampleResult] = deque()
+        self.lost: set[LeaseKey] = set()
+        self.fetched: tuple[WeightManifest, Weights] | None = None
+        self.free_slots = 0
+        self.ask_at = 0.0
+        self.tokens_sampled = 0
+        self.busy_seconds = 0.0
+        self.is_over = False
+        self.is_leaving = False
+        self.error: BaseException | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.is_over or self.is_leaving or self.error is not None
+
+    def wait(self, until: Callable[[], bool], seconds: float | None = None) -> None:
+        """Wait until this holds, the worker ends, or the time is over."""
+        with self.changed:
+            self.changed.wait_for(lambda: until() or self.has_ended, seconds)
+
+    def sleep(self, seconds: float) -> bool:
+        """Wait, and return whether the worker goes on."""
+        self.wait(lambda: False, seconds)
+        return not self.has_ended
+
+    def stop_threads(self, *, run_ended: bool = False, error: BaseException | None = None) -> None:
+        """Let all threads end."""
+        with self.changed:
+            self.is_over = self.is_over or run_ended
+            self.is_leaving = self.is_leaving or not run_ended
+            self.error = self.error or error
+            self.changed.notify_all()
+
+    def accept_leases(self, leases: Iterable[Lease], wait_seconds: float) -> None:
+        """Take the reply to a request for groups."""
+        with self.changed:
+            for lease in leases:
+                self.arrived.append(lease)
+                self.open_leases[lease.group, lease.attempt] = len(lease.seeds)
+            self.free_slots = 0
+            self.ask_at = time.monotonic() + wait_seconds
+            self.changed.notify_all()
+
+    def queue_result(self, answer: SampleResult) -> None:
+        """Take an answer that is to be sent, unless its lease is lost."""
+        key = answer.group, answer.attempt
+        with self.changed:
+            if key not in self.open_leases:
+                return
+            if answer.finish_reason == "refused":
+                self.open_leases[key] = 1  # the controller gives up the whole group
+            self.unsent.append(answer)
+            self.changed.notify_all()
+
+    def acknowledge(self, answer: SampleResult, receipt: ResultStatus) -> None:
+        """Take the receipt for an answer."""
+        key = answer.group, answer.attempt
+        with self.changed:
+            if answer in self.unsent:  # it is not there if the lease was lost meanwhile
+                self.unsent.remove(answer)
+            if receipt in ("stale", "broken"):
+                self.drop_leases([key])
+            elif key in self.open_leases:
+                self.open_leases[key] -= 1
+                if self.open_leases[key] == 0:
+                    del self.open_leases[key]
+
+    def drop_leases(self, keys: Iterable[LeaseKey]) -> None:
+        """Forget leases; the engine drops what it has begun."""
+        with self.changed:
+            gone = {key for key in keys if self.open_leases.pop(key, None) is not None}
+            self.arrived = deque(lease for lease in self.arrived if (lease.group, lease.attempt) not in gone)
+            self.unsent = deque(answer for answer in self.unsent if (answer.group, answer.attempt) not in gone)
+            self.lost |= gone
+            self.changed.notify_all()
+
+
+log = logging.getLogger(__name__)
+
+_MAX_RESULTS_PER_MESSAGE = 32  # answers in one message
+_POLL_SECONDS = 30.0  # how long the controller holds the question for new weights
+_RETRY_SECONDS = 0.5  # before weights that could not be fetched are asked for again
+_MAX_FAILURES = 40  # successive attempts to fetch weights
+
+
+class ControllerThreads:
+    """cache_use: returns the share of the engine's cache that is in use."""
+
+    def __init__(
+        self,
+        name: str,
+        controller: ControllerAPI,
+        source: WeightSource,
+        state: WorkerState,
+        *,
+        patience_seconds: float,
+        beat_seconds: float,
+        cache_use: Callable[[], float],
+    ) -> None:
+        self._name = name
+        self._controller = controller
+        self._source = source
+        self._state = state
+        self._beat_seconds = beat_seconds
+        self._cache_use = cache_use
+        self._retry = RetryPolicy(patience_seconds, state.sleep)
+        self._known_failures = 0  # calls that had failed when the weights were last known to be those of the run
+        self._threads = [
+            threading.Thread(target=self._guarded, args=(errand,), name=f"worker-{errand.__name__}", daemon=True)
+            for errand in (self._exchange, self._fetch, self._beat)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def drain(self, seconds: float) -> None:
+        """Hand over what is finished, and give the other leases back, within about so long.
+
+        The thread that waits for new weights may wait on; it ends with the controller or with the process.
+        """
+        until = time.monotonic() + seconds
+        self._threads[0].join(seconds / 2)
+        if self._state.is_over:
+            return
+        try:
+            while self._state.unsent and time.monotonic() < until:
+                self._send()
+            self._controller.release(ReleaseRequest(self._name))
+        except ControllerUnreachable as error:
+            log.info("left without a word: %s", error)
+
+    def _guarded(self, errand: Callable[[], None]) -> None:
+        try:
+            while not self._state.has_ended:
+                errand()
+        except BaseException as error:  # the engine's thread raises it
+            self._state.stop_threads(error=error)
+
+    def _exchange(self) -> None:
+        """Hand over answers, then ask for groups if the engine has room."""
+        state = self._state
+        state.wait(lambda: bool(state.unsent or state.free_slots))
+        if state.unsent:
+            self._retry.call_with_retries(self._send)
+        if state.free_slots and not state.has_ended:
+            self._retry.call_with_retries(self._ask)
+
+    def _send(self) -> None:
+        with self._state.changed:
+            answers = tuple(islice(self._state.unsent, _MAX_RESULTS_PER_MESSAGE))
+        receipts = self._controller.submit_results(SubmitRequest(self._name, answers))
+        for answer, receipt in zip(answers, receipts, strict=True):
+            self._state.acknowledge(answer, receipt)
+
+    def _ask(self) -> None:
+        state = self._state
+        with state.changed:
+            # Answers that cannot be sent take up room, too, so that memory is bounded while the controller is gone.
+            slots, loaded = state.free_slots - len(state.unsent), state.loaded
+        if slots <= 0:
+            return
+        if not self._has_the_weights_of_the_run():
+            state.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
+            return
+        work = self._controller.request_leases(LeaseRequest(self._name, loaded, slots))
+        if work.run_ended:
+            state.stop_threads(run_ended=True)
+        state.accept_leases(work.leases, work.wait_seconds)
+
+    def _fetch(self) -> None:
+        """Fetch the newest weights while the engine goes on, and wait until it has loaded them."""
+        state = self._state
+        before = state.manifest
+        manifest = self._retry.call_with_retries(self._newest)
+        if manifest is None:  # nothing is new; a controller whose run is over says so without waiting
+            state.sleep(_RETRY_SECONDS)
+            return
+        if manifest == before:
+            return
+        failures = 0
+        while manifest is not None and not state.has_ended:
+            try:
+                weights = self._source.fetch(manifest)
+                break
+            except TransferError as error:
+                failures += 1
+                if failures > _MAX_FAILURES:
+                    raise
+                log.info("%s; asking for newer ones", error)
+            state.sleep(_RETRY_SECONDS)
+            manifest = self._retry.call_with_retries(self._newest)
+        if manifest is not None and not state.has_ended:
+            with state.changed:
+                state.fetched = manifest, weights
+                state.changed.notify_all()
+            state.wait(lambda: state.manifest is not before)
+
+    def _newest(self) -> WeightManifest | None:
+        """Return the newest manifest if it is not that of the weights in the engine, waiting for some time."""
+        if self._has_the_weights_of_the_run():
+            return self._controller.wait_for_weights(self._state.loaded, _POLL_SECONDS)
+        return self._controller.wait_for_weights(-1, _POLL_SECONDS)
+
+    def _has_the_weights_of_the_run(self) -> bool:
+        """Return False if calls have failed, and the engine has not got the newest weights since then.
+
+        The run may have been continued from an earlier step, so that the engine's version has other weights now.
+        """
+        failures = self._retry.n_failures
+        if failures == self._known_failures:
+            return True
+        if self._controller.wait_for_weights(-1, 0.0) != self._state.manifest:
+            return False
+        self._known_failures = failures
+        return True
+
+    def _beat(self) -> None:
+        state = self._state
+        start_time, drawn, busy = time.monotonic(), state.tokens_sampled, state.busy_seconds
+        if not state.sleep(self._beat_seconds):
+            return
+        with state.changed:
+            seconds = time.monotonic() - start_time
+            speed, busy_share = (
+                (state.tokens_sampled - drawn) / seconds,
+                min(1.0, (state.busy_seconds - busy) / seconds),
+            )
+            beat = Heartbeat(self._name, state.loaded, tuple(state.open_leases), speed, self._cache_use(), busy_share)
+        try:
+            orders = self._controller.heartbeat(beat)
+        except ControllerUnreachable:
+            return  # the other threads are patient
+        if orders.run_ended:
+            state.stop_threads(run_ended=True)
+        state.drop_leases(orders.leases_to_drop)

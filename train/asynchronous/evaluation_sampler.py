@@ -1,0 +1,205 @@
+"""The workers of a controller as one sampler, for evaluation.
+
+Its samples are leases with negative numbers and one answer each. They are not in the journal, and only workers that
+have loaded the newest weights get them, before any group that is to be trained on.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from train.asynchronous.leases import LeaseTable, ResultConstraints, validation_error
+from train.asynchronous.messages import Lease, LeaseKey, ResultStatus, SampleResult, unpack_logprobs, unpack_tokens
+from train.errors import SamplerError
+from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt
+from train.sampling.text import truncate_at_stop, with_continuation_text
+
+log = logging.getLogger(__name__)
+
+_MAX_WAITING = 64  # prompts that are read ahead of the workers
+_MAX_ATTEMPTS = 3
+_WARNED_SECONDS = 60.0
+
+_Done = deque[tuple[int, SampledCompletion | ValueError]]
+
+
+@dataclass(slots=True)
+class _Sample:
+    index: int
+    asked: Prompt
+    prompt: tuple[int, ...]
+    seed: int
+    draw: SamplingParams
+    done: _Done
+    attempt: int = 0
+    birth: int = 0
+
+
+class EvaluationQueue:
+    """The samples that are asked for but not drawn. Callers of its methods hold the controller's lock."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self.waiting: deque[int] = deque()
+        self._samples: dict[int, _Sample] = {}
+        self._vocabulary = vocabulary
+        self._next = -1
+
+    def add(self, sample: _Sample) -> int:
+        number, self._next = self._next, self._next - 1
+        self._samples[number] = sample
+        self.waiting.append(number)
+        return number
+
+    def discard(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._samples.pop(number, None)
+        self.waiting = deque(number for number in self.waiting if number in self._samples)
+
+    def lease(self, worker: str, loaded_version: int, leases: LeaseTable, now: float) -> Lease:
+        """Return the lease of the sample that waits longest."""
+        number = self.waiting.popleft()
+        sample = self._samples[number]
+        sample.birth = loaded_version
+        seconds = leases.grant((number, sample.attempt), worker, now)
+        return Lease(number, sample.attempt, loaded_version, sample.prompt, (sample.seed,), sample.draw, seconds)
+
+    def requeue(self, key: LeaseKey) -> None:
+        """Let the sample be asked again, but not for ever."""
+        sample = self._samples.get(key[0])
+        if sample is None or sample.attempt != key[1]:
+            return
+        sample.attempt += 1
+        if sample.attempt < _MAX_ATTEMPTS:
+            self.waiting.appendleft(key[0])
+        else:
+            del self._samples[key[0]]
+            sample.done.append((sample.index, ValueError(f"lost by {_MAX_ATTEMPTS} workers, one after another")))
+
+    def accept(
+        self, answer: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]
+    ) -> tuple[ResultStatus, str]:
+        """Return the receipt, and why the answer makes no sense if it is broken."""
+        sample = self._samples.get(answer.group)
+        if sample is None or sample.attempt != answer.attempt or answer.group in self.waiting:
+            return "stale", ""
+        draw = sample.draw
+        expected = ResultConstraints(1, draw.max_tokens, sample.birth, newest_version, self._vocabulary, draw.logprobs)
+        if reason := validation_error(answer, expected):
+            return "broken", reason
+        del self._samples[answer.group]
+        sample.done.append((sample.index, _completion(sample, answer, decode)))
+        return "taken", ""
+
+
+class ControllerSampler:
+    """A Sampler (train/sampling/protocol.py) whose samples are drawn by the workers of a controller.
+
+    desk              where samples wait
+    changed           the lock of the controller, which is notified whenever something has changed
+    check             raises the error that ended the run, if there is one
+    encode            returns the token ids of a prompt
+    patience_seconds  if no sample is finished for so long, no further ones can be drawn
+    """
+
+    def __init__(
+        self,
+        queue: EvaluationQueue,
+        changed: threading.Condition,
+        check: Callable[[], None],
+        encode: Callable[[Prompt], Sequence[int]],
+        timeout_seconds: float,
+    ) -> None:
+        self._state = queue
+        self._changed = changed
+        self._check = check
+        self._encode = encode
+        self._patience_seconds = timeout_seconds
+        self._closed = False
+
+    def sample(
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
+        draw = SamplingParams(
+            sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.logprobs, sampling.stop
+        )
+        done: _Done = deque()
+        numbers: set[int] = set()
+        arriving = enumerate(prompts)
+        more, n_open = True, 0
+        try:
+            while more or n_open:
+                while more and self._has_room():
+                    arrived = next(arriving, None)
+                    if more := arrived is not None:
+                        numbers.update(self._add(*arrived, draw, done))
+                        n_open += 1
+                if n_open:
+                    self._wait(lambda: bool(done) or (more and self._has_room()))
+                while done:
+                    n_open -= 1
+                    yield done.popleft()
+        finally:
+            with self._changed:
+                self._state.discard(numbers)
+
+    def close(self) -> None:
+        """End calls of `sample` that are in progress. The workers go on."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return len(self._state.waiting) < _MAX_WAITING
+
+    def _add(self, index: int, prompt: SeededPrompt, draw: SamplingParams, done: _Done) -> list[int]:
+        """Let a sample wait for a worker, and return its number. A prompt that is refused is done at once."""
+        asked, seed = prompt
+        try:
+            ids = tuple(self._encode(asked))
+        except ValueError as error:
+            done.append((index, error))
+            return []
+        with self._changed:
+            self._changed.notify_all()
+            return [self._state.add(_Sample(index, asked, ids, seed, draw, done))]
+
+    def _wait(self, enough: Callable[[], bool]) -> None:
+        """Wait, but not for ever: workers may be gone."""
+        start_time = warned = time.monotonic()
+        with self._changed:
+            while not enough():
+                if self._closed:
+                    raise SamplerError("the sampler was closed")
+                self._check()
+                now = time.monotonic()
+                if now - start_time > self._patience_seconds:
+                    raise SamplerError(
+                        f"timed out: no sample within {now - start_time:.0f} s. Start workers that can load the newest "
+                        "weights: curate rollout --controller URL"
+                    )
+                if now - warned > _WARNED_SECONDS:
+                    warned = now
+                    log.warning("%d samples wait for workers with the newest weights", len(self._state.waiting))
+                self._changed.wait(min(1.0, self._patience_seconds))
+
+
+def _completion(
+    sample: _Sample, answer: SampleResult, decode: Callable[[Sequence[int]], str]
+) -> SampledCompletion | ValueError:
+    if answer.finish_reason == "refused":
+        return ValueError("the engine cannot take this prompt")
+    tokens = tuple(unpack_tokens(answer.tokens))
+    completion = SampledCompletion(
+        text=truncate_at_stop(decode(tokens), sample.draw.stop),
+        finish_reason=answer.finish_reason,
+        n_tokens=len(tokens),
+        prompt_ids=sample.prompt,
+        token_ids=tokens,
+        logprobs=tuple(unpack_logprobs(answer.logprobs)),
+        versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
+        n_prompt_tokens=len(sample.prompt),
+    )
+    return with_continuation_text(sample.asked, completion, sample.draw.stop, decode)

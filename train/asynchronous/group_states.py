@@ -1,0 +1,272 @@
+"""One group that was asked: its answers, its rewards, and what a learner takes of it.
+
+MERGED The states of groups: events in, the group that changed out. There is no clock, no file and no thread here.
+
+    waiting -> leased -> finished -> scored -> ready -> used
+       ^         |                      |
+       +- lost --+                      +-> rejected
+
+A group that is lost waits to be asked again: with the same position, so the same prompt and seeds, but as the next
+attempt and with a new birth. A group that is lost for the second time goes on with the answers that it has. The missing
+ones are left out, which for the learner is the same as an unknown reward. Groups that are used or rejected are
+forgotten.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+
+from train.asynchronous import events, staleness
+from train.asynchronous.events import Event, GroupDispatched, PendingGroup, ResultScored
+from train.asynchronous.messages import SampleResult, unpack_logprobs, unpack_tokens
+from train.rollouts.groups import Group, Rollout
+
+
+class GroupState(Enum):
+    LEASED = "leased"  # a worker samples it
+    FINISHED = "finished"  # all answers are there
+    SCORED = "scored"  # all rewards are there
+    READY = "ready"  # it can be trained on
+
+
+@dataclass(slots=True)
+class OpenGroup:
+    """A group from being asked to being used, lost or rejected."""
+
+    dispatched: GroupDispatched
+    state: GroupState = GroupState.LEASED
+    answers: dict[int, events.ResultReceived] = field(default_factory=dict)
+    scores: dict[int, ResultScored] = field(default_factory=dict)
+
+    def rewards(self) -> list[tuple[float, bool]]:
+        """Return the reward of each answer, nan if it is unknown, and whether the answer was cut off."""
+        return [
+            (_or_nan(self.scores[number].reward), answered.answer.finish_reason == "length")
+            for number, answered in sorted(self.answers.items())
+        ]
+
+    def step_rewards(self) -> list[list[float]]:
+        """Return the rewards of the steps of each answer."""
+        return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.answers)]
+
+    def rollouts(self) -> Group:
+        """Return the group as the learner takes it. All its answers must be scored."""
+        prompt_ids = tuple(unpack_tokens(self.dispatched.prompt))
+        return tuple(
+            self._rollout(prompt_ids, answered.answer, answered.text, self.scores[number])
+            for number, answered in sorted(self.answers.items())
+        )
+
+    def _rollout(self, prompt_ids: tuple[int, ...], answer: SampleResult, text: str, scored: ResultScored) -> Rollout:
+        return Rollout(
+            problem_id=self.dispatched.problem_id,
+            prompt_ids=prompt_ids,
+            token_ids=tuple(unpack_tokens(answer.tokens)),
+            logprobs=tuple(unpack_logprobs(answer.logprobs)),
+            versions=tuple(version for version, start, end in answer.spans for _ in range(start, end)),
+            truncated=answer.finish_reason == "length",
+            text=text,
+            reward=_or_nan(scored.reward),
+            verdict=scored.verdict,
+            reward_seconds=scored.seconds,
+            source=self.dispatched.source,
+            reward_components=scored.reward_components,
+            step_rewards=scored.step_rewards,
+        )
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+MAX_TIMES_LOST = 2
+
+
+class Groups:
+    """All groups of a run that are neither used nor rejected.
+
+    open           groups by number, without those that wait to be asked again
+    waiting        these, the oldest first
+    batches_taken  batches taken so far
+    next_group     number of the next new group
+    next_position  position in the data of its prompt
+    signal_counts  what the groups since the last cut teach, by the words of Accepted and Rejected
+    n_rejected     groups that were rejected since the last cut, or since the run was resumed
+    """
+
+    def __init__(self, *, batches: int = 0, next_group: int = 0, next_position: int = 0) -> None:
+        self.open: dict[int, OpenGroup] = {}
+        self.waiting: dict[int, PendingGroup] = {}
+        self.batches_taken = batches
+        self.next_group = next_group
+        self.next_position = next_position
+        self.signal_counts: Counter[str] = Counter()
+        self.n_rejected = 0
+
+    def capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
+        """Return how many groups a worker with this version may be given."""
+        return staleness.dispatch_capacity(
+            loaded_version, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
+        )
+
+    def next_to_dispatch(self) -> PendingGroup:
+        """Return the group that is to be asked next: one that was lost, or a new one."""
+        if self.waiting:
+            return self.waiting[min(self.waiting)]
+        return PendingGroup(self.next_group, 0, self.next_position, 0)
+
+    def select_batch(self, *, prompts: int, max_staleness: int, allow_partial: bool) -> list[int] | None:
+        """Return the numbers of the groups that can be trained on now, or None; see staleness.cut."""
+        return staleness.select_batch(
+            self.batches_taken,
+            [
+                (group.dispatched.start_version, number)
+                for number, group in self.open.items()
+                if group.state is GroupState.READY
+            ],
+            [group.dispatched.start_version for group in self.open.values()],
+            prompts=prompts,
+            staleness=max_staleness,
+            allow_partial=allow_partial,
+        )
+
+    def segment_header(self) -> events.SegmentStarted:
+        """Return what a segment of the journal that begins now has to say."""
+        return events.SegmentStarted(
+            self.batches_taken, self.next_group, self.next_position, tuple(self.waiting.values())
+        )
+
+    @property
+    def n_leased(self) -> int:
+        return sum(group.state is GroupState.LEASED for group in self.open.values())
+
+    def resumption_event(self, step: int) -> events.RunResumed:
+        """Return the event that the controller starts again: what is being sampled will be lost."""
+        leased = self.groups_in_state(GroupState.LEASED)
+        return events.RunResumed(
+            step, tuple(_again(group.dispatched, losses=group.dispatched.n_lost) for group in leased)
+        )
+
+    def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
+        """Return the event that a lease ends before all answers came, or None if they did."""
+        group = self._current(number, attempt)
+        if group is None or group.state is not GroupState.LEASED:
+            return None
+        losses = group.dispatched.n_lost + (reason != events.RELEASED_REASON)
+        return events.LeaseLost(
+            number, attempt, reason, _again(group.dispatched, losses=losses) if losses < MAX_TIMES_LOST else None
+        )
+
+    def groups_in_state(self, state: GroupState) -> list[OpenGroup]:
+        return [group for group in self.open.values() if group.state is state]
+
+    def apply(self, event: Event) -> OpenGroup | None:
+        """Change the state as the event says, and return its group, if it has one that is still known.
+
+        Events about another attempt than the current one change nothing.
+        """
+        match event:
+            case events.SegmentStarted():
+                self._begin(event)
+            case events.RunResumed():
+                self._resume(event)
+            case events.GroupDispatched():
+                return self._ask(event)
+            case events.ResultReceived(answer=answer):
+                return self._answer(self._current(answer.group, answer.attempt), event)
+            case events.ResultScored():
+                return self._score(self._current(event.group, event.attempt), event)
+            case events.GroupAccepted():
+                return self._accept(self._current(event.group, event.attempt), event.signal)
+            case events.GroupRejected():
+                return self._reject(self._current(event.group, event.attempt), event.signal)
+            case events.LeaseLost():
+                return self._lose(self._current(event.group, event.attempt), event)
+            case events.BatchTaken():
+                self.take(event)
+        return None
+
+    def take(self, batch: events.BatchTaken) -> list[OpenGroup]:
+        """Take the groups of a cut, and return them in its order."""
+        self.batches_taken = batch.version + 1
+        self.signal_counts.clear()
+        self.n_rejected = 0
+        return [self.open.pop(number) for number, _, _ in batch.groups if number in self.open]
+
+    def _current(self, number: int, attempt: int) -> OpenGroup | None:
+        group = self.open.get(number)
+        return group if group is not None and group.dispatched.attempt == attempt else None
+
+    def _begin(self, begun: events.SegmentStarted) -> None:
+        if (
+            begun.batches_taken != self.batches_taken
+        ):  # batches were taken without this journal: what was open is given up
+            self.open.clear()
+            self.signal_counts.clear()
+            self.n_rejected = 0
+        self.batches_taken, self.next_group, self.next_position = (
+            begun.batches_taken,
+            begun.next_group,
+            begun.next_position,
+        )
+        self.waiting = {waiting.group: waiting for waiting in begun.pending_groups}
+
+    def _resume(self, resumed: events.RunResumed) -> None:
+        for waiting in resumed.pending_groups:
+            self.open.pop(waiting.group, None)
+            self.waiting[waiting.group] = waiting
+        # Otherwise a run that ended because nothing taught anything would end again at once.
+        self.signal_counts.clear()
+        self.n_rejected = 0
+
+    def _ask(self, asked: GroupDispatched) -> OpenGroup:
+        self.waiting.pop(asked.group, None)
+        self.next_group = max(self.next_group, asked.group + 1)
+        self.next_position = max(self.next_position, asked.position + 1)
+        group = self.open[asked.group] = OpenGroup(asked)
+        return group
+
+    def _answer(self, group: OpenGroup | None, answered: events.ResultReceived) -> OpenGroup | None:
+        if group is not None and group.state is GroupState.LEASED:
+            group.answers.setdefault(answered.answer.number, answered)
+            if len(group.answers) == group.dispatched.n_completions:
+                _advance(group)
+        return group
+
+    def _score(self, group: OpenGroup | None, scored: ResultScored) -> OpenGroup | None:
+        if group is not None and scored.number in group.answers:
+            group.scores.setdefault(scored.number, scored)
+            if group.state is GroupState.FINISHED:
+                _advance(group)
+        return group
+
+    def _accept(self, group: OpenGroup | None, signal: str) -> OpenGroup | None:
+        if group is not None:
+            group.state = GroupState.READY
+            self.signal_counts[signal] += 1
+        return group
+
+    def _reject(self, group: OpenGroup | None, signal: str) -> OpenGroup | None:
+        if group is not None:
+            del self.open[group.dispatched.group]
+            self.signal_counts[signal] += 1
+            self.n_rejected += 1
+        return group
+
+    def _lose(self, group: OpenGroup | None, lost: events.LeaseLost) -> OpenGroup | None:
+        if lost.pending_group is not None:
+            self.open.pop(lost.group, None)
+            self.waiting[lost.group] = lost.pending_group
+        elif group is not None:
+            _advance(group)
+        return group
+
+
+def _again(asked: GroupDispatched, *, losses: int) -> PendingGroup:
+    return PendingGroup(asked.group, asked.attempt + 1, asked.position, losses)
+
+
+def _advance(group: OpenGroup) -> None:
+    """No further answers come: the group is finished, and scored if all that it has is scored."""
+    group.state = GroupState.SCORED if len(group.scores) == len(group.answers) else GroupState.FINISHED

@@ -1,0 +1,256 @@
+"""Leases of groups to workers: which worker samples which group, and which workers have stopped. All times are given,
+in seconds.
+
+A lease lasts three times as long as 99 of 100 answers take, at least a minute. It begins anew with each answer, and
+with each sign of life that names it while the worker draws tokens: long answers are not lost because they are long, but
+an engine that hangs is noticed although its process lives. A worker that says nothing for 15 seconds is dead, and a
+worker that lives but does not know of a lease (the reply never reached it) loses that lease after the same time.
+
+MERGED Answers as they come from a worker: each is checked before anything is done with it.
+
+Workers hold the token of the run, so they are not enemies; but programs have bugs, and one answer that makes no sense
+must neither end the run nor be trained on.
+"""
+
+import math
+from array import array
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from train.asynchronous.events import RELEASED_REASON
+from train.asynchronous.messages import LeaseKey, SampleResult, unpack_logprobs, unpack_tokens
+
+_CHECKED_EACH_SECONDS = 0.25
+_STALL_SECONDS = 5.0  # a pause this long in our own process would make live workers look dead
+_ANSWERS = 1000  # the latest answers, by whose times leases are measured
+_MEASURED_EACH = 20  # answers
+_MULTIPLE = 3.0
+
+
+@dataclass(slots=True)
+class WorkerInfo:
+    """What is known of a worker.
+
+    last_seen          when it last said anything
+    last_heartbeat     when it last sent a sign of life
+    loaded_version     version of its weights
+    n_leases           leases that it has
+    n_invalid_results  answers it sent that make no sense
+    free_group_slots   groups for which it had room when it last asked, less those that it was given
+    last_request       when that was
+    """
+
+    last_seen: float
+    last_heartbeat: float
+    loaded_version: int = -1
+    n_leases: int = 0
+    n_invalid_results: int = 0
+    free_group_slots: int = 0
+    last_request: float = 0.0
+    tokens_per_second: float = 0.0
+    cache_use: float = 0.0
+    busy_share: float = 0.0
+    unknown_version: int = -1  # of weights that it has and this run does not
+
+
+@dataclass(slots=True)
+class _Lease:
+    worker: str
+    began: float
+    known: float  # when the worker last said that it works on this
+    seconds: float
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndedLease:
+    """A lease that ended before all answers came. reason: "silent", "late", "unknown to the worker" or "given back"."""
+
+    key: LeaseKey
+    worker: str
+    reason: str
+
+
+class LeaseTable:
+    """All leases and all workers that live."""
+
+    def __init__(self, now: float, *, silent_seconds: float, min_seconds: float) -> None:
+        self.workers: dict[str, WorkerInfo] = {}
+        self._leases: dict[LeaseKey, _Lease] = {}
+        self._answer_seconds: deque[float] = deque(maxlen=_ANSWERS)
+        self._silent_seconds = silent_seconds
+        self._min_seconds = min_seconds
+        self._seconds = min_seconds
+        self._n_answers = 0
+        self._checked = now
+
+    def touch(self, name: str, now: float) -> WorkerInfo:
+        """Note that the worker said something."""
+        worker = self.workers.setdefault(name, WorkerInfo(now, now))
+        worker.last_seen = now
+        return worker
+
+    def grant(self, key: LeaseKey, worker: str, now: float) -> float:
+        """Begin a lease, and return after how many seconds without progress it ends."""
+        self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
+        self.touch(worker, now).n_leases += 1
+        return self._seconds
+
+    def remove_worker(self, name: str) -> list[EndedLease]:
+        """Forget a worker that ends, and return the leases that it gives back."""
+        ended = [EndedLease(key, name, RELEASED_REASON) for key, lease in self._leases.items() if lease.worker == name]
+        for each in ended:
+            self.end(each.key)
+        self.workers.pop(name, None)
+        return ended
+
+    def release(self, name: str, keys: Collection[LeaseKey]) -> list[EndedLease]:
+        """Return those of these leases that the worker has; it gives them back, and goes on."""
+        ended = [EndedLease(key, name, RELEASED_REASON) for key in keys if self.holder(key) == name]
+        for each in ended:
+            self.end(each.key)
+        return ended
+
+    def renew(self, key: LeaseKey, now: float) -> None:
+        """Note that an answer came."""
+        if lease := self._leases.get(key):
+            lease.ends = now + lease.seconds
+            self._answer_seconds.append(now - lease.began)
+            self._n_answers += 1
+            if self._n_answers % _MEASURED_EACH == 0:
+                slowest = sorted(self._answer_seconds)[int(0.99 * (len(self._answer_seconds) - 1))]
+                self._seconds = max(self._min_seconds, _MULTIPLE * slowest)
+
+    def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
+        """Note a sign of life, and return which of the groups that the worker runs are not its own any more."""
+        self.touch(name, now).last_heartbeat = now
+        foreign = []
+        for key in running:
+            lease = self._leases.get(key)
+            if lease is None or lease.worker != name:
+                foreign.append(key)
+                continue
+            lease.known = now
+            if is_sampling:
+                lease.ends = now + lease.seconds
+        return foreign
+
+    def end(self, key: LeaseKey) -> None:
+        lease = self._leases.pop(key, None)
+        if lease is not None and lease.worker in self.workers:
+            self.workers[lease.worker].n_leases -= 1
+
+    def holder(self, key: LeaseKey) -> str:
+        lease = self._leases.get(key)
+        return lease.worker if lease else ""
+
+    def expire(self, now: float) -> tuple[list[EndedLease], list[str]]:
+        """End the leases that are over; return them, and the names of the workers that are dead."""
+        if now - self._checked < _CHECKED_EACH_SECONDS:
+            return [], []
+        self._forgive_stall(now)
+        dead = [name for name, worker in self.workers.items() if now - worker.last_seen >= self._silent_seconds]
+        ended = [EndedLease(key, lease.worker, self._reason(lease, now, dead)) for key, lease in self._leases.items()]
+        ended = [each for each in ended if each.reason]
+        for each in ended:
+            self.end(each.key)
+        for name in dead:
+            del self.workers[name]
+        return ended, dead
+
+    def _reason(self, lease: _Lease, now: float, dead: Collection[str]) -> str:
+        worker = self.workers.get(lease.worker)
+        if worker is None or lease.worker in dead:
+            return "silent"
+        if now >= lease.ends:
+            return "late"
+        return "unknown to the worker" if worker.last_heartbeat - lease.known >= self._silent_seconds else ""
+
+    def _forgive_stall(self, now: float) -> None:
+        stall = now - self._checked
+        self._checked = now
+        if stall > _STALL_SECONDS:
+            for worker in self.workers.values():
+                worker.last_seen = min(now, worker.last_seen + stall)
+            for lease in self._leases.values():
+                lease.ends += stall
+                lease.known = min(now, lease.known + stall)  # the beat that is read next may be older than the lease
+
+
+_ABOVE_ZERO = 1e-3  # rounding may lift the logarithm of a probability that is nearly 1 so far above 0
+_FINISHES = ("stop", "length", "refused")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultConstraints:
+    """What an answer has to satisfy.
+
+    start_version      no token may be older than this version
+    newest_version     or newer than this one
+    requires_logprobs  whether there is a log-probability for each token
+    """
+
+    completions: int
+    max_tokens: int
+    start_version: int
+    newest_version: int
+    vocab_size: int
+    requires_logprobs: bool = True
+
+
+def validation_error(answer: SampleResult, expected: ResultConstraints) -> str | None:
+    """Return why an answer makes no sense, or None if it does."""
+    try:
+        return _objection(answer, expected)
+    except (TypeError, ValueError, AttributeError) as error:  # a worker in this process can send anything
+        return f"it cannot be read ({error})"
+
+
+def _objection(answer: SampleResult, expected: ResultConstraints) -> str | None:
+    if not 0 <= answer.number < expected.completions:
+        return f"number {answer.number} of a group of {expected.completions}"
+    if answer.finish_reason not in _FINISHES:
+        return f"it finished by {answer.finish_reason!r}"
+    if answer.finish_reason == "refused":
+        return None
+    if len(answer.tokens) % 4 or len(answer.logprobs) % 4:
+        return "its tokens or log-probabilities are not 4 bytes each"
+    tokens = unpack_tokens(answer.tokens)
+    return (
+        _about_tokens(tokens, expected)
+        or _about_logprobs(unpack_logprobs(answer.logprobs), len(tokens), expected)
+        or _about_spans(answer, len(tokens), expected)
+    )
+
+
+def _about_tokens(tokens: "array[int]", expected: ResultConstraints) -> str | None:
+    if len(tokens) > expected.max_tokens:
+        return f"{len(tokens)} tokens, and the limit is {expected.max_tokens}"
+    if tokens and max(tokens) >= expected.vocab_size:
+        return f"token {max(tokens)} of a vocabulary of {expected.vocab_size}"
+    return None
+
+
+def _about_logprobs(logprobs: "array[float]", n_tokens: int, expected: ResultConstraints) -> str | None:
+    if len(logprobs) != (n_tokens if expected.requires_logprobs else 0):
+        return f"{n_tokens} tokens and {len(logprobs)} log-probabilities"
+    if not math.isfinite(sum(logprobs)):  # it is finite only if all of them are
+        return "a log-probability is not a finite number"
+    if logprobs and max(logprobs) > _ABOVE_ZERO:
+        return f"a log-probability of {max(logprobs):g}"
+    return None
+
+
+def _about_spans(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
+    place, version = 0, expected.start_version
+    for of_span, start, end in answer.spans:
+        if start != place or end <= start:
+            return f"the spans of versions {answer.spans} leave gaps or overlap"
+        if not version <= of_span <= expected.newest_version:
+            return (
+                f"a span of version {of_span}: the group was asked at version {expected.start_version}, the newest is "
+                f"{expected.newest_version}, and versions only rise"
+            )
+        place, version = end, of_span
+    return None if place == n_tokens else f"{n_tokens} tokens and spans of versions for {place}"

@@ -1,0 +1,107 @@
+"""Workers as actors of a Ray cluster, each with GPUs of its own, for those who have such a cluster already.
+
+Ray only places and restarts them. What they do, and how they talk to the run, is the same as everywhere else.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sandbox.extras import install_command
+from train.asynchronous.rollout_process import RolloutOptions, RolloutProcess
+from train.errors import ConfigError, RunError
+
+log = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 10.0
+_PLACE_SECONDS = 600.0  # a cluster may have to start machines first
+_RESTARTS = 3  # of each actor that dies
+_SHUTDOWN_SECONDS = 30.0
+
+LogLine = Callable[[str], None]
+
+
+class _Actor:
+    """Runs one worker in a process of the cluster."""
+
+    def __init__(self, options: RolloutOptions) -> None:
+        self._rollout = RolloutProcess(options, note=print)  # Ray shows what its actors print
+
+    def run(self) -> None:
+        self._rollout.run()
+
+    def leave(self) -> None:
+        self._rollout.leave()
+
+
+def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, gpus: int, note: LogLine) -> None:
+    """Run workers on a Ray cluster until the run is over.
+
+    address  HOST:PORT of the cluster's head, or auto
+    options  of each worker; the nodes reach the controller by this URL, and names get a number
+    gpus     of each worker; 0 runs on CPUs
+
+    Raises ConfigError if there is no such cluster or it cannot hold the workers, and RunError if a worker fails.
+    """
+    try:
+        import ray
+        from ray.exceptions import RayError
+        from ray.util import placement_group, remove_placement_group
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+    except ImportError as error:
+        raise ConfigError(f"--ray: {error}. Type: {install_command('ray')}") from error
+    _check_address(address)
+    try:
+        ray.init(address, log_to_driver=True, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"--ray {address}: there is no Ray cluster: {_words(error)}") from error
+    # One bundle for each worker: all GPUs of an engine are on one machine.
+    bundle = {"CPU": 1.0, **({"GPU": float(gpus)} if gpus else {})}
+    group = placement_group([bundle] * workers, strategy="PACK")
+    try:
+        if not group.wait(_PLACE_SECONDS):
+            raise ConfigError(f"--ray {address}: the cluster has no room for {workers} workers with {gpus} GPUs each")
+        actor: Any = ray.remote(_Actor)
+        actors: list[Any] = [
+            actor.options(
+                num_cpus=1,
+                num_gpus=gpus,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number),
+                max_restarts=_RESTARTS,
+                max_task_retries=_RESTARTS,
+                max_concurrency=2,  # `leave` is called while `run` runs
+            ).remote(replace(options, name=f"{options.name or 'ray'}-{number}"))
+            for number in range(workers)
+        ]
+        note(f"{workers} workers on the Ray cluster at {address}")
+        runs = [each.run.remote() for each in actors]
+        try:
+            ray.get(runs)
+        except RayError as error:
+            raise RunError(f"a worker on the Ray cluster failed: {_words(error)}") from error
+        finally:
+            for each in actors:
+                each.leave.remote()
+            ray.wait(runs, num_returns=len(runs), timeout=_SHUTDOWN_SECONDS)
+    finally:
+        remove_placement_group(group)
+        ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Raise ConfigError if nothing listens at HOST:PORT: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        try:
+            socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise ConfigError(
+                f"--ray {address}: there is no Ray cluster: {error}. Start one with: ray start --head"
+            ) from error
+
+
+def _words(error: Exception) -> str:
+    cause = getattr(error, "cause", None) or error
+    return str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__

@@ -1,0 +1,143 @@
+"""Weights from wherever this machine can read them soonest.
+
+MERGED What `curate rollout` does: start an engine as a run needs it, and let it work for that run.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from train.asynchronous.client import ControllerClient
+from train.asynchronous.controller_threads import RetryPolicy
+from train.asynchronous.rollout_worker import RolloutWorker
+from train.errors import TransferError
+from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
+from train.sampling.model_name import check_model
+from train.weights.http_source import HttpSource, default_folder
+from train.weights.manifest import WeightManifest
+from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import TensorFiles, WeightSource, locate_files
+
+log = logging.getLogger(__name__)
+
+
+class LocalFirstSource:
+    """A source (train/weights/source.py) of files in this machine's memory, in a folder that it sees, or over HTTP.
+
+    url, headers  of the controller
+    folder        where files from other machines are kept; None: one that all workers of this machine share
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
+        self._memory = SharedMemoryTransport()
+        self._http = HttpSource(url, headers, folder or default_folder(url))
+
+    def fetch(self, manifest: WeightManifest) -> TensorFiles:
+        """Return the files. Raises TransferError if they cannot be had in any way."""
+        try:
+            if manifest.folder.startswith("/proc/"):
+                return self._memory.fetch(manifest)
+            return locate_files(manifest, Path(manifest.folder))
+        except TransferError as error:
+            log.debug("fetched over HTTP: %s", error)
+            return self._http.fetch(manifest)
+
+    def close(self) -> None:
+        """Remove what was copied, unless another process of this machine reads it."""
+        self._memory.close()
+        self._http.close()
+
+
+log = logging.getLogger(__name__)
+
+LogLine = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutOptions:
+    """What the user says about a worker.
+
+    url                    of the controller
+    model                  a folder or a name on the Hub; empty: the run's own
+    engine                 options as in the section [engine] that replace the run's
+    name                   unique in the run; empty: made of this machine's name
+    retry_timeout_seconds  how long a controller that is gone is called again before the worker gives up
+    token                  that of the run, or None
+    weight_source_factory  returns the source of weights for a run; None: the controller, and this machine's memory
+    """
+
+    url: str
+    model: str = ""
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    retry_timeout_seconds: float = 600.0
+    token: str | None = field(default=None, repr=False)
+    weight_source_factory: Callable[[EngineSpec], WeightSource] | None = None
+
+
+class RolloutProcess:
+    """One worker with one engine in this process. `note` is called with lines about what it does."""
+
+    def __init__(self, options: RolloutOptions, note: LogLine = log.info) -> None:
+        self._options = options
+        self._controller = ControllerClient(options.url, options.token)
+        self._name = options.name or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:4]}"
+        self._note = note
+        self._worker: RolloutWorker | None = None
+        self._leaves = False
+
+    def run(self) -> None:
+        """Work until the run is over, or `leave` is called.
+
+        Raises the errors of Worker.run, and ConfigError for options that the engine does not have.
+        """
+        with closing(self._controller):
+            spec = RetryPolicy(self._options.retry_timeout_seconds, self._pause).call_with_retries(
+                self._controller.fetch_engine_spec
+            )
+            if spec is None:
+                return
+            model = self._options.model or spec.model
+            check_model(model)
+            self._note(f"worker {self._name}: starts an engine with {model}")
+            clear_trainer_environment()
+            with (
+                closing(start_engine(spec, model, self._options.engine)) as opened,
+                closing(self._source(spec)) as source,
+            ):
+                self._worker = RolloutWorker(
+                    self._controller,
+                    opened,
+                    source,
+                    name=self._name,
+                    patience_seconds=self._options.retry_timeout_seconds,
+                    loaded=self._loaded,
+                )
+                if not self._leaves:
+                    self._worker.run()
+        self._note(f"worker {self._name}: " + ("has left" if self._leaves else "the run is over"))
+
+    def leave(self) -> None:
+        """End politely, from any thread or signal handler."""
+        self._leaves = True
+        if self._worker is not None:
+            self._worker.leave()
+
+    def _source(self, spec: EngineSpec) -> WeightSource:
+        if self._options.weight_source_factory is not None:
+            return self._options.weight_source_factory(spec)
+        return LocalFirstSource(self._options.url, self._controller.headers)
+
+    def _loaded(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
+        self._note(f"worker {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
+
+    def _pause(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return not self._leaves

@@ -1,0 +1,242 @@
+"""A finished completion as the answer that a worker sends.
+
+MERGED A worker: one engine that samples for a controller, in the controller's process or on another machine.
+
+The thread that calls `run` steps the engine. Between two steps it loads new weights, and begins what has arrived. It
+never waits for the network: other threads hand over answers, ask for groups, fetch weights and say that the worker
+lives (controller_threads.py).
+
+    ask for groups until there is no room or nothing to ask -> draw a token of each answer -> hand over what is finished
+
+New weights are loaded as soon as they are there, in the midst of answers, and proven before anything that was drawn
+with them is handed over. A worker that draws whole leases under one version finishes what has begun before it loads
+them, and asks for nothing meanwhile.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from itertools import groupby
+
+from train.asynchronous.controller_threads import ControllerThreads, WorkerState
+from train.asynchronous.messages import (
+    ControllerAPI,
+    Lease,
+    LeaseKey,
+    SampleResult,
+    VersionSpan,
+    pack_logprobs,
+    pack_tokens,
+)
+from train.sampling.protocol import Engine, SampledCompletion
+from train.weights.manifest import WeightManifest
+from train.weights.proof import prove
+from train.weights.source import Weights, WeightSource
+
+
+def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> SampleResult:
+    """Return the answer to one sample of a lease."""
+    return SampleResult(
+        lease.group,
+        number,
+        lease.attempt,
+        tokens=pack_tokens(completion.token_ids),
+        logprobs=pack_logprobs(completion.logprobs) if lease.sampling_params.logprobs else b"",
+        spans=version_spans(completion.versions),
+        finish_reason="length" if completion.finish_reason == "length" else "stop",
+        commitments=completion.commitments,
+    )
+
+
+def encode_refusal(lease: Lease, number: int) -> SampleResult:
+    """Return the answer to a prompt that the engine cannot take."""
+    return SampleResult(lease.group, number, lease.attempt, tokens=b"", logprobs=b"", spans=(), finish_reason="refused")
+
+
+def version_spans(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
+    """Return the spans of tokens that were drawn with the same version of the weights."""
+    spans = []
+    end = 0
+    for version, tokens in groupby(versions):
+        start, end = end, end + len(list(tokens))
+        spans.append((version, start, end))
+    return tuple(spans)
+
+
+log = logging.getLogger(__name__)
+
+_LEASE_WAIT_SECONDS = 10.0  # the engine waits so long for groups before it draws on with less than it has room for
+_SHUTDOWN_SECONDS = 10.0
+HEARTBEAT_SECONDS = 4.0  # the controller takes a worker for dead after 15 s
+
+
+class RolloutWorker:
+    """Samples for a controller until the run is over, or `leave` is called.
+
+    controller        in this process, or ControllerClient (http/client.py)
+    source            fetches the weights that the controller announces
+    name              unique in the run
+    patience_seconds  how long a controller that is gone is called again before the worker gives up
+    whole_leases      draw each lease under one version of the weights, as answers that others check have to be
+    loaded            called with a manifest and the metrics of the proof after weights were loaded
+    """
+
+    def __init__(
+        self,
+        controller: ControllerAPI,
+        engine: Engine,
+        source: WeightSource,
+        *,
+        name: str,
+        patience_seconds: float = 600.0,
+        beat_seconds: float = HEARTBEAT_SECONDS,
+        whole_leases: bool = False,
+        loaded: Callable[[WeightManifest, dict[str, float]], None] = lambda manifest, metrics: None,
+    ) -> None:
+        self._engine = engine
+        self._whole_leases = whole_leases
+        self._note_loaded = loaded
+        self._state = WorkerState()
+        self._errands = ControllerThreads(
+            name,
+            controller,
+            source,
+            self._state,
+            patience_seconds=patience_seconds,
+            beat_seconds=beat_seconds,
+            cache_use=engine.cache_use,
+        )
+        self._running: dict[str, tuple[Lease, int]] = {}  # the lease and number of each answer that has begun
+        self._waits_for_reply = True
+
+    def run(self) -> None:
+        """Work until the run is over.
+
+        Raises SamplerError if the engine fails, ParityError if it does not hold the weights that were sent,
+        TransferError if weights cannot be fetched, ControllerUnreachable if the controller is gone for too long, and
+        RunError if it refuses this worker.
+        """
+        self._errands.start()
+        try:
+            while not self._state.has_ended:
+                self._load()
+                self._drop()
+                self._fill()
+                if self._running:
+                    self._step()
+                else:
+                    self._rest()
+            self._engine.abort(list(self._running))
+        finally:
+            self._state.stop_threads()
+            self._errands.drain(_SHUTDOWN_SECONDS)
+        if self._state.error is not None:
+            raise self._state.error
+
+    def leave(self) -> None:
+        """End politely, from any thread: what is finished is handed over, and the other groups are given back."""
+        self._state.stop_threads()
+
+    def _load(self) -> None:
+        with self._state.changed:
+            if self._state.fetched is None or not self._may_load():
+                return
+            (manifest, weights), self._state.fetched = self._state.fetched, None
+            if manifest.version <= self._state.loaded:  # the run continues from an earlier step
+                self._state.drop_leases(list(self._state.open_leases))
+        self._drop()
+        metrics = self._load_and_prove(manifest, weights)
+        with self._state.changed:
+            self._state.loaded, self._state.manifest = manifest.version, manifest
+            self._state.ask_at = 0.0
+            self._state.changed.notify_all()
+        self._note_loaded(manifest, metrics)
+
+    def _may_load(self) -> bool:
+        """Return whether there are new weights, and no lease has to be drawn to its end before they are loaded."""
+        state = self._state
+        if state.fetched is None:
+            return False
+        has_work = bool(self._running or state.arrived or state.free_slots)  # or asked for some, which are on the way
+        return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded)
+
+    def _load_and_prove(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
+        start_time = time.monotonic()
+        self._engine.load(weights, manifest.version)
+        # Answers that finish in this comparison are returned by the next step, so they are not sent if it fails.
+        metrics = prove(self._engine, manifest)
+        return {**metrics, "weight_load_s": time.monotonic() - start_time}
+
+    def _drop(self) -> None:
+        """Drop answers of leases that are lost."""
+        with self._state.changed:
+            lost, self._state.lost = self._state.lost, set()
+        gone = [key for key, (lease, _) in self._running.items() if _key(lease) in lost]
+        for key in gone:
+            del self._running[key]
+        if gone:
+            self._engine.abort(gone)
+
+    def _fill(self) -> None:
+        """Begin what has arrived, and ask for more as long as there is room and the controller has something.
+
+        Nothing is drawn before, so that the controller alone decides what is drawn together, and not chance.
+        """
+        self._begin()
+        while len(self._running) < self._engine.max_concurrency and self._ask():
+            self._begin()
+
+    def _ask(self) -> bool:
+        """Return whether groups have come."""
+        state = self._state
+        with state.changed:
+            if state.loaded < 0 or state.has_ended or time.monotonic() < state.ask_at:
+                return False
+            if self._whole_leases and state.fetched is not None:
+                return bool(state.arrived)
+            state.free_slots = self._engine.max_concurrency - len(self._running)
+            state.changed.notify_all()
+            # Answers that others check are the same whatever is drawn beside them, so nothing is gained by waiting.
+            if not self._running or (self._waits_for_reply and not self._whole_leases):
+                state.wait(lambda: not state.free_slots or state.fetched is not None, _LEASE_WAIT_SECONDS)
+            self._waits_for_reply = not state.free_slots
+            return bool(state.arrived)
+
+    def _begin(self) -> None:
+        with self._state.changed:
+            leases = list(self._state.arrived)
+            self._state.arrived.clear()
+        for lease in leases:
+            for number, seed in enumerate(lease.seeds):
+                key = f"{lease.group}.{lease.attempt}.{number}"
+                try:
+                    self._engine.add(key, lease.prompt, seed, lease.sampling_params)
+                except ValueError as error:
+                    log.info("the prompt of group %d is refused: %s", lease.group, error)
+                    self._state.queue_result(encode_refusal(lease, number))
+                    break
+                self._running[key] = lease, number
+
+    def _step(self) -> None:
+        drawn = min(len(self._running), self._engine.max_concurrency)
+        start_time = time.monotonic()
+        for key, completion in self._engine.step():
+            lease, number = self._running.pop(key)
+            self._state.queue_result(encode_result(lease, number, completion))
+        with self._state.changed:
+            self._state.tokens_sampled += drawn
+            self._state.busy_seconds += time.monotonic() - start_time
+
+    def _rest(self) -> None:
+        """Wait until there is something to do."""
+        state = self._state
+        if state.loaded < 0:
+            state.wait(lambda: state.fetched is not None)
+        elif state.free_slots:
+            state.wait(lambda: self._may_load() or not state.free_slots)
+        else:
+            state.wait(self._may_load, max(0.0, state.ask_at - time.monotonic()))
+
+
+def _key(lease: Lease) -> LeaseKey:
+    return lease.group, lease.attempt

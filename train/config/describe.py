@@ -1,0 +1,171 @@
+"""The keys of a configuration with their types, defaults and comments, as they stand in the source of sections.py.
+
+MERGED A configuration file in which every key is explained.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from curate.recipes.toml_writer import toml_value
+from train.config.read import as_table, preset_header, preset_table
+from train.config.sections import Config
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """A key of a section.
+
+    kind      the type of its value in words
+    required  whether it has no default
+    default   its default as a plain value, in which "none" stands for None
+    meaning   the comment beside it or above it
+    choices   the texts that it can be, if not all can
+    """
+
+    name: str
+    kind: str
+    required: bool
+    default: Any
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def comment(self) -> str:
+        """Return the meaning, with the values to choose from unless it explains each of them."""
+        if not self.choices or all(f'"{choice}"' in self.meaning for choice in self.choices):
+            return self.meaning
+        words = f"{'any' if self.kind.startswith('list') else 'one'} of {', '.join(self.choices)}"
+        return f"{self.meaning}; {words}" if self.meaning else words
+
+    @property
+    def help(self) -> str:
+        """Return the comment as a sentence that also says whether the key is required."""
+        words = f"{self.comment[:1].upper()}{self.comment[1:].removesuffix('.')}." if self.comment else ""
+        return f"{words}  [required]" if self.required else words
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the configuration. If it is repeated, there can be several, and the file has them as [[name]]."""
+
+    name: str
+    repeated: bool
+    about: str
+    keys: tuple[ConfigKey, ...]
+
+    @property
+    def heading(self) -> str:
+        return f"[[{self.name}]]" if self.repeated else f"[{self.name}]"
+
+
+def describe_sections() -> tuple[Section, ...]:
+    """Return all sections in their order."""
+    return tuple(_section(name, hint) for name, hint in get_type_hints(Config).items())
+
+
+def _section(name: str, hint: Any) -> Section:
+    repeated = not (isinstance(hint, type) and is_dataclass(hint))
+    kind: Any = get_args(hint)[0] if repeated else hint
+    types, comments = get_type_hints(kind), dict(_comments(kind))
+    keys = (_key(field, types[field.name], comments.get(field.name, "")) for field in fields(kind))
+    return Section(name, repeated, _first_paragraph(kind), tuple(keys))
+
+
+def _key(field: "Field[Any]", hint: Any, meaning: str) -> ConfigKey:
+    required = field.default is MISSING and field.default_factory is MISSING
+    made = field.default_factory() if field.default_factory is not MISSING else field.default
+    default = None if required else "none" if made is None else as_table(made)
+    return ConfigKey(field.name, _words(hint), required, default, meaning, _choices(hint))
+
+
+def _words(hint: Any) -> str:
+    """Return the name of a type for people."""
+    inner = get_args(hint)
+    if get_origin(hint) is Literal:
+        return "text"
+    if get_origin(hint) is tuple:
+        kinds = dict.fromkeys(_words(kind) for kind in inner if kind is not Ellipsis)
+        return f"list of {' and '.join(kinds)}"
+    if inner and type(None) in inner:
+        return f'{_words(inner[0])} or "none"'
+    if get_origin(hint) is Mapping or is_dataclass(hint):
+        return "table"
+    return {str: "text", int: "integer", float: "number", bool: "true or false"}.get(hint, str(hint))
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    if get_origin(hint) is Literal:
+        return tuple(get_args(hint))
+    return _choices(get_args(hint)[0]) if get_origin(hint) is tuple else ()
+
+
+def _comments(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield the name of each field with the comments above it and beside it."""
+    source = textwrap.dedent(inspect.getsource(kind))
+    lines = source.splitlines()
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.ClassDef)
+    for node in definition.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            beside = re.search(r"  # (.*)", lines[(node.end_lineno or node.lineno) - 1])
+            comments = [*_above(lines, node.lineno - 1), *([beside[1]] if beside else [])]
+            yield node.target.id, " ".join(comments)
+
+
+def _above(lines: list[str], place: int) -> list[str]:
+    """Return the comment lines directly above this line."""
+    comments: list[str] = []
+    while place > 0 and lines[place - 1].lstrip().startswith("#"):
+        place -= 1
+        comments.insert(0, lines[place].lstrip("# "))
+    return comments
+
+
+def _first_paragraph(kind: type) -> str:
+    """Return the first paragraph of a section's docstring, without the signature that dataclasses put there."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    return "" if text.startswith(f"{kind.__name__}(") else " ".join(text.partition("\n\n")[0].split())
+
+
+_WIDTH = 120
+
+
+def template_lines(preset: str | None = None) -> Iterator[str]:
+    """Yield the lines of a configuration file with all keys and their comments. Required keys are commented out.
+
+    preset: name of the preset whose values the file has; None: the defaults
+
+    Raises ConfigError for an unknown preset.
+    """
+    table = {} if preset is None else preset_table(preset)
+    if preset is None:
+        yield "# All keys of curate train with their defaults."
+    else:
+        yield f"# All keys of curate train with the values of the preset {preset}."
+        yield from preset_header(preset)
+    for section in describe_sections():
+        values = table.get(section.name, {})
+        for values_of_section in values if isinstance(values, list) else [values]:
+            yield ""
+            yield section.heading
+            for key in section.keys:
+                yield from _lines(key, values_of_section)
+
+
+def _lines(key: ConfigKey, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a key with its value, its comment beside it or, if the line would be too long, above it."""
+    comment = key.comment
+    if key.required and key.name not in values:
+        line, comment = f'# {key.name} = ""', f"required: {comment}"
+    else:
+        line = f"{key.name} = {toml_value(values.get(key.name, key.default))}"
+    if not comment or len(line) + len(comment) + 4 <= _WIDTH:
+        yield f"{line}  # {comment}" if comment else line
+    else:
+        yield from textwrap.wrap(comment, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        yield line

@@ -1,0 +1,270 @@
+"""Convert a configuration to the plain dictionaries, lists and values of TOML and JSON, and back.
+
+MERGED Read a configuration: options of the command line replace values of the file, which replace those of a preset.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from difflib import get_close_matches
+from itertools import takewhile
+from math import inf
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from curate.errors import CurateError
+from curate.prompt import read_prompt
+from train.config.sections import Config, EngineConfig
+from train.engine_options import vllm_options
+from train.errors import ConfigError
+
+_MOVED = {"reward.sandbox": "sandbox.backend and sandbox.address", "reward.workers": "sandbox.workers"}
+
+_MOST = 2**63 - 1  # what TOML, files of tensors and random generators know as a whole number
+
+
+def as_table(value: Any) -> Any:
+    """Return a section or a whole configuration as dictionaries, lists and values; keys that are None are left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        items = ((field.name, as_table(getattr(value, field.name))) for field in fields(value))
+        return {name: item for name, item in items if item is not None}
+    if isinstance(value, Mapping):
+        return dict(value)
+    return [as_table(item) for item in value] if isinstance(value, tuple) else value
+
+
+def from_table(table: Mapping[str, Any]) -> Config:
+    """Return the configuration in a table as as_table returns it. Raises ConfigError, which names the wrong key."""
+    config: Config = _section(Config, table, "")
+    return config
+
+
+def _section(kind: Any, table: Any, name: str) -> Any:
+    """Convert a table to a section of this type."""
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{name} must be a section, not {table!r}: write [{name}] and its keys below")
+    prefix = f"{name}." if name else ""
+    types = get_type_hints(kind)
+    for moved in sorted(prefix + key for key in table.keys() - types.keys() if prefix + key in _MOVED):
+        raise ConfigError(f"unknown key {moved}: it is now {_MOVED[moved]}")
+    for unknown in sorted(table.keys() - types.keys()):
+        subject = f"key {prefix}{unknown}" if name else f"section {unknown!r}"
+        raise ConfigError(f"unknown {subject}; known are {', '.join(prefix + known for known in types)}")
+    for field in fields(kind):
+        if field.name not in table and field.default is MISSING and field.default_factory is MISSING:
+            raise ConfigError(f"{prefix}{field.name} is missing; it has no default")
+    return kind(**{key: _value(types[key], value, prefix + key) for key, value in table.items()})
+
+
+def _value(kind: Any, value: Any, name: str) -> Any:
+    """Convert a value of TOML to the type of a field; `name` is the full name of its key."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        return _section(kind, value, name)
+    if origin is Literal:
+        if value not in inner:
+            raise ConfigError(f"{name} must be one of {', '.join(map(repr, inner))}, not {value!r}")
+        return value
+    if origin in (Union, UnionType):  # a union of a type and None, for which TOML has no value
+        return None if value is None or value == "none" else _value(inner[0], value, name)
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name} must be a table, not {value!r}")
+        return dict(value)
+    if origin is tuple:
+        return _tuple(inner, value, name)
+    return _scalar(kind, value, name)
+
+
+def _tuple(inner: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
+    any_length = inner[-1] is Ellipsis
+    if not isinstance(value, list) or not (any_length or len(value) == len(inner)):
+        raise ConfigError(f"{name} must be a list{'' if any_length else f' of {len(inner)} values'}, not {value!r}")
+    kinds = [inner[0]] * len(value) if any_length else inner
+    return tuple(
+        _value(kind, item, f"{name}.{place}") for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
+    )
+
+
+def _scalar(kind: Any, value: Any, name: str) -> Any:
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:  # isinstance would accept true as an integer
+        raise ConfigError(f"{name} must be of type {kind.__name__}, not {value!r}")
+    if kind in (int, float) and not 0 <= value < inf:  # nan is not finite either
+        raise ConfigError(f"{name} must be a finite number >= 0, not {value}")
+    if kind is int and value > _MOST:
+        raise ConfigError(f"{name} must be at most {_MOST}, not {value}")
+    return value
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_PRESETS = Path(__file__).parents[1] / "presets"
+
+
+def read_config(
+    path: Path | None,
+    changes: Sequence[str] = (),
+    *,
+    preset: str | None = None,
+    model: str | None = None,
+    dataset: str | None = None,
+    prompt: Mapping[str, Any] = _NOTHING,
+    engine: Mapping[str, Any] = _NOTHING,
+) -> Config:
+    """Return the configuration in a TOML file, in a preset, or in both.
+
+    Of several values for a key, the last of these holds: its default, the preset, the file, the parameters `model` to
+    `engine`, `changes`.
+
+    path     the file, None for a preset alone
+    changes  further values, of the form section.key=value
+    preset   name of the preset; None: the one that the file names, if any
+    model    value of model.path
+    dataset  value of data.dataset
+    prompt   further values of the section [prompt]
+    engine   further values of the section [engine]
+
+    Raises ConfigError.
+    """
+    from_file = {} if path is None else _read_file(path)
+    named = from_file.pop("preset", None)
+    if preset is not None and named not in (None, preset):
+        raise ConfigError(
+            f"{path} names the preset {named!r}, and --preset is {preset!r}. Leave out --preset, or delete the line "
+            f"preset = {named!r} in {path}."
+        )
+    name = named if preset is None else preset
+    table = {} if name is None else preset_table(name)
+    _merge(table, from_file)
+    paths = {"model": {} if model is None else {"path": model}, "data": {} if dataset is None else {"dataset": dataset}}
+    options = {**paths, "prompt": prompt, "engine": engine}
+    _merge(table, {section: dict(values) for section, values in options.items() if values})
+    for change in changes:
+        _apply(table, change)
+    for section, key, option in (("model", "path", "--model"), ("data", "dataset", "--data")):
+        if isinstance(values := table.get(section, {}), Mapping) and key not in values:
+            raise ConfigError(f"{section}.{key} is missing. Give {option}, or a file with {key} in [{section}].")
+    _read_prompt(table)
+    _gather_engine_options(table)
+    return from_table(table)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not a text file. Give the path of a TOML file.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
+    table = _parse(text, str(path))
+    if isinstance(table.get("reward"), str):  # short for a function of one's own and no other task's reward
+        table["reward"] = {"code": 0.0, "math": 0.0, "function": table["reward"]}
+    return table
+
+
+def with_overrides(config: Config, changes: Sequence[str]) -> Config:
+    """Return the configuration with further values, of the form section.key=value. Raises ConfigError."""
+    table = as_table(config)
+    for change in changes:
+        _apply(table, change)
+    return from_table(table)
+
+
+def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
+    """Return the configuration with these options in its section [sandbox]. Raises ConfigError.
+
+    If another backend is given, the old address and image are dropped, which belong to the old backend. If packages are
+    given, the hash of the old ones is dropped.
+    """
+    dropped = {"address": "", "image": ""} if "backend" in given else {}
+    if "packages" in given:
+        dropped["packages_sha256"] = ""
+    return replace(config, sandbox=replace(config.sandbox, **{**dropped, **given}))
+
+
+def presets() -> list[str]:
+    """Return the names of the presets."""
+    return sorted(path.stem for path in _PRESETS.glob("*.toml"))
+
+
+def preset_table(name: object) -> dict[str, Any]:
+    """Return the contents of a preset's file. Raises ConfigError for an unknown name."""
+    if name not in presets():
+        raise ConfigError(f"unknown preset {name!r}; known are {', '.join(presets())}")
+    return _parse((_PRESETS / f"{name}.toml").read_text(encoding="utf-8"), f"preset {name}")
+
+
+def preset_header(name: str) -> list[str]:
+    """Return the comment lines with which the file of a preset begins: the source of its values."""
+    lines = (_PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    return list(takewhile(lambda line: line.startswith("#"), lines))
+
+
+def _parse(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not TOML: {error}") from error
+
+
+def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """Replace values of the table with those of `over`, in place and key by key."""
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(table.get(key), dict):
+            _merge(table[key], value)
+        else:
+            table[key] = value
+
+
+def _read_prompt(table: dict[str, Any]) -> None:
+    """Replace the names of files in the section [prompt] with their contents, which the run keeps."""
+    if isinstance(table.get("prompt"), Mapping):
+        try:
+            table["prompt"] = read_prompt(table["prompt"]).as_table()
+        except CurateError as error:
+            raise ConfigError(str(error)) from error
+
+
+def _gather_engine_options(table: dict[str, Any]) -> None:
+    """Move the options of vLLM that stand in the section [engine] itself to engine.options.
+
+    Raises ConfigError for a key that neither this section nor vLLM has.
+    """
+    engine = table.get("engine")
+    if not isinstance(engine, dict):
+        return
+    ours = [field.name for field in fields(EngineConfig)]
+    of_vllm = vllm_options()
+    for key in [key for key in engine if key not in ours]:
+        if of_vllm is not None and key not in of_vllm:
+            near = get_close_matches(key, [*ours, *sorted(of_vllm)], 1)
+            raise ConfigError(
+                f"unknown key engine.{key}.{f' Did you mean engine.{near[0]}?' if near else ''} Known are "
+                f"{', '.join(f'engine.{name}' for name in ours)}, and the options of vLLM's EngineArgs."
+            )
+        engine.setdefault("options", {})[key] = engine.pop(key)
+
+
+def _apply(table: dict[str, Any], change: str) -> None:
+    """Apply one section.key=value, or stages.NUMBER.key=value, in place."""
+    name, equals, text = change.partition("=")
+    *sections, key = name.strip().split(".")
+    if not equals or len(sections) not in (1, 2):
+        raise ConfigError(f"--set {change}: give section.key=value, or stages.0.key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string, so that nobody has to quote twice in a shell
+    place: Any = table
+    for section in sections:
+        if isinstance(place, list):
+            if not section.isdecimal() or int(section) >= len(place):
+                raise ConfigError(f"--set {change}: the number of stages is {len(place)}, counted from 0")
+            place = place[int(section)]
+        else:
+            place = place.setdefault(section, [{}] if section == "stages" else {})
+    if not isinstance(place, dict):
+        raise ConfigError(f"--set {change}: {'.'.join(sections)} has no keys of its own; give stages.0.{key}=value")
+    place[key] = value

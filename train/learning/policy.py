@@ -1,0 +1,276 @@
+"""A causal language model of transformers as the learner needs it: packed rows in, log-probabilities out.
+
+Weights that are trained and their gradients are float32, and it computes in `dtype`. There is no attention between the
+sequences of a row (attention.py), and logits are never all in memory (logprob.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from train.config import ModelConfig
+from train.errors import LearnerError
+from train.learning.attention import PACKED
+from train.learning.logprob import logprob_and_entropy
+from train.learning.ranks import full_tensor, replicate, shard_like
+from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
+
+_PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
+_PROBE_ROW_TOKENS = 64  # enough for all of them
+_TOLERANCE = 1e-3  # log-probabilities in float32 differ by less, unless attention leaks or the head does more
+
+
+class Policy(nn.Module):
+    """Maps a PackedRow to two tensors of shape (R,): the log-probability of the token at each place after temperature,
+    and the entropy there in nats.
+
+    autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
+    exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
+    context      the group of ranks that share each row (distributed/context_parallel.py)
+    """
+
+    def __init__(
+        self, causal: Any, dtype: torch.dtype, temperature: float, *, autocast: bool = True,
+        exact_logits: bool = False, context: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.shared = {} if context is None else {"context": context}
+        self.exact_logits = exact_logits
+        self.causal, self.dtype, self.temperature = causal, dtype, temperature
+        self.autocast = autocast and dtype != torch.float32
+
+    def forward(
+        self, row: PackedRow, entropy_gradient: bool = False, temperature: float | None = None
+    ) -> tuple[Tensor, Tensor]:
+        device = row.token_ids_L.device.type
+        with torch.autocast(device, self.dtype, enabled=self.autocast):
+            decoded = self.causal.get_decoder()(
+                input_ids=row.token_ids_L[None],
+                position_ids=row.position_ids_L[None],
+                use_cache=False,
+                lengths=row.lengths,
+                **self.shared,
+            )
+        hidden_UD = _rows(decoded.last_hidden_state[0], row.source_index_U).to(self.dtype)
+        head = self.causal.get_output_embeddings()
+        head_VD = head.weight.to(self.dtype)
+        if getattr(head, "bias", None) is not None:  # as one more input that is always 1
+            hidden_UD = torch.cat([hidden_UD, hidden_UD.new_ones(len(hidden_UD), 1)], 1)
+            head_VD = torch.cat([head_VD, head.bias.to(self.dtype)[:, None]], 1)
+        logp_U, entropy_U = logprob_and_entropy(
+            hidden_UD, head_VD, row.targets_U,
+            temperature=self.temperature if temperature is None else temperature,
+            entropy_gradient=entropy_gradient, exact=self.exact_logits,
+        )  # fmt: skip
+        logp_R, entropy_R = (_rows(tensor_U[:, None], row.unique_index_R)[:, 0] for tensor_U in (logp_U, entropy_U))
+        return logp_R, entropy_R
+
+
+def _rows(matrix: Tensor, indices: Tensor) -> Tensor:
+    """Return rows of a matrix.
+
+    Not by index: answers that share a prompt share its last row, whose gradient is a sum, and on CPUs several threads
+    would add it up in another order each time. embedding has the same order always.
+    """
+    return F.embedding(indices, matrix)
+
+
+def load_causal_lm(config: ModelConfig, *, seed: int = 0) -> Any:
+    """Load the model in float32 on the CPU, with LoRA layers if the configuration asks for them.
+
+    Raises LearnerError if there is no such model, or if its family does not work with packed rows and plain logits.
+    """
+    from transformers import AutoModelForCausalLM
+
+    settings = load_hf_config(config.path)
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            str(Path(config.path).expanduser()), config=settings, dtype=torch.float32, output_loading_info=True
+        )
+    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
+        raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
+    causal, loading = loaded
+    if missing := sorted(loading["missing_keys"]):
+        raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
+    set_train_mode(causal)
+    enable_packed_attention(causal, config.path)
+    add_lora_and_checkpointing(causal, config)
+    init_lora(causal, seed, "cpu")
+    return causal
+
+
+def load_hf_config(path: str) -> Any:
+    """Return the configuration of a model. Raises LearnerError if there is no such model, or it is quantized."""
+    from transformers import AutoConfig
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    if path.startswith((".", "/", "~")) and not (Path(path).expanduser() / "config.json").is_file():
+        raise LearnerError(
+            f"{path} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
+        )
+    try:
+        settings = AutoConfig.from_pretrained(str(Path(path).expanduser()))
+    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
+        raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
+    if getattr(settings, "quantization_config", None) is not None:
+        raise LearnerError(f"{path}: quantized weights cannot be trained. Give the model that was quantized.")
+    return settings
+
+
+def set_train_mode(causal: Any) -> None:
+    """Put a model into the mode for training, without dropout."""
+    for module in causal.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0  # the sampler has no dropout, and an update depends on its minibatch alone
+    causal.train()  # otherwise activation checkpointing does nothing
+
+
+def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
+    """Insert LoRA layers and checkpoint activations, if the configuration asks for that."""
+    if config.lora_rank:
+        for weight in causal.parameters():
+            weight.data = weight.data.to(base_dtype(config))
+        insert_lora_layers(causal, config)
+        for name, weight in causal.named_parameters():
+            if is_lora(name):  # peft gives them the precision of the layer that they belong to
+                weight.data = weight.data.float()
+    if config.activation_checkpointing:
+        causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def base_dtype(config: ModelConfig) -> torch.dtype:
+    """Return the precision of the weights that were loaded: float32 if they are trained, or that of the computation.
+
+    Weights that LoRA leaves as they are would gain nothing from float32, in which they take twice the memory.
+    """
+    return torch.bfloat16 if config.lora_rank and config.dtype == "bfloat16" else torch.float32
+
+
+def layers(causal: Any) -> list[nn.Module]:
+    """Return the layers. Each is sharded by itself, and is whole only while it computes."""
+    kinds = causal._no_split_modules or ()
+    return [module for module in causal.modules() if type(module).__name__ in kinds]
+
+
+def bucket_parameter_names(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
+    """Return the names of the parameters, in groups that have at most so many bytes in `dtype`, or one parameter."""
+    groups: list[list[str]] = [[]]
+    size = 0
+    for name, parameter in causal.named_parameters():
+        if is_lora(name):
+            continue
+        n_bytes = parameter.numel() * dtype.itemsize
+        if groups[-1] and size + n_bytes > max_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(name)
+        size += n_bytes
+    return groups
+
+
+def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None) -> Iterator[tuple[str, Tensor]]:
+    """Yield whole tensors with the names and shapes that they have in the model's files, LoRA merged in.
+
+    names: the parameters to yield; None: all of them
+
+    There, each expert has its own tensor, whereas transformers joins the experts of a layer into one. Tensors that were
+    not converted are the learner's own, so copy those that you keep. If ranks share the model, all of them must call
+    this and read to the end; each converts its part before the parts are put together.
+    """
+    from transformers.core_model_loading import revert_weight_conversion
+
+    parameters = dict(causal.named_parameters())
+    lora = {f"{name}.base_layer.weight": module for name, module in causal.named_modules() if hasattr(module, "lora_A")}
+    for name in (name for name in parameters if not is_lora(name)) if names is None else names:
+        weight = parameters[name].detach()
+        if name in lora:
+            a_RI, b_OR = (getattr(lora[name], part)["default"].weight.detach() for part in ("lora_A", "lora_B"))
+            weight = weight + b_OR @ replicate(a_RI) * lora[name].scaling["default"]
+        name_in_model = name.replace(".base_layer.", ".")
+        yield from revert_weight_conversion(causal, {name_in_model: full_tensor(weight.to(dtype))}).items()
+
+
+def is_lora(name: str) -> bool:
+    """Return whether the parameter of this name belongs to a LoRA layer."""
+    return ".lora_" in name
+
+
+def insert_lora_layers(causal: Any, config: ModelConfig) -> None:
+    """Insert LoRA layers, whose weights `init_lora` sets."""
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise LearnerError(f"lora_rank: {error}. Type: pip install peft") from error
+    inject_adapter_in_model(
+        LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear"),  # type: ignore[arg-type]
+        causal,
+    )
+
+
+def init_lora(causal: Any, seed: int, device: str) -> None:
+    """Set the weights of the LoRA layers as peft does: random A, and B = 0, so that the model is what it was.
+
+    They depend on the seed alone, and not on the number of ranks that share them.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for module in causal.modules():
+        if hasattr(module, "lora_A"):
+            a_RI, b_OR = (getattr(module, part)["default"].weight for part in ("lora_A", "lora_B"))
+            bound = a_RI.shape[1] ** -0.5
+            random_RI = torch.empty(a_RI.shape).uniform_(-bound, bound, generator=generator)
+            for part, full_weight in (("lora_A", random_RI), ("lora_B", torch.zeros(b_OR.shape))):
+                layer = getattr(module, part)["default"]
+                layer.weight = nn.Parameter(shard_like(full_weight.to(device), like=layer.weight))
+
+
+def enable_packed_attention(causal: Any, path: str) -> None:
+    """Switch to packed attention, and check that answers in one row get the same log-probabilities as alone.
+
+    They differ if anything but attention passes along the row, or if the logits are not a plain matrix product.
+    """
+    settings = causal.config.get_text_config()
+    soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
+    if soft:
+        raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
+    generator = torch.Generator().manual_seed(0)
+    probe = []
+    for prompt_tokens, completions in _PROBE:
+        prompt = torch.randint(settings.vocab_size, (prompt_tokens,), generator=generator)
+        probe += [(prompt, torch.randint(settings.vocab_size, (n,), generator=generator)) for n in completions]
+    sequences = [
+        TrainingSequence(
+            tuple(prompt.tolist()),
+            tuple(completion.tolist()),
+            *((0.0,) * len(completion),) * 2,
+            truncated=False,
+            reward=0.0,
+        )
+        for prompt, completion in probe
+    ]
+    with torch.no_grad():
+        alone = [
+            causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False)
+            .logits[0, -len(completion) :]
+            .float()
+            .log_softmax(1)
+            .gather(1, completion[:, None])[:, 0]
+            for prompt, completion in probe
+        ]
+        try:
+            causal.set_attn_implementation(PACKED)
+            (row,) = pack_into_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)
+            packed, _ = Policy(causal, torch.float32, 1.0)(row)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
+        difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
+    if not difference < _TOLERANCE:
+        raise LearnerError(
+            f"{path}: log-probabilities of answers in one row are not those that the model gives each alone "
+            f"(by {difference:.2g}). State that passes along a row, or logits that are scaled or capped, are not "
+            "supported. Choose a model of another family."
+        )

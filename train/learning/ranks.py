@@ -1,0 +1,260 @@
+"""The processes that share one learner: a single one, or those of torchrun, each with a part of the model (FSDP2).
+
+Rank 0 tells the others each of its calls, and they make the same call, so that all take part in its collectives.
+"""
+
+import atexit
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from train import config
+from train.errors import LearnerError, UpdateError
+from train.learning.heartbeats import Heartbeats
+
+CALL_SECONDS = 900.0  # within a call, all ranks do the same work, so none should be so far behind the others
+_FILES_SECONDS = 3600.0  # ranks may read and write files at different speeds
+_SHUTDOWN_SECONDS = 0.3
+
+
+class RankGroup:
+    """The ranks, as this process sees them.
+
+    settings         how the ranks divide the work
+    timeout_seconds  how long a rank waits for another one within a call. Between two calls, in which rank 0 samples,
+                     it waits as long as rank 0 lives.
+
+    Raises LearnerError if the other ranks do not start, or cannot be divided as the settings say.
+    """
+
+    def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_SECONDS) -> None:
+        self.size = int(os.environ.get("WORLD_SIZE", "1"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.use_device()
+        self._shard = settings.shard or self.size  # ranks that have one copy of the weights together
+        if self.size % self._shard:
+            raise LearnerError(
+                f"ranks.shard = {self._shard}: the number of ranks, {self.size}, is not a multiple of it. Start "
+                "more or fewer ranks with torchrun, or change ranks.shard"
+            )
+        self.context = settings.context  # ranks that share each row
+        if self.size % self.context:
+            raise LearnerError(
+                f"ranks.context = {self.context}: the number of ranks, {self.size}, is not a multiple of it. Start "
+                "more or fewer ranks with torchrun, or change ranks.context"
+            )
+        if self.size > 1 and not dist.is_initialized():
+            backends = "cpu:gloo,cuda:nccl" if self.device == "cuda" else "gloo"
+            # The group lasts as long as the process: a second group in one process sometimes waits for ever.
+            try:
+                dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
+            except RuntimeError as error:
+                raise LearnerError(
+                    f"rank {self.rank}: not all of the {self.size} ranks have started within {timeout_seconds:g} s. "
+                    f"({error})"
+                ) from error
+            atexit.register(_leave)
+        # For a thread in the background, whose messages would get mixed up with those of the others. None: one rank.
+        self.background_group = _background_group() if self.size > 1 else None
+        self._heartbeats = _heartbeats(self.rank, self.size) if self.size > 1 else None
+        if self._heartbeats:
+            self._heartbeats.arm()
+
+    def check_on_rank_zero(self, check: Callable[[], None]) -> None:
+        """Run a check on rank 0 only; if it raises LearnerError, all ranks do."""
+        failure = None
+        if self.rank == 0:
+            try:
+                check()
+            except LearnerError as error:
+                failure = str(error)
+        box = [failure]
+        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+        if box[0] is not None:
+            raise LearnerError(box[0])
+
+    def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
+        """Give each rank its part of every weight; a layer is whole, and in dtype, while it computes.
+
+        With `ranks.shard`, each group of so many successive ranks has a copy of all weights. Only gradients are sent
+        between the groups, so groups should be those of a machine.
+
+        Gradients are added up in float32, not averaged: each rank computes its part of the minibatch's loss.
+        """
+        from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+        mesh = _mesh(self.device, self.size // self._shard, self._shard)
+        precision = MixedPrecisionPolicy(
+            param_dtype=None if dtype == torch.float32 else dtype,
+            reduce_dtype=torch.float32,
+            cast_forward_inputs=False,  # angles of rotary embeddings stay float32
+        )
+        for module in (*layers, policy):
+            # Reshard after forward, at the root too. Otherwise a forward pass without a backward leaves weights whole,
+            # and the next one computes with them although they have changed since.
+            fully_shard(module, mesh=mesh, mp_policy=precision, reshard_after_forward=True)
+        for module in policy.modules():
+            if isinstance(module, FSDPModule):
+                module.set_gradient_divide_factor(1.0)
+                module.set_force_sum_reduction_for_comms(True)  # gloo supports no other
+
+    def context_group(self) -> Any:
+        """Return the group of the ranks that share this rank's rows; None if it is alone."""
+        if self.context == 1:
+            return None
+        mesh = _mesh(self.device, self.size // self.context, self.context)
+        return mesh.get_group(mesh.ndim - 1)
+
+    def broadcast_call(self, call: Any) -> None:
+        """Send a call from rank 0 to all other ranks, which receive it with `receive_call`."""
+        if self._heartbeats:
+            self._heartbeats.announce_call()
+            dist.broadcast_object_list([call], src=0, device=torch.device("cpu"))
+
+    def receive_call(self) -> Any:
+        """Wait for the next call that rank 0 sends with `broadcast_call`, and return it."""
+        self._beats.wait_for_call()
+        box: list[Any] = [None]
+        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+        return box[0]
+
+    def all_reduce_sum(self, tensor: Tensor) -> None:
+        """Add up the tensors of all ranks, in place."""
+        if self.size > 1:
+            dist.all_reduce(tensor)
+
+    def all_true(self, mine: bool) -> bool:
+        """Return whether it is true on all ranks."""
+        disagreeing = torch.tensor(float(not mine))
+        if self.size > 1:
+            dist.all_reduce(disagreeing)
+        return disagreeing.item() == 0
+
+    @contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Raise LearnerError instead of the errors that full memory and lost ranks cause."""
+        try:
+            with nullcontext() if self._heartbeats is None else self._heartbeats.guard_call():
+                yield
+        except UpdateError:
+            raise  # on all ranks, which go on
+        except LearnerError as error:
+            self.announce_failure(str(error))
+            raise
+        except torch.OutOfMemoryError as error:
+            self.announce_failure("a row does not fit into the memory of its GPU")
+            raise LearnerError(
+                "a row does not fit into the memory of the GPU. Lower optimizer.row_tokens, set "
+                f"model.activation_checkpointing, or use more GPUs. ({error})"
+            ) from error
+        except RuntimeError as error:
+            if self._heartbeats is None:
+                raise
+            loss = self._heartbeats.find_lost_rank() or (
+                f"rank {self.rank} of {self.size}: a call has failed although all ranks live. --resume continues the "
+                f"run. ({error})"
+            )
+            self.announce_failure(loss)
+            raise LearnerError(loss) from error
+
+    def use_device(self) -> None:
+        """Make this rank's GPU that of the current thread: CUDA gives the first GPU to every new thread."""
+        if self.device == "cuda":
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+
+    def announce_failure(self, reason: str) -> None:
+        """Tell the other ranks why this one ends."""
+        if self._heartbeats:
+            self._heartbeats.announce_failure(reason)
+
+    def close(self) -> None:
+        """Expect no further calls, so that the other ranks may end."""
+        if self._heartbeats:
+            self._heartbeats.disarm()
+
+    @property
+    def _beats(self) -> Heartbeats:
+        assert self._heartbeats is not None, "there is only one rank"
+        return self._heartbeats
+
+
+@cache
+def _heartbeats(rank: int, size: int) -> Heartbeats:
+    heartbeats = Heartbeats(rank, size)
+    atexit.register(heartbeats.stop)  # before the group is left
+    return heartbeats
+
+
+@cache
+def _mesh(device: str, n_copies: int, shard: int) -> Any:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    if n_copies == 1:
+        return init_device_mesh(device, (shard,))
+    return init_device_mesh(device, (n_copies, shard), mesh_dim_names=("copies", "shard"))
+
+
+@cache
+def _background_group() -> Any:
+    return dist.new_group(backend="gloo", timeout=timedelta(seconds=_FILES_SECONDS))
+
+
+def _leave() -> None:
+    """Wait a moment, then leave the group.
+
+    A thread of gloo needs the interpreter's lock to free the tensors of the last call. If it asked for the lock while
+    the interpreter ends, the process would abort although its work is done.
+    """
+    time.sleep(_SHUTDOWN_SECONDS)
+    dist.destroy_process_group()
+
+
+def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
+    """Return this rank's part of a whole tensor that all ranks have, divided as another one; or all, if that is."""
+    if not hasattr(like, "device_mesh"):
+        return tensor
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
+
+
+def local_shard(tensor: Any) -> Tensor:
+    """Return this rank's part of a tensor as a plain one, which shares its memory; or the tensor, if it is whole."""
+    shard: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
+    return shard
+
+
+def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
+    """Return a copy of this rank's part of a tensor on another device, still marked as a part."""
+    copied = local_shard(tensor).to(device, copy=True)
+    if not hasattr(tensor, "device_mesh"):
+        return copied
+    from torch.distributed.tensor import DTensor
+
+    # Not from_local, which would move it to the GPU again.
+    shard: Tensor = DTensor(copied, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
+    return shard
+
+
+def replicate(tensor: Any) -> Any:
+    """Return a tensor of which each rank has all, but which can be multiplied with one of which each has a part."""
+    if not hasattr(tensor, "device_mesh"):
+        return tensor
+    from torch.distributed.tensor import Replicate
+
+    return tensor.redistribute(placements=[Replicate()] * tensor.device_mesh.ndim)
+
+
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the whole tensor, put together from the parts of all ranks; all ranks must call this."""
+    mine: Tensor = tensor.detach()
+    return mine.full_tensor() if hasattr(mine, "full_tensor") else mine

@@ -1,0 +1,307 @@
+"""Where the steps of an answer end: rewards count characters of its text, and the learner counts tokens.
+
+MERGED A batch of completions with their rewards: sampled, scored as each is finished, filtered, and refilled.
+
+Groups come in the order of their prompts, each as soon as it and all groups before it are scored. This order prevents
+the learner from learning more from short answers than from long ones, and lets a run be repeated to the last bit.
+
+MERGED What the learner sees of a group: a sequence for each answer, with the advantage of each token.
+"""
+
+import hashlib
+import math
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+import torch
+
+from rewards.reward import Completion, Reward, Task
+from train import config
+from train.config import ObjectiveConfig
+from train.errors import RolloutError
+from train.learning.objectives import outcome_advantages, step_reward_advantages
+from train.learning.sequences import TrainingSequence
+from train.rollouts.prompt_dataset import PromptDataset, TrainingPrompt
+from train.sampling.protocol import SampledCompletion, Sampler, SamplingParams, SeededPrompt
+
+StepRewards = tuple[tuple[int, float], ...]  # the end of each step, and its reward
+
+
+def steps_in_tokens(
+    steps: StepRewards, text: str, token_ids: Sequence[int], decode: Callable[[Sequence[int]], str]
+) -> StepRewards:
+    """Return the steps with their ends in tokens instead of characters.
+
+    text    the text of all tokens
+    decode  returns the text of some tokens, without special ones
+
+    A step ends with the token that completes its text; one that reaches the end of the text takes all tokens, also the
+    one that ended the answer. A character that is split between tokens can move an end by as many tokens.
+    """
+
+    def end_in_tokens(end: int) -> int:
+        if end >= len(text):
+            return len(token_ids)
+        return bisect_left(range(len(token_ids)), end, key=lambda n: len(decode(token_ids[:n])))
+
+    return tuple((end_in_tokens(end), value) for end, value in steps)
+
+
+_REWARD_SECONDS = 3600.0  # AsyncRewards gives up earlier; this only prevents an endless wait
+
+# A part of the run ("sample" or "reward") and the seconds at which it began and ended.
+TimelineCallback = Callable[[str, float, float], None]
+# Takes an answer and its task; the reward comes later.
+SubmitForReward = Callable[[Completion, Task], "Future[Reward]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One completion of a problem's prompt, with its reward and the version of the weights that drew each token.
+
+    source             where the problem comes from: the column `source` of its dataset
+    reward_components  name and value of each reward function, before its weight; nan where it is unknown
+    step_rewards       for each step that has a reward of its own, the number of tokens up to its end, and that reward
+    sampled_mask       for each token, whether the model drew it; empty: it drew all of them. Others, such as the output
+                       of a tool between two turns, are read but not learned
+    """
+
+    problem_id: str
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]  # those of the sampler, after temperature
+    versions: tuple[int, ...]
+    truncated: bool
+    text: str
+    reward: float  # nan: no signal
+    verdict: str
+    reward_seconds: float
+    source: str = ""
+    reward_components: tuple[tuple[str, float], ...] = ()
+    step_rewards: tuple[tuple[int, float], ...] = ()
+    sampled_mask: tuple[bool, ...] = ()
+
+
+Group = tuple[Rollout, ...]
+
+
+def group_rewards(group: Group, *, count_truncated: bool = True) -> list[float]:
+    """Return the reward of each completion; nan where it is unknown.
+
+    count_truncated: whether the reward of a completion that was cut off counts; otherwise it is unknown.
+    """
+    return [rollout.reward if count_truncated or not rollout.truncated else math.nan for rollout in group]
+
+
+def step_rewards_of(rollout: Rollout) -> tuple[tuple[int, float], ...]:
+    """Return the rewards of the steps of a completion. Without such rewards, all of it is one step."""
+    return rollout.step_rewards or ((len(rollout.token_ids), rollout.reward),)
+
+
+def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards: bool = False) -> str:
+    """Classify the group's learning signal: "some" if its rewards differ, or why it teaches nothing.
+
+    use_step_rewards: whether the rewards of steps teach, instead of those of whole answers.
+    """
+    return signal_from_rewards(
+        [(rollout.reward, rollout.truncated) for rollout in group],
+        count_truncated=count_truncated,
+        step_rewards=[[value for _, value in rollout.step_rewards] for rollout in group] if use_step_rewards else (),
+    )
+
+
+def signal_from_rewards(
+    rewards: Sequence[tuple[float, bool]], *, count_truncated: bool = True, step_rewards: Sequence[Sequence[float]] = ()
+) -> str:
+    """Return what `signal` says of a group, given the reward of each completion and whether it was cut off.
+
+    step_rewards: the rewards of the steps of each completion, if they teach instead of the others; without any, the
+    completion is one step.
+    """
+    places = [
+        place
+        for place, (reward, truncated) in enumerate(rewards)
+        if not math.isnan(reward) and (count_truncated or not truncated)
+    ]
+    if not places:
+        return "unknown" if all(math.isnan(reward) for reward, _ in rewards) else "cut_off"
+    known = {rewards[place][0] for place in places}
+    taught = (
+        {value for place in places for value in step_rewards[place] or (rewards[place][0],)} if step_rewards else known
+    )
+    if len(taught) > 1:
+        return "some"
+    return "none" if min(known) <= 0 else "all"
+
+
+class BatchCollector:
+    """One batch while it is being collected; iterate over it once.
+
+    The online filter drops groups that teach nothing and samples further prompts instead, like DAPO's dynamic sampling.
+
+    position         the position in the data after every prompt that was sampled
+    counts           groups by what they teach (see `signal`), "refused" prompts, and "rounds" of sampling
+    sampled_seconds  how long the sampler worked
+    """
+
+    def __init__(
+        self,
+        questions: PromptDataset,
+        position: int,
+        settings: config.RolloutConfig,
+        sampling: SamplingParams,
+        *,
+        sampler: Sampler,
+        submit: SubmitForReward,
+        seed: int,
+        cut_off_known: bool = True,
+        process: bool = False,
+        now: Callable[[], float] = time.monotonic,
+        note: TimelineCallback = lambda part, began, ended: None,
+    ) -> None:
+        self.position = position
+        self.counts: Counter[str] = Counter()
+        self.sampled_seconds = 0.0
+        self._now = now
+        self._note = note
+        self._prompts = questions
+        self._settings = settings
+        self._sampling = sampling
+        self._sampler = sampler
+        self._submit = submit
+        self._seed = seed
+        self._cut_off_known = cut_off_known
+        self._process = process
+
+    def __iter__(self) -> Iterator[Group]:
+        missing = self._settings.prompts
+        while missing and self.counts["rounds"] < self._settings.max_rounds:
+            self.counts["rounds"] += 1
+            first = self.position
+            self.position += missing
+            for group in self._round(range(first, first + missing)):
+                taught = group_signal(group, count_truncated=self._cut_off_known, use_step_rewards=self._process)
+                self.counts[taught] += 1
+                if taught == "some" or not self._settings.online_filter:
+                    missing -= 1
+                    yield group
+
+    def _round(self, positions: range) -> Iterator[Group]:
+        questions = [self._prompts.prompt_at(position) for position in positions]
+        size = self._settings.completions
+        answers: list[list[tuple[SampledCompletion, Future[Reward]] | None]] = [[None] * size for _ in questions]
+        refused: set[int] = set()
+        ready = 0
+
+        def prompts() -> Iterator[SeededPrompt]:
+            for position, question in zip(positions, questions, strict=True):
+                for number in range(size):
+                    yield question.prompt_ids, sample_seed(self._seed, position, number)
+
+        start_time = self._now()
+        for index, completion in self._sampler.sample(prompts(), self._sampling):
+            place, number = divmod(index, size)
+            if isinstance(completion, ValueError):
+                refused.add(place)
+            else:
+                answers[place][number] = completion, self._submit_completion(questions[place], completion)
+            while ready < len(questions) and (ready in refused or _all_scored(answers[ready])):
+                yield from self._group(questions[ready], answers[ready], refused=ready in refused)
+                ready += 1
+        sampled = self._now()
+        self.sampled_seconds += sampled - start_time
+        self._note("sample", start_time, sampled)
+        for place in range(ready, len(questions)):
+            yield from self._group(questions[place], answers[place], refused=place in refused)
+        self._note("reward", sampled, self._now())  # counts only the time after the last answer
+
+    def _submit_completion(self, question: TrainingPrompt, completion: SampledCompletion) -> "Future[Reward]":
+        if not len(completion.logprobs) == len(completion.versions) == completion.n_tokens:
+            raise RolloutError("the sampler returns no log-probabilities or versions, so a run cannot train with it")
+        truncated = completion.finish_reason == "length"
+        task = replace(question.task, max_tokens=self._sampling.max_tokens)
+        return self._submit(Completion(completion.text, completion.n_tokens, truncated), task)
+
+    def _group(
+        self,
+        question: TrainingPrompt,
+        answers: Sequence[tuple[SampledCompletion, "Future[Reward]"] | None],
+        *,
+        refused: bool,
+    ) -> Iterator[Group]:
+        if refused:
+            self.counts["refused"] += 1
+            return
+        rollouts = []
+        for answer in answers:
+            if answer is None:
+                raise RolloutError(f"{question.id}: the sampler has lost an answer")
+            completion, future = answer
+            rollouts.append(to_rollout(question, completion, future.result(_REWARD_SECONDS), self._prompts))
+        yield tuple(rollouts)
+
+
+def to_rollout(
+    question: TrainingPrompt, completion: SampledCompletion, reward: Reward, questions: PromptDataset
+) -> Rollout:
+    """Return a completion with its reward. `questions` know the text of tokens, in which rewards of steps are given."""
+    steps = reward.steps and steps_in_tokens(reward.steps, completion.text, completion.token_ids, questions.decode)
+    return Rollout(
+        problem_id=question.id,
+        prompt_ids=completion.prompt_ids,
+        token_ids=completion.token_ids,
+        logprobs=completion.logprobs,
+        versions=completion.versions,
+        truncated=completion.finish_reason == "length",
+        text=completion.text,
+        reward=math.nan if reward.value is None else reward.value,
+        verdict=reward.verdict,
+        reward_seconds=reward.seconds,
+        source=question.source,
+        reward_components=reward.parts,
+        step_rewards=steps,
+    )
+
+
+def _all_scored(answers: Sequence[tuple[SampledCompletion, "Future[Reward]"] | None]) -> bool:
+    return all(answer is not None and answer[1].done() for answer in answers)
+
+
+def sample_seed(seed: int, position: int, number: int) -> int:
+    """Return the seed of one sample: never the same twice in a run, always the same when the run is repeated."""
+    digest = hashlib.sha256(f"{seed} {position} {number}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1
+
+
+def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[TrainingSequence]:
+    """Return what the learner sees of a group. Completions whose reward is unknown are left out."""
+    rewards = group_rewards(group, count_truncated=objective.overlong != "unknown")
+    known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
+    advantages = _advantages(known, objective)
+    return [
+        TrainingSequence(
+            prompt_ids=rollout.prompt_ids,
+            token_ids=rollout.token_ids,
+            sampler_logprobs=rollout.logprobs,
+            advantages=tuple(of_tokens),
+            truncated=rollout.truncated,
+            reward=reward,
+            sampled_mask=rollout.sampled_mask,
+        )
+        for (rollout, reward), of_tokens in zip(known, advantages, strict=True)
+    ]
+
+
+def _advantages(known: Sequence[tuple[Rollout, float]], objective: ObjectiveConfig) -> list[list[float]]:
+    """Return the advantage of each token of these completions of a group, which come with their rewards."""
+    lengths = [len(rollout.token_ids) for rollout, _ in known]
+    if objective.supervision == "process":
+        steps = [step_rewards_of(rollout) for rollout, _ in known]
+        return step_reward_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
+    rewards_PG = torch.tensor([[reward for _, reward in known]], dtype=torch.float64)
+    (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()
+    return [[advantage] * length for advantage, length in zip(advantages, lengths, strict=True)]

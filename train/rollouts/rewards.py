@@ -1,0 +1,262 @@
+"""A reward function of one's own: reward.function = "module:function" in the configuration of a run.
+
+    def brevity(answer: Answer, task: Task) -> Reward | float | None
+
+It is called by many threads at once. None says that nothing is known about the answer. An exception is a mistake in the
+function, so it ends the run, with words; the last whole step is kept.
+
+MERGED The rewards that a run's configuration asks for: a weighted sum, computed while further completions are sampled.
+"""
+
+import math
+import os
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib import import_module
+from numbers import Real
+from types import ModuleType
+from typing import Any
+
+from rewards.async_rewards import AsyncRewards
+from rewards.code import CodeReward
+from rewards.format import FormatReward
+from rewards.length_budget import LengthBudgetReward
+from rewards.mathematics.reward import MathReward
+from rewards.overlong import OverlongPenalty
+from rewards.reward import ACCEPTED, Completion, Reward, RewardCallable, Task
+from rewards.weighted import WeightedReward
+from sandbox import Limits, Sandbox, limit_bounds
+from sandbox.packages import fingerprint
+from train import config
+from train.config.checks import function_name
+from train.errors import ConfigError, RolloutError
+from train.rollouts.prompt_dataset import ProblemKinds
+
+SCORED, UNKNOWN = "scored", "unknown"
+
+
+class CustomReward:
+    """Calls the function that a configuration names. Raises ConfigError if there is no such function."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._module, self._function = _resolved(name)
+
+    def __call__(self, answer: Completion, task: Task) -> Reward:
+        start_time = time.perf_counter()
+        try:
+            made = self._function(answer, task)
+        except (Exception, SystemExit) as error:  # a function that ends the program would end a thread only
+            raise RolloutError(
+                f"reward.function = {self._name!r} failed on an answer to {task.id}: {_said(error, self._module)}. "
+                "Correct the function, then --resume. For an answer that it cannot score, it returns None."
+            ) from error
+        reward = self._reward(made, task)
+        return reward if reward.seconds else replace(reward, seconds=time.perf_counter() - start_time)
+
+    def _reward(self, made: Any, task: Task) -> Reward:
+        if isinstance(made, Reward):
+            return made
+        if made is None:
+            return Reward(None, UNKNOWN, detail=f"{self._name} returned None")
+        if isinstance(made, Real) and math.isfinite(made):
+            value = float(made)
+            return Reward(value, ACCEPTED if value >= 1 else SCORED)
+        raise RolloutError(
+            f"reward.function = {self._name!r} returned {made!r}"[:300]
+            + f" for an answer to {task.id}. It must return "
+            "a finite number, a rewards.Reward, or None if nothing is known."
+        )
+
+
+def check_custom_reward(name: str) -> None:
+    """Raise ConfigError if there is no function of this name, "module:function"; empty: none is wanted."""
+    if name:
+        _resolved(name)
+
+
+def _resolved(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]:
+    module_name, _, function_name = name.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)  # at the end, so that no file here takes the place of an installed module
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise ConfigError(
+                f"reward.function = {name!r}: there is no module {module_name}, neither in {here} nor among the "
+                "installed packages. Start the command in the folder of the module, or install it."
+            ) from error
+        raise ConfigError(f"reward.function = {name!r}: {module_name} cannot be imported: {error}.") from error
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"reward.function = {name!r}: {module_name} cannot be imported: {_said(error, None)}. Correct it."
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        own = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise ConfigError(
+            f"reward.function = {name!r}: {module.__file__} has no function {function_name}. "
+            f"It has {', '.join(own[:8]) or 'none'}."
+        )
+    return module, function
+
+
+def _said(error: BaseException, module: ModuleType | None) -> str:
+    """Return what an error says, with its place: the last line of the module that is on the way to it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if module is not None and frame.filename == module.__file__] or frames
+    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own and not isinstance(error, SyntaxError) else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+_Part = tuple[float, RewardCallable, str]  # weight, reward, name
+
+_MIN_CONCURRENT = 64  # completions that are scored at the same time
+_CONCURRENT_PER_WORKER = 3
+_UNBOUNDED_MB = 2**24  # more than any machine has, so that its own memory is the bound
+
+
+@contextmanager
+def open_scorer(
+    settings: config.RewardConfig,
+    sandbox_config: config.SandboxConfig,
+    max_limits: config.ProgramLimitsConfig,
+    *,
+    seed: int,
+    kinds: ProblemKinds,
+) -> Iterator[AsyncRewards]:
+    """Yield the configured rewards. For each task, only those are computed that apply to it.
+
+    settings        the rewards and their weights
+    sandbox_config  where programs run
+    max_limits      upper limits for one run
+    seed            the seed of random rewards
+    kinds           what the problems come with
+
+    Raises ConfigError if there are none for a kind of problem, and SandboxError if no sandbox can be opened.
+    """
+    check_scorable(settings, kinds)
+    with ExitStack() as stack:
+        at_once = _MIN_CONCURRENT
+        code: list[_Part] = []
+        if kinds.tests and settings.code and not settings.random:
+            sandbox = stack.enter_context(open_sandbox(sandbox_config, max_limits))
+            at_once = max(at_once, _CONCURRENT_PER_WORKER * sandbox.workers)
+            code.append((settings.code, _code_reward(sandbox, settings), "code"))
+        math: list[_Part] = []
+        if kinds.answers and settings.math and not settings.random:
+            math.append((settings.math, stack.enter_context(_math_reward()), "math"))
+        function, always = list(_function(settings)), list(_always(settings, seed))
+        of_kind = [
+            WeightedReward([*own, *function, *always]) if own or function or always else None
+            for own in (code, math, [])
+        ]
+        yield stack.enter_context(AsyncRewards(_ByKind(*of_kind), max_concurrent=at_once))
+
+
+class _ByKind:
+    """Scores each task by the rewards for its kind."""
+
+    def __init__(
+        self, tests: RewardCallable | None, answer: RewardCallable | None, neither: RewardCallable | None
+    ) -> None:
+        self._tests, self._answer, self._neither = tests, answer, neither
+
+    def __call__(self, answer: Completion, task: Task) -> Reward:
+        score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
+        assert score is not None  # check_judged has refused such problems
+        return score(answer, task)
+
+
+def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
+    """Raise ConfigError for a kind of problem whose answers nothing would judge."""
+    judged = bool(settings.function and settings.function_weight) or settings.random
+    always = settings.format or settings.length_budget or settings.overlong
+    if kinds.tests and not (settings.code or judged or always):
+        raise ConfigError("reward: all weights are 0; give reward.code = 1.0")
+    if kinds.answers and not (settings.math or judged):
+        raise ConfigError(
+            "reward: the data has prompts with expected answers, and nothing compares answers with them. "
+            "Give reward.math = 1.0, or a reward.function"
+        )
+    if kinds.neither and not judged:
+        raise ConfigError(
+            "reward: the data has prompts without expected answers, and nothing judges answers to them. "
+            "Give a reward.function, or a column answer"
+        )
+
+
+def _function(settings: config.RewardConfig) -> Iterator[_Part]:
+    if settings.function and settings.function_weight and not settings.random:
+        yield settings.function_weight, CustomReward(settings.function), function_name(settings.function)
+
+
+def _always(settings: config.RewardConfig, seed: int) -> Iterator[_Part]:
+    """Yield the rewards that apply to every task."""
+    if settings.random:
+        yield 1.0, _RandomReward(seed), "random"
+    if settings.format:
+        yield settings.format, FormatReward(), "format"
+    if settings.length_budget:
+        yield settings.length_budget, LengthBudgetReward(), "length_budget"
+    if settings.overlong:
+        yield settings.overlong, OverlongPenalty(settings.overlong_buffer_tokens), "overlong"
+
+
+def _math_reward() -> MathReward:
+    try:
+        return MathReward()
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"reward.math: {error}") from error
+
+
+def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
+    return CodeReward(
+        sandbox,
+        select=settings.select,
+        tests=settings.tests,
+        min_test_seconds=settings.least_wall_seconds,
+        max_test_seconds=settings.most_wall_seconds,
+        languages=settings.languages,
+    )
+
+
+def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimitsConfig) -> Sandbox:
+    """Open the sandbox of a run.
+
+    Raises SandboxError, and ConfigError for bounds that make no sense or if the packages are not those of the run.
+    """
+    box = settings.options().open(max_limits=_bounds(max_limits))
+    if settings.packages_sha256 not in ("", fingerprint(box.packages)):
+        box.close()
+        there = ", ".join(map(str, box.packages)) or "none"
+        raise ConfigError(
+            f"programs would get other packages than those that the run began with: {there}. Install the same ones, or "
+            "choose another --out."
+        )
+    return box
+
+
+def _bounds(most: config.ProgramLimitsConfig) -> Limits:
+    bounds = {name: bound for name, bound in config.as_table(most).items() if bound}
+    try:
+        return replace(limit_bounds.machine_limits(_UNBOUNDED_MB), **bounds)
+    except ValueError as error:
+        raise ConfigError(f"most: {error}") from error
+
+
+class _RandomReward:
+    """A control experiment: a reward that does not depend on the answer cannot teach anything."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def __call__(self, answer: Completion, task: Task) -> Reward:
+        return Reward(float(self._random.random() < 0.5), "random")

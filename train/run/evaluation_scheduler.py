@@ -1,0 +1,242 @@
+"""When a run is evaluated: before the first step, after the last, and by steps, by time, or both in between.
+
+MERGED The evaluations of a run, as the loop sees them.
+
+An evaluation that is due is begun where evaluation.where says. Its metrics are those of the step whose weights it has,
+whenever they arrive. Whatever happens to it beside the run, the training goes on.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from train.config import Config, EvaluationConfig
+from train.errors import LearnerError
+from train.interrupts import defer_interrupts
+from train.learning.learner import Learner
+from train.rollouts.pipeline import Pipeline, TimelineWriter
+from train.run import best_weights
+from train.run.evaluation_backends import EvaluationBackend, InlineBackend, OverlappedBackend, ProcessBackend
+from train.run.pending_evaluation import (
+    PendingEvaluation,
+    RunSuite,
+    SuiteMetrics,
+    forget_after,
+    result_path,
+    unfinished_evaluations,
+)
+
+
+class EvaluationSchedule:
+    """Says when an evaluation is due.
+
+    last_step  the last step of the run
+    seconds    when the latest evaluation began, in seconds since the run's start
+    """
+
+    def __init__(self, settings: EvaluationConfig, last_step: int, *, seconds: float) -> None:
+        self.seconds = seconds
+        self._settings = settings
+        self._last_step = last_step
+
+    def is_due(self, step: int, seconds: float) -> bool:
+        """Return whether the weights after this step, made so many seconds after the run's start, are evaluated."""
+        by_steps, by_seconds = self._settings.every_steps, self._settings.every_minutes * 60
+        return (
+            step in (0, self._last_step)
+            or (by_steps > 0 and step % by_steps == 0)
+            or (by_seconds > 0 and seconds - self.seconds >= by_seconds)
+        )
+
+    def record_start(self, seconds: float) -> None:
+        """Note that an evaluation has begun."""
+        self.seconds = seconds
+
+
+log = logging.getLogger(__name__)
+
+MetricsCallback = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
+
+
+class EvaluationScheduler:
+    """Evaluates the weights of a run on its suites.
+
+    run       folder of the run
+    suites    the suites; without any, nothing is evaluated
+    log_late  called with the metrics of evaluations that were not made within the step
+    seconds   when the latest evaluation began, in seconds since the run's start
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        run: Path,
+        learner: Learner,
+        pipeline: Pipeline,
+        suites: Sequence[RunSuite],
+        log_late: MetricsCallback,
+        timeline: TimelineWriter,
+        *,
+        seconds: float,
+    ) -> None:
+        self.schedule = EvaluationSchedule(config.evaluation, config.run.steps, seconds=seconds)
+        self._config = config
+        self._run = run
+        self._learner = learner
+        self._names = tuple(suite.name for suite in suites)
+        self._log_late = log_late
+        self._timeline = timeline
+        self._pending: PendingEvaluation | None = None
+        self._began = 0.0
+        self._left_out_during: int | None = None  # step whose evaluation another one would have had to wait for
+        self._backend = _backend(config, run, pipeline, suites)
+
+    def resume(self, step: int) -> None:
+        """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
+        if their weights are still there."""
+        best_weights.finish_interrupted_replace(self._run)
+        forget_after(self._run, step if step else -1)
+        for pending in unfinished_evaluations(self._run):
+            if pending.step > step or step == 0 or not self._names:
+                pending.remove()  # the step will be made again
+                continue
+            self.finish()
+            is_complete = self._is_complete(pending.suite_metrics())
+            if not is_complete and not self._backend.can_still_run(pending, step):
+                log.warning("step %d is not evaluated: the run ended before it was", pending.step)
+                pending.remove()
+            elif is_complete or self._prepare(pending):
+                self._begin(pending)
+                self.collect()
+
+    def after_step(self, step: int, max_tokens: int) -> dict[str, float]:
+        """Begin to evaluate the weights after this step if that is due. Returns the metrics if they are known at once.
+
+        max_tokens: length limit of the answers, unless evaluation.max_tokens is another one
+        """
+        now = self._timeline.clock()
+        if not self._names or not self.schedule.is_due(step, now):
+            return {}
+        if self._pending is not None and step == self._config.run.steps:
+            self.finish()  # the last step is evaluated in any case
+        if self._pending is not None:
+            if self._left_out_during != self._pending.step:  # one warning is enough: by minutes, each step is due now
+                log.warning(
+                    "step %d is not evaluated: the evaluation of step %d is not over. Evaluate less often, or on fewer "
+                    "problems: evaluation.every_steps, every_minutes, problems, k",
+                    step,
+                    self._pending.step,
+                )
+            self._left_out_during = self._pending.step
+            return {}
+        self.schedule.record_start(now)
+        pending = PendingEvaluation(self._run, step, self._config.evaluation.max_tokens or max_tokens)
+        pending.remove()
+        if not self._prepare(pending):
+            return {}
+        self._begin(pending)
+        if not isinstance(self._backend, InlineBackend):
+            return {}
+        metrics = self._take()
+        pending.remove()
+        return metrics
+
+    def on_engine_idle(self) -> None:
+        """Note that the engine has a batch to draw, and nothing to do after it until it gets new weights."""
+        self._backend.on_engine_idle()
+
+    def wait_for_engine(self) -> None:
+        """Wait until the engine may get new weights."""
+        self._backend.wait_for_engine()
+        self.collect()
+
+    def collect(self) -> None:
+        """Log the metrics of the evaluation if it is over."""
+        if self._pending is not None and self._backend.has_ended:
+            pending = self._pending
+            if metrics := self._take():
+                self._log_late(pending.step, metrics)
+            pending.remove()  # only now: if the run is killed before, it finds the metrics when it is resumed
+
+    def finish(self) -> None:
+        """Wait for the evaluation that was begun last, and log its metrics."""
+        if self._pending is not None:
+            self._backend.finish()
+            self.collect()
+
+    def close(self) -> None:
+        """Give up an evaluation that is not over. A run that is resumed goes on with it."""
+        self._backend.close()
+
+    @property
+    def _needs_weights(self) -> bool:
+        settings = self._config.evaluation
+        return settings.where == "own" or (settings.where == "idle" and bool(settings.keep_best))
+
+    def _prepare(self, pending: PendingEvaluation) -> bool:
+        """Write what the evaluation needs. Returns False, with a warning, if it cannot be written: it is left out."""
+        try:
+            pending.write_request(self._config)
+            if self._needs_weights and not pending.model_folder.exists():
+                self._learner.save_pretrained(pending.model_folder)  # it has them: this is its latest step
+        except (OSError, LearnerError) as error:
+            log.warning("step %d is not evaluated: %s", pending.step, error)
+            pending.remove()
+            return False
+        return True
+
+    def _begin(self, pending: PendingEvaluation) -> None:
+        self._pending, self._began = pending, self._timeline.clock()
+        if not self._is_complete(pending.suite_metrics()):
+            self._backend.begin(pending)
+
+    def _take(self) -> dict[str, float]:
+        """Return the metrics of the evaluation that is over, and keep its weights if they are the best."""
+        assert self._pending is not None
+        pending, self._pending = self._pending, None
+        found = pending.suite_metrics()
+        if not self._is_complete(found):
+            missing = [name for name in self._names if name not in found]
+            log.warning(
+                "step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._backend.failure_reason()
+            )
+        self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
+        if self._config.evaluation.keep_best in found:
+            self._keep_if_best(pending)
+        return self._named(found)
+
+    def _is_complete(self, found: SuiteMetrics) -> bool:
+        return all(name in found for name in self._names)
+
+    def _named(self, found: SuiteMetrics) -> dict[str, float]:
+        """Return all metrics. With several suites, their names have that of the suite in them."""
+        alone = len(self._names) == 1
+        return {
+            name if alone else name.replace("eval/", f"eval/{suite}/", 1): value
+            for suite, metrics in found.items()
+            if suite in self._names  # before it was resumed, the run may have had others
+            for name, value in metrics.items()
+        }
+
+    def _keep_if_best(self, pending: PendingEvaluation) -> None:
+        suite = self._config.evaluation.keep_best
+        try:
+            note = best_weights.best_record(suite, pending.step, result_path(self._run, suite, pending.step))
+            if not best_weights.is_better(note, best_weights.read_best_record(self._run)):
+                return
+            if (
+                not pending.model_folder.exists()
+            ):  # evaluated within the step that was made last: the learner has its weights
+                self._learner.save_pretrained(pending.model_folder)
+            with defer_interrupts():
+                best_weights.replace_best(self._run, pending.model_folder, note)
+        except (OSError, LearnerError) as error:
+            log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)
+
+
+def _backend(config: Config, run: Path, pipeline: Pipeline, suites: Sequence[RunSuite]) -> EvaluationBackend:
+    if config.evaluation.where == "own":
+        return ProcessBackend(run)
+    if config.evaluation.where == "idle":
+        return OverlappedBackend(config, suites, pipeline)
+    return InlineBackend(config, suites, lambda: pipeline.sampler)

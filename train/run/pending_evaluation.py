@@ -1,0 +1,283 @@
+"""Where the results of a run's evaluations lie.
+
+RUN/evaluations/SUITE/step-000120.json  the weights after a step, as `curate evaluate --out` writes results
+
+MERGED The suites on which a run is evaluated, and their names.
+
+MERGED An evaluation that is not over, as a folder: it outlives the process that makes the evaluation, and the run.
+
+RUN/evaluations/.pending/step-000120/request.json  the configuration, and the length limit of the answers
+                                     model/        the weights, if not the run's engine evaluates them
+                                     SUITE.jsonl   the samples so far, with their verdicts
+                                     found.json    the metrics of the suites that are finished
+
+MERGED Evaluate a model of a run on its suites, one after the other, and write their results.
+
+MERGED The evaluations of a run, read for comparisons and pictures.
+"""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from curate.dataset.output_folder import write_atomic
+from curate.trust import TrustPolicy
+from train.config import Config, as_table, from_table
+from train.engine_options import EngineOptions
+from train.errors import ConfigError, NoRunError
+from train.evaluation.codeforces.rating import ratings_as_json
+from train.evaluation.evaluate import evaluate
+from train.evaluation.exercise import Exercise
+from train.evaluation.exercises import read_exercises
+from train.evaluation.result_file import result_json
+from train.evaluation.results.result import Result, read_result, suite_name
+from train.evaluation.sample_store import SampleStore
+from train.evaluation.suites import dataset
+from train.evaluation.suites.registry import has_dates, parse_suite
+from train.rollouts.rewards import open_sandbox
+from train.sampling.protocol import Sampler, SamplingParams
+
+FOLDER = "evaluations"
+_STEP = "step-"
+
+
+def result_path(run: Path, suite: str, step: int) -> Path:
+    """Return where the result of the weights after this step is, or will be."""
+    return run / FOLDER / suite / f"{step_name(step)}.json"
+
+
+def step_name(step: int) -> str:
+    return f"{_STEP}{step:06d}"
+
+
+def step_of(path: Path) -> int:
+    """Return the step that the name of a result or of a pending evaluation has."""
+    return int(path.stem.removeprefix(_STEP))
+
+
+def result_files(run: Path) -> dict[str, dict[int, Path]]:
+    """Return the files of all results of a run, by suite and step; steps ascend."""
+    found: dict[str, dict[int, Path]] = {}
+    for path in sorted((run / FOLDER).glob(f"[!.]*/{_STEP}*.json")):
+        found.setdefault(path.parent.name, {})[step_of(path)] = path
+    return found
+
+
+def forget_after(run: Path, step: int) -> None:
+    """Delete the results of later steps, which will be made again."""
+    for of_suite in result_files(run).values():
+        for found, path in of_suite.items():
+            if found > step:
+                path.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class RunSuite:
+    """A suite of a run.
+
+    name       in metrics, folders and evaluation.keep_best: that of the suite or, for a dataset, of its folder
+    suite      as `curate evaluate --suite` names it; "" if only one suite can read the rows
+    location   where the rows are
+    window     the first and the last day of contests; "" for all
+    exercises  its problems
+    """
+
+    name: str
+    suite: str
+    location: str
+    window: str
+    exercises: tuple[Exercise, ...]
+
+
+def read_suites(config: Config) -> tuple[RunSuite, ...]:
+    """Read the problems of all suites of a configuration.
+
+    Raises CurateError if a suite cannot be read, and ConfigError if two have the same name, or if the one that decides
+    which weights are best is not among them.
+    """
+    settings = config.evaluation
+    places = [("", settings.dataset)] * bool(settings.dataset) + [parse_suite(text) for text in settings.suites]
+    names = [metric_suite_name(suite, location) for suite, location in places]
+    for name, n in Counter(names).items():
+        if n > 1:
+            raise ConfigError(f"evaluation.suites: {n} suites have the name {name}. Leave all but one of them out.")
+    if settings.keep_best and settings.keep_best not in names:
+        raise ConfigError(
+            f"evaluation.keep_best: {settings.keep_best!r} is not evaluated; "
+            + (f"there are {', '.join(names)}." if names else "name it in evaluation.suites.")
+        )
+    alone = len(places) == 1
+    return tuple(
+        _read(config, name, suite, location, settings.window if alone or has_dates(suite) else "")
+        for name, (suite, location) in zip(names, places, strict=True)
+    )
+
+
+def _read(config: Config, name: str, suite: str, location: str, window: str) -> RunSuite:
+    settings = config.evaluation
+    problems = read_exercises(
+        location,
+        window,
+        settings.problems,
+        suite=suite,
+        trust=TrustPolicy.from_choices(settings.include),
+        prompt=config.prompt,
+        languages=config.reward.languages,
+    )
+    return RunSuite(name, suite, location, window, problems)
+
+
+def metric_suite_name(suite: str, location: str) -> str:
+    """Return the name of a suite in metrics and folders: that of a dataset is the name of its folder."""
+    return suite_name(location) if suite in ("", dataset.NAME) else suite
+
+
+_PENDING = ".pending"
+_REQUEST, _MODEL, _FOUND = "request.json", "model", "found.json"
+
+SuiteMetrics = dict[str, dict[str, float]]  # by suite, the metrics of an evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class PendingEvaluation:
+    """The evaluation of the weights after a step.
+
+    run         folder of the run
+    max_tokens  length limit of the answers
+    """
+
+    run: Path
+    step: int
+    max_tokens: int
+
+    @property
+    def folder(self) -> Path:
+        return self.run / FOLDER / _PENDING / step_name(self.step)
+
+    @property
+    def model_folder(self) -> Path:
+        """Return the folder for the weights. It exists only if they are whole."""
+        return self.folder / _MODEL
+
+    def samples_path(self, suite: str) -> Path:
+        return self.folder / f"{suite}.jsonl"
+
+    def write_request(self, config: Config) -> None:
+        """Write the request. What was found with another configuration of the evaluation is forgotten.
+
+        Raises OSError if it cannot be written.
+        """
+        path, table = self.folder / _REQUEST, as_table(config)
+        if path.exists() and _deciding(json.loads(path.read_text(encoding="utf-8"))["config"]) != _deciding(table):
+            for other in self.folder.iterdir():
+                if other.is_file():
+                    other.unlink()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps({"run": str(self.run), "max_tokens": self.max_tokens, "config": table}))
+
+    @classmethod
+    def read(cls, folder: Path) -> tuple[Self, Config]:
+        """Return what `request` has written."""
+        request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+        return cls(Path(request["run"]), step_of(folder), request["max_tokens"]), from_table(request["config"])
+
+    def suite_metrics(self) -> SuiteMetrics:
+        """Return the metrics of the suites that are finished."""
+        path = self.folder / _FOUND
+        found: SuiteMetrics = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
+
+    def record_suite_metrics(self, suite: str, metrics: dict[str, float]) -> None:
+        """Note that a suite is finished."""
+        write_atomic(self.folder / _FOUND, json.dumps(self.suite_metrics() | {suite: metrics}))
+
+    def remove(self) -> None:
+        """Delete the folder. The request goes first: without it, what a kill leaves counts as nothing."""
+        with suppress(OSError):
+            (self.folder / _REQUEST).unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _deciding(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a configuration that results can depend on: all but [run]."""
+    return {name: section for name, section in table.items() if name != "run"}
+
+
+def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
+    """Return the evaluations that were not over when the run ended, in the order of their steps.
+
+    Folders of those that had not begun are deleted.
+    """
+    pending = []
+    for folder in sorted((run / FOLDER / _PENDING).glob("step-*")):
+        if (folder / _REQUEST).exists():
+            request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
+            pending.append(
+                PendingEvaluation(run, step_of(folder), request["max_tokens"])
+            )  # the run may have been moved
+        else:
+            shutil.rmtree(folder)
+    return pending
+
+
+def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler, pending: PendingEvaluation) -> None:
+    """Evaluate on the suites that are not finished yet. Their samples so far are kept and not drawn again.
+
+    Raises CurateError if the sandbox fails again and again, and SamplerError if no samples can be drawn.
+    """
+    settings, finished = config.evaluation, pending.suite_metrics()
+    sampling = SamplingParams(settings.temperature, settings.top_p, pending.max_tokens)
+    with open_sandbox(config.sandbox, config.most) as sandbox:
+        for suite in suites:
+            if suite.name in finished:
+                continue
+            with SampleStore(pending.samples_path(suite.name)) as samples:
+                evaluation = evaluate(
+                    suite.exercises,
+                    partial(sampler.sample, sampling=sampling),
+                    sandbox,
+                    k=settings.k,
+                    samples=samples,
+                )
+            content = result_json(
+                evaluation,
+                model=f"{pending.run.resolve().name}/step-{pending.step}",
+                data=suite.location,
+                suite=suite.name,
+                window=suite.window,
+                sampling=sampling,
+                seed=0,
+                exercises=suite.exercises,
+                prompt=config.prompt,
+                engine=EngineOptions(config.engine.concurrency or None, config.engine.options),
+                ratings=ratings_as_json(evaluation.outcomes),
+            )
+            path = result_path(pending.run, suite.name, pending.step)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, json.dumps(content, indent=1) + "\n")
+            pending.record_suite_metrics(suite.name, evaluation.metrics())
+
+
+def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
+    """Return the results of a run by suite and step; steps ascend.
+
+    Raises NoRunError if there are none, and CurateError if one is damaged.
+    """
+    found = {
+        suite: {step: read_result(path) for step, path in of_suite.items()}
+        for suite, of_suite in result_files(run).items()
+    }
+    if not found:
+        raise NoRunError(f"{run}: no evaluation is finished. Give the folder of a run with a section [evaluation].")
+    return found
+
+
+def step_label(step: int) -> str:
+    """Return the name of a step in tables and pictures."""
+    return f"step {step}"

@@ -1,0 +1,212 @@
+"""Polynomials over the field of integers modulo PRIME, for many sets of points at once.
+
+Letters in names are shapes: C sets of points, K points of each.
+
+MERGED The largest values of a chunk of hidden states, in the order of their absolute values.
+
+MERGED Commitments: made from hidden states, written as bytes, and read from bytes that nobody trusts.
+
+Of each chunk of 32 tokens, the K largest absolute values are kept as a polynomial through (place, bits of the value).
+On the wire, a chunk is the modulus of the places and K coefficients, each two bytes, the high one first.
+
+MERGED How far hidden states are from a commitment.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+PRIME = 65497  # the largest prime below 2^16 that TOPLOC uses, so that a coefficient fits into two bytes
+Int64Array = NDArray[np.int64]
+
+
+def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
+    """Return the coefficients of the polynomials of degree < K through the points, the constant term first.
+
+    x_CK must be different within each set. Newton's divided differences, then Horner's scheme: 3 K^2 operations a set.
+    """
+    n_points = x_CK.shape[1]
+    divided_CK = y_CK % PRIME
+    for order in range(1, n_points):
+        rise = divided_CK[:, order:] - divided_CK[:, order - 1 : -1]
+        run = x_CK[:, order:] - x_CK[:, :-order]
+        divided_CK[:, order:] = rise % PRIME * _inverses()[run % PRIME] % PRIME
+    coefficients_CK = np.zeros_like(divided_CK)
+    for place in reversed(range(n_points)):
+        shifted_CK = np.zeros_like(coefficients_CK)
+        shifted_CK[:, 1:] = coefficients_CK[:, :-1]
+        coefficients_CK = (shifted_CK - x_CK[:, place : place + 1] * coefficients_CK) % PRIME
+        coefficients_CK[:, 0] = (coefficients_CK[:, 0] + divided_CK[:, place]) % PRIME
+    return coefficients_CK
+
+
+def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
+    """Return the values of each polynomial at its J places."""
+    values_CJ = np.zeros_like(x_CJ)
+    for place in reversed(range(coefficients_CK.shape[1])):
+        values_CJ = (values_CJ * x_CJ + coefficients_CK[:, place : place + 1]) % PRIME
+    return values_CJ
+
+
+@cache
+def _inverses() -> Int64Array:
+    """Return the inverse of each number; that of 0, which has none, is 0."""
+    inverses = np.zeros(PRIME, dtype=np.int64)
+    inverses[1] = 1
+    numbers = np.arange(1, PRIME, dtype=np.int64)
+    # Fermat: a^(p-2) is the inverse of a.
+    result, power, exponent = np.ones_like(numbers), numbers.copy(), PRIME - 2
+    while exponent:
+        if exponent & 1:
+            result = result * power % PRIME
+        power = power * power % PRIME
+        exponent >>= 1
+    inverses[1:] = result
+    return inverses
+
+
+Bfloat16Bits = NDArray[np.uint16]  # numbers in bfloat16, as their bits
+_MAGNITUDE = 0x7FFF  # the bits without the sign; as integers they are ordered as the absolute values are
+
+
+def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
+    """Return the places of the k largest absolute values, or all places if there are fewer.
+
+    Of equal values at the limit, those that stand first are taken, so that the same bits give the same places.
+    """
+    magnitudes = bits & _MAGNITUDE
+    if len(magnitudes) <= k:
+        return np.arange(len(magnitudes), dtype=np.int64)
+    limit = np.partition(magnitudes, len(magnitudes) - k)[len(magnitudes) - k]
+    above = np.flatnonzero(magnitudes > limit)
+    equal = np.flatnonzero(magnitudes == limit)[: k - len(above)]
+    return np.concatenate([above, equal]).astype(np.int64)
+
+
+def injective_modulus(indices: Int64Array) -> int:
+    """Return the largest modulus up to PRIME under which no two places are equal.
+
+    There is one above any number of places, because they are far fewer than PRIME.
+    """
+    modulus = PRIME
+    while len(np.unique(indices % modulus)) < len(indices):
+        modulus -= 1
+    return modulus
+
+
+CHUNK_TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
+K = 128  # values of a chunk that are kept
+_MIN_MODULUS = 2**15  # honest commitments are far above: places collide under few moduli
+COMMITMENT_BYTES = 2 * (1 + K)
+
+
+class MalformedCommitment(ValueError):
+    """Bytes that no honest worker sends as commitments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """The commitment to one chunk.
+
+    modulus       the places of the kept values count modulo this
+    coefficients  of the polynomial through (place, bits of the value), the constant term first
+    """
+
+    modulus: int
+    coefficients: tuple[int, ...]
+
+    def to_bytes(self) -> bytes:
+        """Return the wire form."""
+        return np.array([self.modulus, *self.coefficients], dtype=">u2").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class TopValues:
+    """The largest values of a chunk: their places in it, and the bits of each."""
+
+    indices: Int64Array
+    bits: Bfloat16Bits
+
+
+def commit(hidden_TH: Bfloat16Bits, *, k: int = K) -> tuple[Commitment, ...]:
+    """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
+    chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
+    return commit_top_values(
+        [TopValues(places, bits[places]) for bits in chunks for places in [top_k_indices(bits, k)]], k=k
+    )
+
+
+def commit_top_values(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
+    """Return the commitments to the k largest values of each chunk."""
+    moduli = [injective_modulus(chunk.indices) for chunk in chunks]
+    made: list[Commitment] = []
+    # Chunks with fewer values than k have polynomials of a lower degree.
+    for n_values, together in groupby(zip(moduli, chunks, strict=True), lambda pair: len(pair[1].indices)):
+        pairs = list(together)
+        x_CK = np.stack([chunk.indices % modulus for modulus, chunk in pairs])
+        found_CK = interpolate(x_CK, np.stack([chunk.bits for _, chunk in pairs]).astype(np.int64))
+        padded_CK = np.pad(found_CK, ((0, 0), (0, k - n_values)))
+        made += [Commitment(modulus, tuple(row)) for (modulus, _), row in zip(pairs, padded_CK.tolist(), strict=True)]
+    return tuple(made)
+
+
+def decode_commitments(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
+    """Return the commitments to an answer of n tokens. Raises MalformedCommitment, and nothing else, whatever the bytes
+    are."""
+    n_chunks = -(-n_tokens // CHUNK_TOKENS)
+    wanted = n_chunks * 2 * (1 + k)
+    if len(data) != wanted:
+        raise MalformedCommitment(f"{n_tokens} tokens need {wanted} bytes of commitments, not {len(data)}")
+    numbers = np.frombuffer(data, dtype=">u2").astype(np.int64).reshape(n_chunks, 1 + k)
+    _check(numbers)
+    return tuple(Commitment(int(row[0]), tuple(map(int, row[1:]))) for row in numbers)
+
+
+def _check(numbers: Int64Array) -> None:
+    moduli, coefficients = numbers[:, 0], numbers[:, 1:]
+    if ((moduli < _MIN_MODULUS) | (moduli > PRIME)).any():
+        raise MalformedCommitment(f"a modulus is not within {_MIN_MODULUS} to {PRIME}")
+    if (coefficients >= PRIME).any():
+        raise MalformedCommitment(f"a coefficient is not below {PRIME}")
+
+
+_EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 7, 0xFF, 0x7F  # of bfloat16
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentDistance:
+    """The comparison of one chunk, over the largest values of the verifier.
+
+    exponent_mismatches  how many have another exponent in the commitment
+    mantissa_mean        mean of |difference of mantissas| over the others; infinite if there are none
+    mantissa_median      their upper median, likewise
+    """
+
+    exponent_mismatches: int
+    mantissa_mean: float
+    mantissa_median: float
+
+
+def commitment_distances(
+    commitments: tuple[Commitment, ...], hidden_TH: Bfloat16Bits
+) -> tuple[CommitmentDistance, ...]:
+    """Compare commitments with the verifier's hidden states in bfloat16. There is one commitment for each 32 tokens."""
+    chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
+    return tuple(_compare(commitment, chunk) for commitment, chunk in zip(commitments, chunks, strict=True))
+
+
+def _compare(commitment: Commitment, bits: Bfloat16Bits) -> CommitmentDistance:
+    places = top_k_indices(bits, len(commitment.coefficients))
+    coefficients = np.array(commitment.coefficients, dtype=np.int64)
+    claimed = evaluate(coefficients[None], (places % commitment.modulus)[None])[0]
+    own = bits[places].astype(np.int64)
+    same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
+    errors = np.sort(np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same])
+    if not len(errors):
+        return CommitmentDistance(len(places), inf, inf)
+    return CommitmentDistance(int((~same).sum()), float(errors.mean()), float(errors[len(errors) // 2]))
