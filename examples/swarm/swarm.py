@@ -97,7 +97,7 @@ def _table(swarm: Swarm, status: SwarmStatus, replay: str, folder: Path, seconds
         node = swarm.node_in(status, name)
         if node is not None:
             told = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items())
-            print(f"{name:10} {cheat or 'honest':12} {node.state:10} {node.given:>6} {node.accepted:>8}  {told}")
+            print(f"{name:10} {cheat or 'honest':12} {node.state:10} {node.n_granted:>6} {node.accepted:>8}  {told}")
     before, after = _pass_at_1(swarm.run)
     _, trusted = _pass_at_1(folder / "trusted")
     print(f"\npass@1 before {before:.3f}, after {after:.3f}; after a trusted run {trusted:.3f}")

@@ -172,7 +172,9 @@ class Lockstep:
         leases = self.controller.request_leases(LeaseRequest(self.name, version, slots=18)).leases
         running = {f"{lease.group}.{number}": (lease, number) for lease in leases for number in range(6)}
         for key, (lease, number) in running.items():
-            sampling = SamplingParams(lease.draw.temperature, 1.0, lease.draw.max_tokens, logprobs=True)
+            sampling = SamplingParams(
+                lease.sampling_params.temperature, 1.0, lease.sampling_params.max_tokens, logprobs=True
+            )
             self.engine.add(key, lease.prompt, lease.seeds[number], sampling)
         answers = []
         while len(answers) < len(running):

@@ -221,7 +221,7 @@ def test_the_filter_decides_in_few_steps(machine: str) -> None:
 
 def beside_landlock(machine: str, name: str, *arguments: int, abi: int = 6, own_uid: bool = False) -> int:
     number = system_calls.NUMBERS[machine][name]
-    return answer(machine, number, *arguments, abi=abi, own_uid=own_uid)[0]
+    return answer(machine, number, *arguments, abi=abi, has_own_uid=own_uid)[0]
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)

@@ -424,7 +424,7 @@ def test_clients_have_equal_time_however_many_requests_they_have() -> None:
 
 
 def test_a_client_that_has_filled_the_queue_makes_room_for_others() -> None:
-    with prepared(queue=6, queue_timeout_seconds=1) as service:
+    with prepared(max_queued_requests=6, queue_timeout_seconds=1) as service:
         greedy = [sent(service, post("/run_code", {**SLEEP, "run_timeout": 0.5}), "127.0.0.2") for _ in range(8)]
         assert becomes(lambda: service.metric("curate_queue_depth") == 6)
         status, _, _ = service.ask("/run_code", ECHO)

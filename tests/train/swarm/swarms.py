@@ -47,7 +47,7 @@ RULES = ControllerSettings(
 
 
 def settings(**changes: Any) -> SwarmSettings:
-    return SwarmSettings(**{"run": RUN, "engine": TERMS, "vocabulary": 1000, "lease_seconds": 60.0, **changes})
+    return SwarmSettings(**{"run": RUN, "engine": TERMS, "vocab_size": 1000, "lease_seconds": 60.0, **changes})
 
 
 def publish(controller: Controller, folder: Path, version: int) -> None:

@@ -188,8 +188,8 @@ def test_a_lease_belongs_to_one_node_and_a_job_to_one_verifier(world: World) -> 
         [lease] = owner.ask(slots=1)
         assert thief.upload(lease, b"something else") == "late"
         thief.running[lease.id] = lease
-        assert thief.beat().drop == (lease.id,)
-        assert owner.beat().drop == ()
+        assert thief.beat().lease_ids_to_drop == (lease.id,)
+        assert owner.beat().lease_ids_to_drop == ()
         assert owner.upload(lease, b"a file") == "taken"
         job = honest.job()
         name = lease.id.hex()

@@ -49,7 +49,7 @@ def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:
         node, verifier = world.member(), world.member("verifier")
         for _ in range(2):
             [lease] = node.ask(slots=1)
-            assert lease.lease.draw.verifiable
+            assert lease.lease.sampling_params.verifiable
             assert node.upload(lease) == "taken"
             assert node.upload(lease) == "again"
             verifier.judge(verifier.job())
@@ -142,7 +142,7 @@ def test_nodes_hear_that_the_run_is_over_and_the_coordinator_ends(world: World) 
         while not (orders := node.beat()).run_ended:
             assert time.monotonic() < until
             time.sleep(0.05)
-        assert orders.drop == (lease.id,)
+        assert orders.lease_ids_to_drop == (lease.id,)
         thread.join(20)
         assert not thread.is_alive()
 

@@ -155,7 +155,7 @@ def test_a_group_that_comes_twice_is_two_leases(node):
     controller.submit_results(SubmitRequest("n", tuple(answer(other, number) for number in range(3))))
     assert [path for path, _ in coordinator.files] == [f"/upload/{second.id.hex()}"]
     controller.heartbeat(Heartbeat("n", 5, ((one.group, 0),), 3.0))
-    assert coordinator.said[-1][1].running == (first.id,)
+    assert coordinator.said[-1][1].lease_ids == (first.id,)
 
 
 def test_a_prompt_that_the_engine_does_not_take_is_refused_for_the_whole_group(node):
@@ -180,7 +180,7 @@ def test_beats_bring_orders_and_verdicts(node):
         (lost.id,), ((kept.id, ACCEPTED), (lost.id, LeaseVerdict("hard", "replay")))
     )
     orders = controller.heartbeat(Heartbeat("n", 5, ((gone.group, 0), (held.group, 0))))
-    assert orders.drop == ((gone.group, 0),)
+    assert orders.leases_to_drop == ((gone.group, 0),)
     assert notes == [f"lease {kept.id.hex()[:8]}: accepted", f"lease {lost.id.hex()[:8]}: rejected (replay, for good)"]
     assert controller.submit_results(SubmitRequest("n", (answer(gone, 0),))) == ["stale"]
 

@@ -160,7 +160,7 @@ def test_honest_answers_are_accepted_with_the_log_probabilities_of_the_verifier(
         for row, view, answer in zip(file.rows, world.views_of(lease, file, pair), found.answers, strict=True):
             assert tuple(unpack_tokens(answer.tokens)) == row.token_ids
             assert list(unpack_logprobs(answer.logprobs)) == view.logprobs.tolist()
-            assert answer.finish == row.finish_reason
+            assert answer.finish_reason == row.finish_reason
         assert found.figures["replayed_share"] > 0.95
 
 
@@ -390,7 +390,7 @@ def test_a_family_whose_head_does_more_is_refused(tmp_path, tiny_model):
 def measured(n_tokens: int, **distances: float) -> Distances:
     plain = {
         "exponent_mismatches": 1,
-        "mismatches_mean": 0.5,
+        "exponent_mismatches_mean": 0.5,
         "mantissa_mean": 0.01,
         "token_mismatches": 0,
         "max_margin": 0.0,
@@ -409,7 +409,7 @@ def test_bars_are_multiples_of_the_largest_honest_distance_but_not_below_a_floor
     bars = fit_thresholds(
         [
             [measured(1000, exponent_mismatches=9, token_mismatches=4, max_margin=0.3)],
-            [measured(998, mismatches_mean=8)],
+            [measured(998, exponent_mismatches_mean=8)],
         ]
     )
     assert (bars.exponent_mismatches, bars.exponent_mismatches_mean, bars.mantissa_mean, bars.max_margin) == (

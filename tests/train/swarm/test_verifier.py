@@ -29,7 +29,7 @@ from train.weights.manifest import WeightFile, WeightManifest
 
 ROOT = Path(__file__).parents[3]
 VERSION = 1
-RULES = replace(swarms.RULES, completions=2, max_tokens=24)
+RULES = replace(swarms.RULES, completions_per_prompt=2, max_tokens=24)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -57,7 +57,7 @@ def coordinator(world: swarms.World, model: Path) -> Iterator[None]:
     """Run a coordinator, always at the same address."""
     terms = EngineSpec(swarms.RUN, str(model), "transformers", 128)
     listen = world.url.removeprefix("http://") or "127.0.0.1:0"
-    with world.coordinator(listen=listen, engine=terms, vocabulary=10_000):
+    with world.coordinator(listen=listen, engine=terms, vocab_size=10_000):
         yield
 
 
@@ -77,7 +77,7 @@ def verifier(invite: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
 
 def answered(node: swarms.Member, engine: TransformersSampler, folder: Path) -> LeaseVerdict:
     """Let a node draw the answers to a lease, and return the verdict on them."""
-    [lease, *_] = node.ask(VERSION, slots=RULES.completions)
+    [lease, *_] = node.ask(VERSION, slots=RULES.completions_per_prompt)
     rows = swarm_answers.file_of(lease, swarm_answers.drawn(engine, lease)).rows
     write_rollout_file(folder / "answers", rows, node=node.client.node, lease=lease, engine=node.engine)
     assert node.upload(lease, (folder / "answers").read_bytes()) == "taken"
@@ -109,7 +109,7 @@ def test_a_verifier_outlives_its_coordinator_and_leaves_when_told_to(
             batch = world.controller.wait_for_batch(0, 20)
             assert [len(group) for group in batch] == [2, 2]
             attacker = world.member()
-            [lease, *_] = attacker.ask(VERSION, slots=RULES.completions)
+            [lease, *_] = attacker.ask(VERSION, slots=RULES.completions_per_prompt)
             attacker.upload(lease, b"PAR1" * 100)
             with pytest.raises(RunError, match="banned"):
                 verdict_on(attacker, lease)

@@ -115,7 +115,7 @@ def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bar
     assert seen["greta"].state == "banned"
     for name in ("quentin", "greta", "drew"):
         assert seen[name].state in ("banned", "suspended"), seen[name]
-        assert (seen[name].given, seen[name].accepted) <= (2, 1), seen[name]
+        assert (seen[name].n_granted, seen[name].accepted) <= (2, 1), seen[name]
     assert "has left" in swarm.cast.said("ann")
     assert seen["bea"].accepted > 0
     check(swarm, ("ann", "bea"))

@@ -53,7 +53,7 @@ def test_the_largest_honest_file_is_within_the_limit(tmp_path: Path) -> None:
         ({"token_ids": (), "logprobs": ()}, "hard", "length"),
         ({"token_ids": (1,) * (MAX_TOKENS + 1), "logprobs": (-1.0,) * (MAX_TOKENS + 1)}, "hard", "length"),
         ({"logprobs": (-1.0,)}, "hard", "length"),
-        ({"finish": "refused"}, "hard", "length"),
+        ({"finish_reason": "refused"}, "hard", "length"),
         ({"token_ids": (1,), "logprobs": (nan,)}, "soft", "logprobs"),
         ({"token_ids": (1,), "logprobs": (-inf,)}, "soft", "logprobs"),
         ({"token_ids": (1,), "logprobs": (0.5,)}, "soft", "logprobs"),
@@ -69,7 +69,7 @@ def test_answers_that_are_not_those_to_the_lease_are_rejected(
 
 def test_only_a_prompt_that_fills_the_context_may_be_refused() -> None:
     given = lease(prompt=(1,) * CONTEXT, n_answers=1)
-    refused = rows(given, token_ids=(), logprobs=(), commitments=b"", finish="refused")
+    refused = rows(given, token_ids=(), logprobs=(), commitments=b"", finish_reason="refused")
     assert validate(RolloutFile(tuple(refused), NODE, given.id, ENGINE), given.lease, SETTINGS) is None
     answered = RolloutFile(tuple(rows(given)), NODE, given.id, ENGINE)
     assert validate(answered, given.lease, SETTINGS) == LeaseVerdict("hard", "length")
