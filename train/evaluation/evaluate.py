@@ -13,7 +13,7 @@ is known about it.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -191,7 +191,7 @@ def evaluate_cached(
     def keep(request: SampleRequest, answer: SampleRecord) -> None:
         add(request.key, answer)
 
-    def verdicts() -> Iterator[Sample]:
+    def verdicts() -> Generator[Sample, None, None]:
         kept = ((request, record) for request in unjudged if (record := get(request.key)) is not None)
         yield from judge_samples(kept, sandbox)
         if sample is not None and missing:

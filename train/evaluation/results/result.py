@@ -250,7 +250,11 @@ def read_result(path: Path) -> Result:
 
 def is_result(content: Any) -> bool:
     """Tell whether the content of a JSON file looks like a result file of any schema."""
-    return isinstance(content, dict) and {"schema", "model"} <= content.keys() and isinstance(content["problems"], list)
+    return (
+        isinstance(content, dict)
+        and {"schema", "model"} <= content.keys()
+        and isinstance(content.get("problems"), list)
+    )
 
 
 def read_results(paths: tuple[Path, ...]) -> list[Result]:
