@@ -240,28 +240,22 @@ def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequen
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
+@dataclass(slots=True)
 class _Samples:
     """The samples of all unfinished problems: the missing ones, and the answers and verdicts that exist.
 
     digests: for each problem, the digest with which the keys of its samples begin in both journals.
     """
 
-    def __init__(
-        self,
-        stored: DatasetReader,
-        settings: DifficultySettings,
-        digests: Mapping[str, str],
-        verdicts: ResultJournal,
-        answers: ResultJournal,
-        progress: Progress,
-    ) -> None:
-        self._stored = stored
-        self._settings = settings
-        self._digests = digests
-        self._verdicts = verdicts
-        self._answers = answers
-        self._progress = progress
-        self.n_sampled = self.n_scored = self.n_refused = 0
+    stored: DatasetReader
+    settings: DifficultySettings
+    digests: Mapping[str, str]
+    verdicts: ResultJournal
+    answers: ResultJournal
+    progress: Progress
+    n_sampled: int = 0
+    n_scored: int = 0
+    n_refused: int = 0
 
     def complete(
         self,
@@ -272,13 +266,13 @@ class _Samples:
         missing = self.without_verdict()
         if not missing:
             return
-        n_total = self._settings.n * len(self._digests)
+        n_total = self.settings.n * len(self.digests)
         n_known = n_total - len(missing)
         with open_sandbox() as sandbox:
             self._record(judge_samples(self._kept(), sandbox), n_known, n_total)
-            if any(key not in self._answers for key in missing):
-                with open_sampler(self._settings) as sample:
-                    requests = self._requests(lambda key: key not in self._answers)
+            if any(key not in self.answers for key in missing):
+                with open_sampler(self.settings) as sample:
+                    requests = self._requests(lambda key: key not in self.answers)
                     judged = sample_and_judge(
                         requests, sample, sandbox, on_answer=self._keep, on_refusal=self._count_refusal
                     )
@@ -288,26 +282,26 @@ class _Samples:
     def row(self, id: str, digest: str) -> Row:
         """Return the row of a problem in the table."""
         keys = self._keys(digest)
-        records = [self._verdicts[key] for key in keys if key in self._verdicts]
-        n_sampled = sum(key in self._verdicts or key in self._answers for key in keys)
-        return solve_rates.build_row(id, digest, self._settings.to_dict(), records, n_sampled=n_sampled)
+        records = [self.verdicts[key] for key in keys if key in self.verdicts]
+        n_sampled = sum(key in self.verdicts or key in self.answers for key in keys)
+        return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
 
     def without_verdict(self) -> list[str]:
         """Return the keys of the samples that have no verdict."""
-        return [key for digest in self._digests.values() for key in self._keys(digest) if key not in self._verdicts]
+        return [key for digest in self.digests.values() for key in self._keys(digest) if key not in self.verdicts]
 
     def _keys(self, digest: str) -> list[str]:
-        return [f"{digest}/{number}" for number in range(self._settings.n)]
+        return [f"{digest}/{number}" for number in range(self.settings.n)]
 
     def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> None:
         """Record the verdicts in the journal as they arrive, and report the progress."""
-        stage = f"sample {self._settings.model}"
-        self._progress(stage, n_known, n_total)
+        stage = f"sample {self.settings.model}"
+        self.progress(stage, n_known, n_total)
         for done, (request, sample) in enumerate(judged, start=n_known + 1):
             record = {"verdict": sample.verdict, "n_tokens": sample.n_tokens, "truncated": sample.truncated}
-            self._verdicts.add(request.key, record)
+            self.verdicts.add(request.key, record)
             self.n_scored += 1
-            self._progress(stage, done, n_total)
+            self.progress(stage, done, n_total)
 
     def _keep(self, request: SampleRequest, answer: SampleRecord) -> None:
         self.n_sampled += 1
@@ -318,15 +312,15 @@ class _Samples:
             **({"reasoning": answer.reasoning} if answer.reasoning else {}),
             **({"n_prompt_tokens": answer.n_prompt_tokens} if answer.n_prompt_tokens else {}),
         }
-        self._answers.add(request.key, record)
+        self.answers.add(request.key, record)
 
     def _count_refusal(self, request: SampleRequest) -> None:
         self.n_refused += 1
 
     def _kept(self) -> Iterator[Sample]:
         """Yield the answers that have no verdict."""
-        for request in self._requests(lambda key: key in self._answers):
-            kept = self._answers[request.key]
+        for request in self._requests(lambda key: key in self.answers):
+            kept = self.answers[request.key]
             truncated = kept["finish_reason"] == "length"
             yield (
                 request,
@@ -335,13 +329,13 @@ class _Samples:
 
     def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
-        seed = self._settings.seed
-        for problem in self._stored.read_columns(*{*_COLUMNS, *TESTS}):
-            digest = self._digests.get(problem["id"])
+        seed = self.settings.seed
+        for problem in self.stored.read_columns(*{*_COLUMNS, *TESTS}):
+            digest = self.digests.get(problem["id"])
             keys = self._keys(digest) if digest else []
-            numbers = [n for n, key in enumerate(keys) if key not in self._verdicts and is_wanted(key)]
+            numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]
             if numbers:
-                exercise = _exercise(problem, self._settings)
+                exercise = _exercise(problem, self.settings)
                 for number in numbers:
                     yield SampleRequest(keys[number], number, sample_seed(seed, number, exercise.id), exercise)
 

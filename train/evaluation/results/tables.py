@@ -151,16 +151,19 @@ def format_p_value(p: float) -> str:
 class Cell:
     """The result of a model on a suite.
 
-    is_best      whether it has the highest pass@1 of the suite
-    p_corrected  of its difference from the best, after Holm's correction; None for the best
-    is_close     whether it is not the best, but not significantly worse
+    is_best     whether it has the highest pass@1 of the suite
+    contender   compared with the best; None for the best, and without any verdict
     """
 
     result: Result
     summary: Summary
     is_best: bool
-    p_corrected: float | None
-    is_close: bool
+    contender: ComparedModel | None
+
+    @property
+    def is_close(self) -> bool:
+        """Return whether it is not the best, but not significantly worse."""
+        return self.contender is not None and not self.contender.differs
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +197,10 @@ def _ranked(results: dict[str, Result]) -> dict[str, Cell]:
     best = best_model(models)
     known = {name: outcomes for name, outcomes in models.items() if any(problem.n for problem in outcomes)}
     contenders = compare_with_reference(best, known) if len(known) > 1 else {}
-    cells = {}
-    for name, result in results.items():
-        contender = contenders.get(name)
-        cells[name] = Cell(
-            result,
-            summarize(result.outcomes),
-            is_best=name == best,
-            p_corrected=None if contender is None else contender.p_corrected,
-            is_close=contender is not None and not contender.differs,
-        )
-    return cells
+    return {
+        name: Cell(result, summarize(result.outcomes), name == best, contenders.get(name))
+        for name, result in results.items()
+    }
 
 
 def _suites(results: Sequence[Result]) -> list[str]:
@@ -295,15 +291,15 @@ def text_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
 
 def as_markdown(board: Leaderboard) -> str:
     """Return a table in which the best is bold and those that are not significantly worse have a tilde."""
-    names, rows = leaderboard_table(board, _markdown_cell)
+
+    def text(cell: Cell, value: str, range: str) -> str:
+        return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
+
+    names, rows = leaderboard_table(board, text)
     lines = [names, ["---", *["--:"] * len(board.suites)], *([row[0].replace("|", "\\|"), *row[1:]] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     notes = "".join(f"- {note}\n" for note in rating_notes(board))
     return f"{table}\n\n{LEGEND.format(best='bold', close='~')}\n" + (f"\n{notes}" if notes else "")
-
-
-def _markdown_cell(cell: Cell, value: str, range: str) -> str:
-    return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
 
 
 def as_html(board: Leaderboard) -> str:
@@ -353,7 +349,7 @@ def as_csv(board: Leaderboard) -> str:
         writer.writerow(
             [model, suite, cell.result.path, found.n_problems, found.n_samples, cell.result.k]
             + list(map(_digits, numbers))
-            + [int(cell.is_best), "" if cell.p_corrected is None else repr(cell.p_corrected), int(cell.is_close)]
+            + [int(cell.is_best), _digits(cell.contender.p_corrected if cell.contender else None), int(cell.is_close)]
             + _rating_cells(cell.result)
         )
     return written.getvalue()
