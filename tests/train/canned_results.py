@@ -11,7 +11,8 @@ from train.engine_options import EngineOptions
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import read_exercises
 from train.evaluation.rescore import samples_path
-from train.evaluation.result_file import result_json, sample_dependencies
+from train.evaluation.result_metadata import sample_dependencies, suite_metadata
+from train.evaluation.results.result import Result
 from train.evaluation.sample_store import SampleStore
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
@@ -41,20 +42,18 @@ def evaluated(
     settings = sample_dependencies("canned", sampling, prompt, engine)
     with SampleStore(samples_path(out)) as kept:
         evaluation = evaluate(found, sample, box, k=k, samples=kept, settings=settings)
-    content = result_json(
-        evaluation,
-        model="canned",
-        data=str(location),
-        suite=suite,
-        window=asked.get("window", ""),
-        sampling=sampling,
-        seed=0,
-        exercises=found,
-        prompt=prompt,
-        engine=engine,
+    result = Result(
+        {"name": "canned", "base_url": None},
+        suite_metadata(suite, str(location), asked.get("window", ""), found, evaluation.outcomes),
+        {"k": k, **sampling.as_table()},
+        prompt.as_table(),
+        engine.for_vllm(),
+        0,
+        evaluation.outcomes,
+        evaluation.tokens,
     )
-    out.write_text(json.dumps(content, indent=1) + "\n")
-    return content
+    result.write(out)
+    return result.to_json()
 
 
 def bits(content: Mapping[str, Any]) -> dict[str, str]:

@@ -127,9 +127,6 @@ class _Compared:
             if most_changed and name in of:
                 moved = tables.changed_problems(models[self.reference], models[name])
                 _print_changed(self.reference, name, moved, most_changed)
-        unknown = [name for name, result in self.results.items() if not result.is_complete]
-        if unknown:
-            warn(f"{', '.join(unknown)}: an earlier version wrote this file, so its tests may have been different ones")
         for name, contender in self.contenders.items():
             if contender.comparison.n_unknown:
                 warn(f"{name}: {contender.comparison.n_unknown} problems have no verdict in one of the two")

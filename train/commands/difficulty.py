@@ -231,11 +231,6 @@ def _warn(model: str, measured: "DifficultyMeasurement") -> None:
     for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
         if number:
             warn(f"{model}: {number} samples {event}; the same command tries again")
-    if measured.n_unjudged:
-        warn(
-            f"{model}: on {measured.n_unjudged} problems, answers that were cut off count as wrong, because an earlier "
-            "version did not judge them; --resample draws new samples"
-        )
 
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from train.commands.suite_evaluation import EvaluatedModel, EvaluationOptions, p
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
     from train.evaluation.protocols.settings import ProtocolOverrides
-    from train.evaluation.results.tables import Prices
+    from train.evaluation.results.result import Prices
 
 
 @click.command("evaluate")
@@ -126,7 +126,7 @@ def command(
                     succeeded.append(False)
                 else:
                     print_evaluation(job, asked, evaluation, ratings)
-                    succeeded.append(evaluation.n_samples > 0)
+                    succeeded.append(evaluation.summary.n_samples > 0)
     sys.exit(0 if all(succeeded) else 1)
 
 

@@ -37,7 +37,7 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
         if form == "evalplus":
             answers = load_export_data(result, evalplus.SUITES, form)
             text = evalplus.format_samples(answers)
-            dataset = "humaneval" if answers.loaded_result.provenance.suite == "humaneval+" else "mbpp"
+            dataset = "humaneval" if answers.loaded_result.result.given_suite == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
             answers = load_export_data(result, livecodebench.SUITES, form)

@@ -293,7 +293,7 @@ def price_options(command: Command) -> Command:
     @_price("--price-answer", "answers")
     @wraps(command)
     def with_prices(*arguments: Any, price_prompt: float | None, price_answer: float | None, **others: Any) -> Any:
-        from train.evaluation.results.tables import Prices
+        from train.evaluation.results.result import Prices
 
         known = price_prompt is not None or price_answer is not None
         return command(*arguments, prices=Prices(price_prompt or 0.0, price_answer or 0.0) if known else None, **others)

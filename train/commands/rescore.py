@@ -1,6 +1,5 @@
 """Define the command `curate rescore`."""
 
-import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -54,17 +53,16 @@ def command(
     """
     require_extra("data")
     from curate.dataset.needed_packages import with_packages
-    from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
     from sandbox import SandboxError
     from train.evaluation.rescore import load_result, rescore, samples_path
-    from train.evaluation.result_file import verdict_dependencies, with_new_verdicts
+    from train.evaluation.result_metadata import verdict_dependencies
     from train.evaluation.results.result import read_result
 
     to_continue = "the same command continues" if out else "give --out to continue"
     with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
         reopened = load_result(read_result(result), suite, extraction)
-        sandbox = with_packages(sandbox, reopened.provenance.location)
+        sandbox = with_packages(sandbox, reopened.result.location)
         with ProgressBar(" answers") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
             found = rescore(
                 reopened,
@@ -74,28 +72,26 @@ def command(
                 progress=progress,
             )
         if out:
-            content = with_new_verdicts(json.loads(result.read_text(encoding="utf-8")), reopened, found.evaluation)
-            write_atomic(out, json.dumps(content, indent=1) + "\n")
+            found.result.write(out)
     _print(reopened, found, changed)
 
 
 def _print(reopened: "LoadedResult", found: "RescoreResult", most: int) -> None:
     from train.evaluation.results.tables import breakdown, changed_problems
+    from train.evaluation.statistics.outcomes import summarize
 
     before = reopened.result.outcomes
-    print_cells(*breakdown(found.evaluation.outcomes))
+    print_cells(*breakdown(found.result.outcomes))
     moved = [row for row in found.verdict_changes if row[0] != row[1]]
     click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdict_changes)} verdicts changed")
     if moved:
         print_cells(["before", "now", "samples"], [[was, now, str(n)] for was, now, n in moved])
-    problems = changed_problems(before, found.evaluation.outcomes)
+    problems = changed_problems(before, found.result.outcomes)
     if problems and most:
         rest = f", the {most} with the largest change" if len(problems) > most else ""
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
         print_cells(["", "before", "now"], problems[:most])
     if found.missing_ids:
-        warn(
-            f"{reopened.provenance.location} does not have {len(found.missing_ids)} of the problems; they are left out"
-        )
-    if found.evaluation.n_unscored:
-        warn(f"{found.evaluation.n_unscored} samples have no verdict and are left out")
+        warn(f"{reopened.result.location} does not have {len(found.missing_ids)} of the problems; they are left out")
+    if n_unknown := summarize(found.result.outcomes).n_no_verdict:
+        warn(f"{n_unknown} samples have no verdict and are left out")

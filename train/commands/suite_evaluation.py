@@ -5,7 +5,6 @@ MERGED The evaluation on one suite: it is prepared before the model is loaded, a
 MERGED What `curate evaluate` prints of the evaluation on one suite.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from train.evaluation.evaluate import EvaluationResult
     from train.evaluation.exercise import Exercise
     from train.evaluation.protocols.settings import EvaluationSettings, ProtocolOverrides
-    from train.evaluation.results.tables import Prices
+    from train.evaluation.results.result import Prices
     from train.sampling.protocol import Sampler
 
 
@@ -157,10 +156,16 @@ def run(
 
     Raises what evaluate does.
     """
-    from curate.dataset.output_folder import write_atomic
     from train.evaluation.codeforces.rating import rate
     from train.evaluation.evaluate import evaluate
-    from train.evaluation.result_file import result_json, sample_dependencies, verdict_dependencies
+    from train.evaluation.result_metadata import (
+        answer_languages,
+        model_metadata,
+        sample_dependencies,
+        suite_metadata,
+        verdict_dependencies,
+    )
+    from train.evaluation.results.result import Result
     from train.evaluation.sample_store import SampleStore
 
     sampling = job.settings.sampling
@@ -180,23 +185,21 @@ def run(
     rating = rate(evaluation.outcomes, job.contests, seed=seed)
     ratings = rating.to_json() if rating is not None else []
     if job.result_path:
-        result = result_json(
-            evaluation,
-            model=model.name,
-            data=job.location,
-            suite=job.suite,
-            window=job.settings.suite_settings.window,
-            sampling=sampling,
-            seed=seed,
-            exercises=job.exercises,
-            prompt=model.prompt,
-            engine=model.engine,
-            base_url=model.base_url,
+        window = job.settings.suite_settings.window
+        Result(
+            model_metadata(model.name, model.base_url, model.engine.vllm.get("revision")),
+            suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
+            {"k": evaluation.k, **sampling.as_table()},
+            model.prompt.as_table(),
+            model.engine.for_vllm(),
+            seed,
+            evaluation.outcomes,
+            evaluation.tokens,
+            languages=answer_languages(job.exercises),
             protocol=job.settings.as_table(),
             ratings=ratings,
             prices=model.prices,
-        )
-        write_atomic(job.result_path, json.dumps(result, indent=1) + "\n")
+        ).write(job.result_path)
     return evaluation, ratings
 
 
@@ -204,20 +207,21 @@ def print_evaluation(
     job: SuiteEvaluation, model: EvaluatedModel, evaluation: "EvaluationResult", ratings: "Sequence[dict[str, Any]]"
 ) -> None:
     """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
-    from train.evaluation.results.result import rating_lines, stored_ratings
+    from train.evaluation.results.ratings import rating_lines, stored_ratings
     from train.evaluation.results.tables import breakdown, format_cost
 
     click.echo(_heading(job, model, evaluation))
     if line := job.settings.summary_line():
         click.echo(line)
     print_cells(*breakdown(evaluation.outcomes))
-    if evaluation.n_truncated or evaluation.n_no_code:
+    found = evaluation.summary
+    if found.n_truncated or evaluation.n_no_code:
         click.echo(
-            f"of {evaluation.n_samples} samples, {evaluation.n_truncated} were cut off "
-            f"({evaluation.n_truncated_correct} of them right), and {evaluation.n_no_code} ended without a program"
+            f"of {found.n_samples} samples, {found.n_truncated} were cut off "
+            f"({found.n_truncated_correct} of them right), and {evaluation.n_no_code} ended without a program"
         )
-    if evaluation.n_unscored:
-        warn(f"{evaluation.n_unscored} samples have no verdict and are left out, see above")
+    if found.n_no_verdict:
+        warn(f"{found.n_no_verdict} samples have no verdict and are left out, see above")
     if model.prices is not None:
         click.echo(format_cost(evaluation.tokens, model.prices))
     for line in rating_lines(stored_ratings({"ratings": ratings})):
@@ -225,7 +229,8 @@ def print_evaluation(
 
 
 def _heading(job: SuiteEvaluation, model: EvaluatedModel, evaluation: "EvaluationResult") -> str:
-    from train.evaluation.results.result import short_model_name, suite_label, tests_source
+    from train.evaluation.results.result import short_model_name, suite_label
+    from train.evaluation.statistics.outcomes import tests_source
     from train.evaluation.suites import dataset
 
     used = job.settings.suite_settings

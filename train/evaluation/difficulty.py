@@ -1,6 +1,4 @@
-"""How `curate difficulty` samples a model, and which settings have to stay the same from one call to the next.
-
-MERGED How often a model solves each problem of a dataset: `measure` reads from top to bottom.
+"""How often a model solves each problem of a dataset, for `curate difficulty`: `measure_difficulty` is the entry.
 
 An answer is on disk before it is judged, and its verdict as soon as it is known. So after a kill the same command
 judges what was sampled, and samples only what is missing. The result is the table `difficulty/` of the dataset, with
@@ -10,7 +8,7 @@ one row for each problem and model; curate/difficulty/table.py says what its col
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -22,7 +20,6 @@ from curate.dataset.journal import ResultJournal
 from curate.difficulty import table as solve_rates
 from curate.difficulty.table import Row
 from curate.errors import CurateError
-from curate.json_records import from_json, to_json
 from curate.problem import TESTS, tests_from_row
 from curate.progress import Progress, no_progress
 from curate.prompt import PromptFormat, read_prompt
@@ -35,14 +32,14 @@ from sandbox.packages import fingerprint
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.sample_and_judge import (
-    JudgedOutput,
-    ModelOutput,
+    Sample,
     SampleFunction,
     SampleRequest,
-    judge_outputs,
+    judge_samples,
     sample_and_judge,
     sample_seed,
 )
+from train.evaluation.sample_store import SampleRecord
 
 _K = 8  # INTELLECT-2's filter uses eight samples
 
@@ -92,46 +89,41 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
     Settings that the user did not name keep their earlier values, or else get their defaults. Raises CurateError if
     samples would be drawn with other settings than the earlier ones.
     """
-    sampled = None if earlier is None else _of_record(earlier)
-    settings = {**(sampled or {}), **overrides, "model": model}
+    sampled: dict[str, Any] = {}
+    if earlier is not None:
+        sampled = {
+            **earlier,
+            "prompt": PromptFormat(**json.loads(earlier["prompt"] or "{}")),
+            "engine": json.loads(earlier["engine"] or "{}"),
+            "languages": tuple((earlier["languages"] or "python").split()),
+        }
+    settings = {**sampled, **overrides, "model": model}
     if "prompt" in overrides:
-        settings["prompt"] = read_prompt(overrides["prompt"], (sampled or {}).get("prompt"))
-    if sampled is not None:
-        for name in _FIXED:
-            if name in sampled and settings[name] != sampled[name]:
-                raise CurateError(
-                    f"the existing samples of {model} have {_described(name, sampled[name])}, not "
-                    f"{_described('', settings[name])}. "
-                    "Leave that option out to continue with them, or add --resample to drop them."
-                )
+        settings["prompt"] = read_prompt(overrides["prompt"], sampled.get("prompt"))
+    for name in _FIXED:
+        if name in sampled and settings[name] != sampled[name]:
+            raise CurateError(
+                f"the existing samples of {model} have {name} {_described(sampled[name])}, not "
+                f"{_described(settings[name])}. "
+                "Leave that option out to continue with them, or add --resample to drop them."
+            )
     if "n" not in overrides:
-        settings["n"] = max((sampled or {}).get("n", 0), settings.get("k", _K))
+        settings["n"] = max(sampled.get("n", 0), settings.get("k", _K))
     return DifficultySettings(**settings)
 
 
-def _of_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a record. Settings that a record of an earlier version lacks get their defaults."""
-    prompt, engine = record.get("prompt"), record.get("engine")
-    return {
-        **record,
-        "prompt": PromptFormat(**json.loads(prompt)) if prompt else PromptFormat(),
-        "engine": json.loads(engine) if engine else {},
-        "languages": tuple((record.get("languages") or "python").split()),
-    }
-
-
-def _described(name: str, value: object) -> str:
+def _described(value: object) -> str:
     if isinstance(value, PromptFormat | Mapping):
         text = _text(value.as_table() if isinstance(value, PromptFormat) else value)
-        return f"{name} {shorten(text) if text else 'as by default'}".strip()
-    return f"{name} {' '.join(value) if isinstance(value, tuple) else value}".strip()
+        return shorten(text) if text else "as by default"
+    return " ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _text(table: Mapping[str, Any]) -> str:
     return json.dumps(table, sort_keys=True) if table else ""
 
 
-def settings_from_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
+def _settings_from_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
     """Return the settings with which a model's rows of the table were sampled, or None if there are no rows."""
     rows = list(rows)
     if not rows:
@@ -145,16 +137,6 @@ _COLUMNS = ("id", "statement", "starter_code", "tests")  # the columns of the da
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredSample:
-    """A line of the journal of verdicts. Lines from earlier versions have no `truncated`: those versions counted
-    an answer that was cut off as wrong, with the verdict "truncated", and did not judge it."""
-
-    verdict: str
-    n_tokens: int
-    truncated: bool
-
-
-@dataclass(frozen=True, slots=True)
 class DifficultyMeasurement:
     """The outcome of one call.
 
@@ -162,7 +144,6 @@ class DifficultyMeasurement:
     n_scored     samples that got their verdict in this call
     n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
     n_refused    prompts that the model refused; the same command asks them again
-    n_unjudged   problems with samples from an earlier version that did not judge answers which were cut off
     left_out     numbers of rows that were not sampled because they are not trusted, by the words of curate.trust
     """
 
@@ -171,7 +152,6 @@ class DifficultyMeasurement:
     n_scored: int = 0
     n_unscored: int = 0
     n_refused: int = 0
-    n_unjudged: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -189,7 +169,7 @@ def measure_difficulty(
 ) -> DifficultyMeasurement:
     """Sample the model on every trusted problem until n of its answers are judged; write the counts into the dataset.
 
-    overrides     the Settings that the user named; the others keep their values from earlier samples, or the defaults
+    overrides     the settings that the user named; the others keep their values from earlier samples, or the defaults
     open_sampler  called only if samples are missing
     open_sandbox  called only if verdicts are missing
     resample      drop the earlier samples of this model
@@ -202,7 +182,10 @@ def measure_difficulty(
     """
     stored = DatasetReader(dataset)
     check_trusted(dataset, trust, progress=progress)
-    left_out = _left_out(dataset, stored, trust)
+    left_out = stored.exclusion_reasons(trust)
+    if len(left_out) == len(stored):
+        why = "; ".join(exclusion_lines(Counter(left_out.values()))) or "it has no rows"
+        raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
     with solve_rates.lock_samples(dataset, model) as work:
         verdicts_path, answers_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
         if resample:
@@ -210,62 +193,37 @@ def measure_difficulty(
             answers_path.unlink(missing_ok=True)
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with ResultJournal(verdicts_path) as verdicts, ResultJournal(answers_path) as answers:
-            settings = _settings(model, overrides, verdicts, rows)
-            names = {
-                row["id"]: _name(row, settings, packages)
+            # A filtered dataset has no journal, but the rows of its table have the settings.
+            earlier = verdicts[_SETTINGS] if _SETTINGS in verdicts else _settings_from_rows(rows.values())
+            settings = choose_settings(model, overrides, earlier)
+            if _SETTINGS not in verdicts or verdicts[_SETTINGS] != settings.to_dict():
+                verdicts.add(_SETTINGS, settings.to_dict())
+            digests = {
+                row["id"]: _samples_digest(row, settings, packages)
                 for row in stored.read_columns(*_COLUMNS)
                 if row["id"] not in left_out
             }
-            finished = {id for id, row in rows.items() if row["samples"] == names.get(id) and row["n"] >= settings.n}
-            unfinished = {id: name for id, name in names.items() if id not in finished}
+            finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
+            unfinished = {id: digest for id, digest in digests.items() if id not in finished}
             samples = _Samples(stored, settings, unfinished, verdicts, answers, progress)
             samples.complete(open_sampler, open_sandbox)
             table = [
                 {**rows[id], **solve_rates.estimates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
                 if id in finished
-                else samples.row(id, name)
-                for id, name in names.items()
+                else samples.row(id, digest)
+                for id, digest in digests.items()
             ]
-            measured = DifficultyMeasurement(
-                settings,
-                samples.n_sampled,
-                samples.n_scored,
-                samples.n_unscored(),
-                samples.n_refused,
-                sum(row["n_truncated_correct"] is None for row in table),
-                Counter(left_out.values()),
-            )
-        if not measured.n_unscored:
+            n_unscored = sum(key in answers for key in samples.without_verdict())
+        if not n_unscored:
             answers_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
         solve_rates.replace_model_rows(dataset, model, table)
         refresh_report(dataset)
-    return measured
+    return DifficultyMeasurement(
+        settings, samples.n_sampled, samples.n_scored, n_unscored, samples.n_refused, Counter(left_out.values())
+    )
 
 
-def _left_out(dataset: Path, stored: DatasetReader, trust: TrustPolicy) -> dict[str, str]:
-    """Return the reasons why rows are left out, by id. Raises CurateError if there is no row to sample."""
-    reasons = stored.exclusion_reasons(trust)
-    if len(reasons) == len(stored):
-        why = "; ".join(exclusion_lines(Counter(reasons.values()))) or "it has no rows"
-        raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
-    return reasons
-
-
-def _settings(
-    model: str, chosen: Mapping[str, Any], verdicts: ResultJournal, rows: Mapping[str, Row]
-) -> DifficultySettings:
-    """Return the settings of this call, and record them in the journal of verdicts.
-
-    The earlier settings are in that journal or, in a filtered dataset, which has no journal, in the rows of its table.
-    """
-    earlier = verdicts[_SETTINGS] if _SETTINGS in verdicts else settings_from_rows(rows.values())
-    settings = choose_settings(model, chosen, earlier)
-    if _SETTINGS not in verdicts or verdicts[_SETTINGS] != settings.to_dict():
-        verdicts.add(_SETTINGS, settings.to_dict())
-    return settings
-
-
-def _name(problem: Row, settings: DifficultySettings, packages: Sequence[Package]) -> str:
+def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequence[Package]) -> str:
     """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
         *(problem[column] for column in _COLUMNS),
@@ -282,6 +240,106 @@ def _name(problem: Row, settings: DifficultySettings, packages: Sequence[Package
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
+@dataclass(slots=True)
+class _Samples:
+    """The samples of all unfinished problems: the missing ones, and the answers and verdicts that exist.
+
+    digests: for each problem, the digest with which the keys of its samples begin in both journals.
+    """
+
+    stored: DatasetReader
+    settings: DifficultySettings
+    digests: Mapping[str, str]
+    verdicts: ResultJournal
+    answers: ResultJournal
+    progress: Progress
+    n_sampled: int = 0
+    n_scored: int = 0
+    n_refused: int = 0
+
+    def complete(
+        self,
+        open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]],
+        open_sandbox: Callable[[], Sandbox],
+    ) -> None:
+        """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing."""
+        missing = self.without_verdict()
+        if not missing:
+            return
+        n_total = self.settings.n * len(self.digests)
+        n_known = n_total - len(missing)
+        with open_sandbox() as sandbox:
+            self._record(judge_samples(self._kept(), sandbox), n_known, n_total)
+            if any(key not in self.answers for key in missing):
+                with open_sampler(self.settings) as sample:
+                    requests = self._requests(lambda key: key not in self.answers)
+                    judged = sample_and_judge(
+                        requests, sample, sandbox, on_answer=self._keep, on_refusal=self._count_refusal
+                    )
+                    with closing(judged):
+                        self._record(judged, n_known + self.n_scored, n_total)
+
+    def row(self, id: str, digest: str) -> Row:
+        """Return the row of a problem in the table."""
+        keys = self._keys(digest)
+        records = [self.verdicts[key] for key in keys if key in self.verdicts]
+        n_sampled = sum(key in self.verdicts or key in self.answers for key in keys)
+        return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
+
+    def without_verdict(self) -> list[str]:
+        """Return the keys of the samples that have no verdict."""
+        return [key for digest in self.digests.values() for key in self._keys(digest) if key not in self.verdicts]
+
+    def _keys(self, digest: str) -> list[str]:
+        return [f"{digest}/{number}" for number in range(self.settings.n)]
+
+    def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> None:
+        """Record the verdicts in the journal as they arrive, and report the progress."""
+        stage = f"sample {self.settings.model}"
+        self.progress(stage, n_known, n_total)
+        for done, (request, sample) in enumerate(judged, start=n_known + 1):
+            record = {"verdict": sample.verdict, "n_tokens": sample.n_tokens, "truncated": sample.truncated}
+            self.verdicts.add(request.key, record)
+            self.n_scored += 1
+            self.progress(stage, done, n_total)
+
+    def _keep(self, request: SampleRequest, answer: SampleRecord) -> None:
+        self.n_sampled += 1
+        record = {
+            "text": answer.text,
+            "finish_reason": "length" if answer.truncated else "stop",
+            "n_tokens": answer.n_tokens,
+            **({"reasoning": answer.reasoning} if answer.reasoning else {}),
+            **({"n_prompt_tokens": answer.n_prompt_tokens} if answer.n_prompt_tokens else {}),
+        }
+        self.answers.add(request.key, record)
+
+    def _count_refusal(self, request: SampleRequest) -> None:
+        self.n_refused += 1
+
+    def _kept(self) -> Iterator[Sample]:
+        """Yield the answers that have no verdict."""
+        for request in self._requests(lambda key: key in self.answers):
+            kept = self.answers[request.key]
+            truncated = kept["finish_reason"] == "length"
+            yield (
+                request,
+                SampleRecord(request.exercise.id, request.number, kept["text"], kept["n_tokens"], truncated),
+            )
+
+    def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
+        """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
+        seed = self.settings.seed
+        for problem in self.stored.read_columns(*{*_COLUMNS, *TESTS}):
+            digest = self.digests.get(problem["id"])
+            keys = self._keys(digest) if digest else []
+            numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]
+            if numbers:
+                exercise = _exercise(problem, self.settings)
+                for number in numbers:
+                    yield SampleRequest(keys[number], number, sample_seed(seed, number, exercise.id), exercise)
+
+
 def _exercise(problem: Row, settings: DifficultySettings) -> Exercise:
     try:
         suite = tests_from_row(problem)
@@ -291,101 +349,3 @@ def _exercise(problem: Row, settings: DifficultySettings) -> Exercise:
         ) from error
     chat = settings.prompt.chat(problem["statement"], problem["starter_code"], suite)
     return Exercise(problem["id"], chat, SuiteJudge(suite, settings.languages))
-
-
-class _Samples:
-    """The samples of all unfinished problems: the missing ones, and the answers and verdicts that exist.
-
-    names: for each problem, the digest with which the keys of its samples begin in both journals.
-    """
-
-    def __init__(
-        self,
-        stored: DatasetReader,
-        settings: DifficultySettings,
-        names: Mapping[str, str],
-        verdicts: ResultJournal,
-        answers: ResultJournal,
-        progress: Progress,
-    ) -> None:
-        self._stored = stored
-        self._settings = settings
-        self._names = names
-        self._verdicts = verdicts
-        self._answers = answers
-        self._progress = progress
-        self.n_sampled = self.n_scored = self.n_refused = 0
-
-    def complete(
-        self,
-        open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]],
-        open_sandbox: Callable[[], Sandbox],
-    ) -> None:
-        """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing."""
-        missing = self._without_verdict()
-        n_total = self._settings.n * len(self._names)
-        n_known = n_total - len(missing)
-        if not missing:
-            return
-        with open_sandbox() as sandbox:
-            self._note(judge_outputs(self._sampled_earlier(), sandbox), n_known, n_total)
-            if any(key not in self._answers for key in missing):
-                with open_sampler(self._settings) as sample, closing(self._drawn(sample, sandbox)) as judged:
-                    self._note(judged, n_known + self.n_scored, n_total)
-
-    def _drawn(self, sample: SampleFunction, sandbox: Sandbox) -> Generator[JudgedOutput, None, None]:
-        return sample_and_judge(
-            self._wanted(lambda key: key not in self._answers),
-            sample,
-            sandbox,
-            on_answer=self._save_answer,
-            on_refusal=self._count_refusal,
-        )
-
-    def n_unscored(self) -> int:
-        """Return the number of samples that were drawn but have no verdict."""
-        return sum(key in self._answers for key in self._without_verdict())
-
-    def row(self, id: str, name: str) -> Row:
-        """Return the row of a problem in the table."""
-        keys = self._keys(name)
-        records = [self._verdicts[key] for key in keys if key in self._verdicts]
-        n_sampled = sum(key in self._verdicts or key in self._answers for key in keys)
-        return solve_rates.build_row(id, name, self._settings.to_dict(), records, n_sampled=n_sampled)
-
-    def _note(self, judged: Iterator[JudgedOutput], n_known: int, n_total: int) -> None:
-        """Record the verdicts in the journal as they arrive, and report the progress."""
-        stage = f"sample {self._settings.model}"
-        self._progress(stage, n_known, n_total)
-        for done, (wanted, answer, result) in enumerate(judged, start=n_known + 1):
-            self._verdicts.add(wanted.key, to_json(ScoredSample(result.verdict, answer.n_tokens, answer.truncated)))
-            self.n_scored += 1
-            self._progress(stage, done, n_total)
-
-    def _save_answer(self, wanted: SampleRequest, answer: ModelOutput) -> None:
-        self.n_sampled += 1
-        self._answers.add(wanted.key, to_json(answer))
-
-    def _count_refusal(self, wanted: SampleRequest) -> None:
-        self.n_refused += 1
-
-    def _sampled_earlier(self) -> Iterator[tuple[SampleRequest, ModelOutput]]:
-        for wanted in self._wanted(lambda key: key in self._answers):
-            yield wanted, from_json(ModelOutput, self._answers[wanted.key])
-
-    def _wanted(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
-        """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
-        for problem in self._stored.read_columns(*{*_COLUMNS, *TESTS}):
-            name = self._names.get(problem["id"])
-            keys = self._keys(name) if name else []
-            numbers = [n for n, key in enumerate(keys) if key not in self._verdicts and is_wanted(key)]
-            if numbers:
-                exercise = _exercise(problem, self._settings)
-                for number in numbers:
-                    yield SampleRequest(keys[number], sample_seed(self._settings.seed, number, exercise.id), exercise)
-
-    def _without_verdict(self) -> list[str]:
-        return [key for name in self._names.values() for key in self._keys(name) if key not in self._verdicts]
-
-    def _keys(self, name: str) -> list[str]:
-        return [f"{name}/{number}" for number in range(self._settings.n)]

@@ -14,7 +14,9 @@ UNKNOWN_METADATA = ProblemMetadata()
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """asked   messages, of which a last one of the assistant's is continued, or plain text that is continued
+    """A problem, its judge, and what is known about it.
+
+    prompt         messages, of which a last one of the assistant's is continued, or plain text that is continued
     answer_prefix  text before an answer that is judged with it: what the model continued of its own message or program
     answer_suffix  text after an answer that is judged with it, such as the end of a block that a stop cut off
     """

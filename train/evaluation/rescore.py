@@ -1,6 +1,7 @@
-"""A result with what its file leaves out: the exercises, read again as they were, and the answers beside it.
+"""Judge the kept answers of a result again, with other tests or another rule of extraction. Nothing is sampled.
 
-MERGED Judge the kept answers of a result again, with other tests or another rule of extraction. Nothing is sampled.
+A result file leaves out the exercises and the answers: the exercises are read again from the place that it names, and
+the answers are in the file beside it.
 """
 
 from collections import Counter
@@ -14,15 +15,18 @@ from curate.progress import Progress, no_progress
 from curate.prompt import read_prompt
 from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
-from train.evaluation.evaluate import CachedExercise, EvaluationResult, evaluate_cached, sample_key
+from train.evaluation.codeforces.rating import ratings_as_json
+from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.protocols.settings import restore_style
-from train.evaluation.results.result import Result, SampleProvenance
-from train.evaluation.sample_store import SampleRecord, SampleStore, iterate_samples
+from train.evaluation.result_metadata import suite_metadata
+from train.evaluation.results.result import Result
+from train.evaluation.sample_store import SampleStore, iterate_samples
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 from train.evaluation.suites.registry import parse_suite
 
+NO_VERDICT = "no verdict"
 _AGAIN = "Run its `curate evaluate` again, which samples nothing twice."
 
 
@@ -30,12 +34,11 @@ _AGAIN = "Run its `curate evaluate` again, which samples nothing twice."
 class LoadedResult:
     """A result whose answers can be judged again and exported.
 
-    provenance  how its samples came about, with what the caller wants instead
+    result      with what the caller wants in place of its suite and its extraction
     exercises   all exercises of its suite by id, whether they were evaluated or not
     """
 
     result: Result
-    provenance: SampleProvenance
     exercises: Mapping[str, Exercise]
 
     @property
@@ -63,48 +66,39 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
     suite       NAME=PATH of other rows with the same problems; None: those of the result
     extraction  another rule by which the program is found in an answer; None: that of the result
 
-    Raises CurateError if the file does not say how its samples came about, or if the rows are not there any more.
+    Raises CurateError if the file does not say which samples are its own, or if the rows are not there any more.
     """
-    origin = result.provenance
-    if origin is None or not all(problem.samples_digest for problem in result.outcomes):
+    if not all(problem.samples_digest for problem in result.outcomes):
         raise CurateError(f"{result.path} does not say which answers are its own. {_AGAIN}")
     if suite is not None:
         name, location = parse_suite(suite)
-        origin = replace(origin, suite=name, location=location)
+        result = replace(result, suite_metadata={**result.suite_metadata, "given": name, "location": location})
     if extraction is not None:
-        origin = replace(origin, protocol=_with_extraction(origin, extraction))
+        table = result.protocol.get("table", {"name": None})
+        instead = {**result.protocol.get("overrides", {}), "extraction": extraction}
+        result = replace(result, protocol={"table": table, "overrides": instead})
     found = read_exercises(
-        origin.location,
-        origin.window,
-        suite=origin.suite,
-        trust=TrustPolicy.from_choices(
-            (UNVERIFIED, SUSPECTS)
-        ),  # which rows count is decided by the problems of the result
-        prompt=read_prompt(origin.prompt),
-        languages=origin.languages,
-        style=restore_style(origin.protocol, origin.suite),
+        result.location,
+        result.window,
+        suite=result.given_suite,
+        trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the problems of the result decide which rows count
+        prompt=read_prompt(result.prompt),
+        languages=result.languages,
+        style=restore_style(result.protocol, result.given_suite),
     )
-    return LoadedResult(result, origin, {exercise.id: exercise for exercise in found})
-
-
-def _with_extraction(origin: SampleProvenance, extraction: str) -> dict[str, Any]:
-    """Return the protocol of a result with another rule of extraction in place of its own."""
-    table = origin.protocol.get("table", {"name": None})
-    return {"table": table, "overrides": {**origin.protocol.get("overrides", {}), "extraction": extraction}}
-
-
-NO_VERDICT = "no verdict"
+    return LoadedResult(result, {exercise.id: exercise for exercise in found})
 
 
 @dataclass(frozen=True, slots=True)
 class RescoreResult:
     """The outcome of judging again.
 
+    result           with the new verdicts
     verdict_changes  the numbers of samples by their verdicts before and now, the most frequent changes first
     missing_ids      ids of problems that the rows do not have
     """
 
-    evaluation: EvaluationResult
+    result: Result
     verdict_changes: tuple[tuple[str, str, int], ...]
     missing_ids: tuple[str, ...]
 
@@ -124,49 +118,54 @@ def rescore(
 
     Raises CurateError if the rows have none of the problems, or if the sandbox fails again and again.
     """
-    known = [problem for problem in loaded_result.result.outcomes if problem.id in loaded_result.exercises]
+    result, exercises = loaded_result.result, loaded_result.exercises
+    known = [problem for problem in result.outcomes if problem.id in exercises]
     if not known:
-        raise CurateError(
-            f"{loaded_result.provenance.location} has none of the problems of {loaded_result.result.path}."
-        )
+        raise CurateError(f"{result.location} has none of the problems of {result.path}.")
     judges: dict[str, str] = {}  # by the key of a sample
-    questions = []
+    cached = []
     for problem in known:
-        exercise = _with_known(problem.metadata, loaded_result.exercises[problem.id])
-        questions.append(CachedExercise.of(exercise, problem.samples_digest, dependencies))
-        judges |= dict.fromkeys(sample_keys(problem), questions[-1].judge_digest)
+        exercise = exercises[problem.id]
+        exercise = replace(exercise, metadata=_with_known(problem.metadata, exercise.metadata))
+        cached.append(CachedExercise.of(exercise, problem.samples_digest, dependencies))
+        judges |= dict.fromkeys(sample_keys(problem), cached[-1].judge_digest)
     before = dict.fromkeys(judges, NO_VERDICT)
+    now = dict.fromkeys(judges, NO_VERDICT)
     with SampleStore(samples) as kept:
         for key, record in iterate_samples(loaded_result.samples_path, judges):
             before[key] = record.verdict or NO_VERDICT
             if kept.get(key) is None:
                 kept.add(key, record)
-        evaluation = evaluate_cached(questions, sandbox, k=loaded_result.result.k, samples=kept, progress=progress)
-        changes = Counter((before[key], _verdict(kept.get(key), judge)) for key, judge in judges.items())
+        evaluation = evaluate_cached(cached, sandbox, k=result.k, samples=kept, progress=progress)
+        for key, judge in judges.items():
+            if (judged := kept.get(key)) is not None and judged.verdict and judged.judge_digest == judge:
+                now[key] = judged.verdict
+    changes = Counter((before[key], now[key]) for key in judges)
+    ids = {problem.id for problem in known}
+    rows = [exercise for exercise in exercises.values() if exercise.id in ids]  # in the order of the suite
     return RescoreResult(
-        evaluation,
-        tuple((was, now, n) for (was, now), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
-        tuple(problem.id for problem in loaded_result.result.outcomes if problem.id not in loaded_result.exercises),
+        replace(
+            result,
+            suite_metadata=suite_metadata(
+                result.given_suite, result.location, result.window, rows, evaluation.outcomes
+            ),
+            outcomes=evaluation.outcomes,
+            tokens=evaluation.tokens,
+            ratings=ratings_as_json(evaluation.outcomes, seed=result.seed),
+        ),
+        tuple((was, is_, n) for (was, is_), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
+        tuple(problem.id for problem in result.outcomes if problem.id not in exercises),
     )
 
 
-def _verdict(record: SampleRecord | None, judge: str) -> str:
-    """Return the verdict that this judge gave."""
-    return record.verdict if record is not None and record.verdict and record.judge_digest == judge else NO_VERDICT
-
-
-def _with_known(facts: ProblemMetadata, exercise: Exercise) -> Exercise:
-    """Return the exercise with the facts that the result knows and the rows do not tell.
+def _with_known(facts: ProblemMetadata, told: ProblemMetadata) -> ProblemMetadata:
+    """Return the facts that the rows tell and, where they do not, those that the result has.
 
     The contests of Codeforces, for example, have told some of them when the result was made.
     """
-    told = exercise.metadata
     return replace(
-        exercise,
-        metadata=replace(
-            told,
-            difficulty=facts.difficulty if told.difficulty is None else told.difficulty,
-            platform=told.platform or facts.platform,
-            date=told.date or facts.date,
-        ),
+        told,
+        difficulty=facts.difficulty if told.difficulty is None else told.difficulty,
+        platform=told.platform or facts.platform,
+        date=told.date or facts.date,
     )

@@ -13,9 +13,8 @@ would see. Callers also count how many answers were cut off, and how many of tho
 import hashlib
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from curate.json_records import omit_if_default
 from curate.verification.retries import map_with_retries
 from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
 from sandbox import Sandbox, SandboxError
@@ -23,6 +22,7 @@ from sandbox.concurrency.prefetch import prefetch
 from train.errors import SamplerError
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.judge import JudgeResult
+from train.evaluation.sample_store import SampleRecord
 from train.sampling.protocol import SampledCompletion, SeededPrompt
 
 log = logging.getLogger(__name__)
@@ -37,35 +37,15 @@ _TIMEOUT_SECONDS = 7200.0  # time without any answer after which the sampler cou
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """A sample that a measurement lacks, under the key by which the measurement keeps it."""
+    """The sample of this number that a measurement lacks, under the key by which the measurement keeps it."""
 
     key: str
+    number: int
     seed: int
     exercise: Exercise
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOutput:
-    """An answer of the model. finish_reason is "length" if it was cut off.
-
-    reasoning        thinking that a server returned apart from the answer; no program is searched in it
-    n_prompt_tokens  length of the prompt; 0: it is not known
-    """
-
-    text: str
-    finish_reason: str
-    n_tokens: int
-    reasoning: str = omit_if_default("")
-    n_prompt_tokens: int = omit_if_default(0)
-
-    @property
-    def truncated(self) -> bool:
-        return self.finish_reason == "length"
-
-
-OnAnswer = Callable[[SampleRequest, ModelOutput], None]
-OnRefusal = Callable[[SampleRequest], None]
-JudgedOutput = tuple[SampleRequest, ModelOutput, JudgeResult]
+Sample = tuple[SampleRequest, SampleRecord]
 
 
 def sample_seed(seed: int, number: int, exercise_id: str) -> int:
@@ -79,10 +59,10 @@ def sample_and_judge(
     sample: SampleFunction,
     sandbox: Sandbox,
     *,
-    on_answer: OnAnswer = lambda wanted, answer: None,
-    on_refusal: OnRefusal = lambda wanted: None,
-) -> Generator[JudgedOutput, None, None]:
-    """Draw the samples and yield each with its ruling, in the order in which verdicts become known.
+    on_answer: Callable[[SampleRequest, SampleRecord], None] = lambda request, answer: None,
+    on_refusal: Callable[[SampleRequest], None] = lambda request: None,
+) -> Generator[Sample, None, None]:
+    """Draw the samples and yield each with its verdict, in the order in which verdicts become known.
 
     requests    is read only as far as the model keeps up
     on_answer   is called in another thread with each answer, before it is judged
@@ -92,68 +72,69 @@ def sample_and_judge(
     Raises SamplerError if the model refuses every prompt or stops answering, and CurateError if the sandbox fails
     again and again.
     """
-    drawn = _draw(requests, sample, on_answer, on_refusal)
-    with prefetch(drawn, _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
+
+    def draw() -> Iterator[Sample]:
+        open_requests: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for answers
+
+        def prompts() -> Iterator[SeededPrompt]:
+            for index, request in enumerate(requests):
+                open_requests[index] = request
+                yield request.exercise.prompt, request.seed
+
+        n_refused = n_answered = 0
+        last_refused = ""
+        for index, completion in sample(prompts()):
+            request = open_requests.pop(index)
+            id = request.exercise.id
+            if isinstance(completion, ValueError):
+                n_refused += 1
+                on_refusal(request)
+                if id != last_refused:
+                    log.warning("%s: the model refuses the prompt: %s", id, completion)
+                last_refused = id
+                if n_refused >= _MAX_REFUSALS and not n_answered:
+                    raise SamplerError(f"the model refuses every prompt: {completion}")
+                continue
+            n_answered += 1
+            answer = SampleRecord(
+                id,
+                request.number,
+                completion.text,
+                completion.n_tokens,
+                completion.finish_reason == "length",
+                reasoning=completion.reasoning,
+                n_prompt_tokens=completion.n_prompt_tokens,
+            )
+            on_answer(request, answer)
+            yield request, answer
+
+    with prefetch(draw(), _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
         try:
-            yield from judge_outputs(answers, sandbox)
+            yield from judge_samples(answers, sandbox)
         except TimeoutError:
             raise SamplerError(f"timed out: the model has not answered for {_TIMEOUT_SECONDS:g} s") from None
 
 
-def judge_outputs(answers: Iterable[tuple[SampleRequest, ModelOutput]], sandbox: Sandbox) -> Iterator[JudgedOutput]:
-    """Yield each answer with its ruling. Answers whose verdict cannot be known because a checker fails are left out.
+def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sample]:
+    """Yield each answer with its verdict. Answers whose verdict cannot be known because a checker fails are left out.
 
     Raises CurateError if the sandbox fails again and again.
     """
 
-    def ruling(item: tuple[SampleRequest, ModelOutput]) -> JudgeResult | Exception:
-        wanted, answer = item
+    def judged(item: Sample) -> SampleRecord | Exception:
+        request, answer = item
         try:
-            found = wanted.exercise.judge_answer(answer.text, sandbox)
+            found = request.exercise.judge_answer(answer.text, sandbox)
         except SandboxError:
             raise
         except Exception as error:  # RefereeError or NoVerdictError, most likely; no answer may end the measurement
             return error
-        return JudgeResult(TRUNCATED) if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER) else found
+        if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER):
+            found = JudgeResult(TRUNCATED)
+        return replace(answer, verdict=found.verdict, parts=found.parts)
 
-    for (wanted, answer), result in map_with_retries(answers, ruling, sandbox):
+    for (request, _), result in map_with_retries(answers, judged, sandbox):
         if isinstance(result, Exception):
-            log.warning("%s: its tests cannot judge this answer: %s", wanted.exercise.id, result)
+            log.warning("%s: its tests cannot judge this answer: %s", request.exercise.id, result)
         else:
-            yield wanted, answer, result
-
-
-def _draw(
-    wanted: Iterable[SampleRequest], sample: SampleFunction, on_answer: OnAnswer, on_refusal: OnRefusal
-) -> Iterator[tuple[SampleRequest, ModelOutput]]:
-    """Yield the answers as they arrive. Raises SamplerError if the model refuses every prompt."""
-    open_samples: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for answers
-
-    def prompts() -> Iterator[SeededPrompt]:
-        for index, one in enumerate(wanted):
-            open_samples[index] = one
-            yield one.exercise.prompt, one.seed
-
-    n_refused = n_answered = 0
-    last_refused = ""
-    for index, completion in sample(prompts()):
-        done = open_samples.pop(index)
-        if isinstance(completion, ValueError):
-            n_refused += 1
-            on_refusal(done)
-            if done.exercise.id != last_refused:
-                log.warning("%s: the model refuses the prompt: %s", done.exercise.id, completion)
-            last_refused = done.exercise.id
-            if n_refused >= _MAX_REFUSALS and not n_answered:
-                raise SamplerError(f"the model refuses every prompt: {completion}")
-            continue
-        n_answered += 1
-        answer = ModelOutput(
-            completion.text,
-            completion.finish_reason,
-            completion.n_tokens,
-            completion.reasoning,
-            completion.n_prompt_tokens,
-        )
-        on_answer(done, answer)
-        yield done, answer
+            yield request, result

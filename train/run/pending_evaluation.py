@@ -35,7 +35,7 @@ from train.evaluation.codeforces.rating import ratings_as_json
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.result_file import result_json
+from train.evaluation.result_metadata import answer_languages, model_metadata, suite_metadata
 from train.evaluation.results.result import Result, read_result, suite_name
 from train.evaluation.sample_store import SampleStore
 from train.evaluation.suites import dataset
@@ -245,22 +245,21 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                     k=settings.k,
                     samples=samples,
                 )
-            content = result_json(
-                evaluation,
-                model=f"{pending.run.resolve().name}/step-{pending.step}",
-                data=suite.location,
-                suite=suite.name,
-                window=suite.window,
-                sampling=sampling,
-                seed=0,
-                exercises=suite.exercises,
-                prompt=config.prompt,
-                engine=EngineOptions(config.engine.concurrency or None, config.engine.options),
-                ratings=ratings_as_json(evaluation.outcomes),
-            )
+            engine = EngineOptions(config.engine.concurrency or None, config.engine.options)
             path = result_path(pending.run, suite.name, pending.step)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, json.dumps(content, indent=1) + "\n")
+            Result(
+                model_metadata(f"{pending.run.resolve().name}/step-{pending.step}", None, engine.vllm.get("revision")),
+                suite_metadata(suite.name, suite.location, suite.window, suite.exercises, evaluation.outcomes),
+                {"k": evaluation.k, **sampling.as_table()},
+                config.prompt.as_table(),
+                engine.for_vllm(),
+                0,
+                evaluation.outcomes,
+                evaluation.tokens,
+                languages=answer_languages(suite.exercises),
+                ratings=ratings_as_json(evaluation.outcomes),
+            ).write(path)
             pending.record_suite_metrics(suite.name, evaluation.metrics())
 
 

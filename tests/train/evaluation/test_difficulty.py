@@ -24,7 +24,7 @@ from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED, TrustPolicy
 from sandbox import ExecutionLost, RefereeError, Sandbox, SandboxOptions
 from train.errors import SamplerError
-from train.evaluation.difficulty import DifficultySettings, _name, measure_difficulty
+from train.evaluation.difficulty import DifficultySettings, _samples_digest, measure_difficulty
 from train.sampling.protocol import SampledCompletion
 
 NAMES = sorted(tiny_world.PROBLEMS)
@@ -244,31 +244,6 @@ def test_an_answer_that_was_cut_off_is_judged_by_the_program_in_it(dataset):
     assert rows["sum"]["n_correct"] == 4
 
 
-def write_as_an_earlier_version(dataset):
-    """Turn table and journal into those of an earlier version, which did not judge answers that were cut off."""
-    (path,) = (dataset / "difficulty").glob("train-*.parquet")
-    pq.write_table(pq.read_table(path).drop_columns(["n_truncated_correct"]), path)
-    (journal,) = [path for path in (dataset / "difficulty" / ".work").iterdir() if path.suffix == ".jsonl"]
-    records = [json.loads(line) for line in journal.read_text().splitlines()]
-    for _, record in records:
-        record.pop("truncated", None)
-    journal.write_text("".join(json.dumps(record) + "\n" for record in records))
-
-
-def test_samples_of_an_earlier_version_keep_their_meaning_and_are_reported(dataset):
-    run(dataset, Model())
-    write_as_an_earlier_version(dataset)
-    assert {name: row["n_truncated_correct"] for name, row in table(dataset).items()} == {
-        name: None if name == "larger" else 0 for name in NAMES
-    }
-    assert run(dataset, never, machine=never).n_unjudged == 1
-    added = Model()
-    assert run(dataset, added, asked={"n": 6}).n_unjudged == 1
-    assert len(added.asked) == 2 * 6
-    assert (table(dataset)["larger"]["n_truncated"], table(dataset)["larger"]["n_truncated_correct"]) == (6, None)
-    assert run(dataset, Model(), resample=True).n_unjudged == 0
-
-
 def test_samples_with_other_settings_are_not_mixed_with_existing_ones(dataset):
     run(dataset, Model(), asked={"temperature": 1.0})
     with pytest.raises(CurateError, match=r"have temperature 1.0, not 0.6.*--resample"):
@@ -296,7 +271,7 @@ def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
         DifficultySettings("m", prompt=PromptFormat("s")),
         DifficultySettings("m", engine={"dtype": "half"}),
     ]
-    names = [_name(problem, settings, ()) for settings in ways]
+    names = [_samples_digest(problem, settings, ()) for settings in ways]
     assert names[0] == "9e0566a444da0f62feb12c7a51b33a89"
     assert len(set(names)) == 3
 

@@ -17,11 +17,11 @@ from curate.prompt import PromptFormat
 from sandbox import Case, RefereeError, Sandbox, SandboxError, Suite
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
-from train.evaluation.evaluate import evaluate, legacy_fingerprint
+from train.evaluation.evaluate import evaluate, sample_fingerprint
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.result_file import sample_dependencies
+from train.evaluation.result_metadata import sample_dependencies
 from train.evaluation.sample_store import SampleStore
 from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SampledCompletion, SamplingParams
@@ -63,25 +63,26 @@ def found(asked, sample, box):
 
 
 def test_the_model_solves_the_problems_that_it_was_taught(found):
-    assert (found.n_problems, found.n_samples, found.n_unscored) == (6, 6 * K, 0)
+    numbers = found.summary
+    assert (numbers.n_problems, numbers.n_samples, numbers.n_no_verdict) == (6, 6 * K, 0)
     solved = {problem.id.partition("/")[2]: problem.n_correct for problem in found.outcomes}
     assert min(solved["sum"], solved["double"]) >= K - 1
     assert 1 <= solved["product"] <= K - 1
     assert solved["difference"] == solved["larger"] == solved["smaller"] == 0
-    assert found.pass_at_1 == pytest.approx(sum(solved.values()) / (6 * K))
+    assert numbers.pass_at_1 == pytest.approx(sum(solved.values()) / (6 * K))
     assert found.pass_at_k == pytest.approx(3 / 6)
-    assert 0 <= found.low < found.pass_at_1 < found.high <= 1
-    assert found.high - found.low > 0.3  # it has seen six problems
-    assert found.n_truncated >= K - 1  # larger
+    assert 0 <= numbers.low < numbers.pass_at_1 < numbers.high <= 1
+    assert numbers.high - numbers.low > 0.3  # it has seen six problems
+    assert numbers.n_truncated >= K - 1  # larger
     assert found.n_no_code >= K - 1  # smaller
-    assert 5 < found.mean_tokens <= tiny_world.MAX_TOKENS
+    assert 5 < numbers.mean_tokens <= tiny_world.MAX_TOKENS
 
 
 def test_its_metrics_are_shares(found):
     metrics = found.metrics()
-    assert metrics["eval/pass@1"] == found.pass_at_1
+    assert metrics["eval/pass@1"] == found.summary.pass_at_1
     assert metrics[f"eval/pass@{K}"] == found.pass_at_k
-    assert metrics["eval/clipped_ratio"] == found.n_truncated / 48
+    assert metrics["eval/clipped_ratio"] == found.summary.n_truncated / 48
     assert metrics["eval/no_signal"] == 0
 
 
@@ -125,7 +126,8 @@ def answering(text, finish_reason="stop"):
 def test_a_cut_off_answer_is_judged_by_the_program_in_it(asked, box):
     (sum_,) = (one for one in asked if one.id.endswith("/sum"))
     found = evaluate([sum_], answering(tiny_world.PROBLEMS["sum"][1][0] + "\nAnd so", "length"), box, k=2)
-    assert (found.pass_at_1, found.n_truncated, found.n_truncated_correct) == (1, 2, 2)
+    numbers = found.summary
+    assert (numbers.pass_at_1, numbers.n_truncated, numbers.n_truncated_correct) == (1, 2, 2)
     assert found.metrics()["eval/clipped_correct_ratio"] == 1
 
 
@@ -142,9 +144,10 @@ class WithoutReferee(Sandbox):
 def test_a_sample_without_a_verdict_is_not_a_zero(asked):
     with WithoutReferee(workers=1) as box:
         found = evaluate(asked[:1], answering("```python\nprint(1)\n```"), box, k=4)
-        assert (found.n_samples, found.n_unscored, found.n_problems, found.pass_at_k) == (0, 4, 0, None)
-        assert isnan(found.pass_at_1)
-        assert isnan(found.low)
+        numbers = found.summary
+        assert (numbers.n_samples, numbers.n_no_verdict, numbers.n_problems, found.pass_at_k) == (0, 4, 0, None)
+        assert isnan(numbers.pass_at_1)
+        assert isnan(numbers.low)
 
 
 def test_a_sandbox_that_is_lost_for_good_ends_the_evaluation(asked):
@@ -158,7 +161,7 @@ def test_a_model_that_refuses_every_prompt_ends_the_evaluation(asked, box):
 
     with pytest.raises(SamplerError, match="refuses every prompt: too long"):
         evaluate(asked, refusing, box, k=K)
-    assert evaluate(asked, refusing, box, k=1).n_unscored == 6
+    assert evaluate(asked, refusing, box, k=1).summary.n_no_verdict == 6
 
 
 def test_a_sampler_that_hangs_ends_the_evaluation(asked, box, monkeypatch):
@@ -219,7 +222,7 @@ def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing journals continue."""
     exercise = Exercise("a", PromptFormat().chat("s", "", Suite([])), SuiteJudge(Suite([Case("1", "2")])))
     settings = sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2}))
-    assert legacy_fingerprint(exercise, settings, [], 0) == "20d2f7fd7285b2ac09e6ddcfb450d374"
+    assert sample_fingerprint(exercise, settings, 0) == "4766e941eb5a8f20824bdf7c768cd79d"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is kept of samples outlives a kill, a power cut, other tests and another version."""
+"""What is kept of samples outlives a kill, a power cut and other tests."""
 
 import json
 from dataclasses import replace
@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import tiny_world
 
-from curate.dataset.journal import ResultJournal
 from sandbox import Case, RefereeError, Sandbox, Suite
-from train.evaluation.evaluate import evaluate, legacy_fingerprint, sample_fingerprint, sample_key
+from train.evaluation.evaluate import evaluate
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.sample_store import SampleStore, pending_path, read_samples
@@ -77,7 +76,7 @@ class WithoutReferee(Sandbox):
 
 def test_answers_without_a_verdict_are_kept_and_judged_later(path, box):
     with WithoutReferee(workers=1) as broken:
-        assert evaluated(path, 7, broken, model).n_unscored == 6
+        assert evaluated(path, 7, broken, model).summary.n_no_verdict == 6
     assert len(pending_path(path).read_text().splitlines()) == 6
     assert evaluated(path, 7, box, silent_model) == evaluate([exercise(7)], model, box, k=6)
     assert not pending_path(path).exists()
@@ -90,22 +89,6 @@ def test_a_line_that_was_not_written_whole_loses_no_answer(path, box, lost_bytes
     second = evaluated(path, 6, box, silent_model)
     path.write_bytes(path.read_bytes()[:-lost_bytes])
     assert evaluated(path, 6, box, silent_model) == second
-
-
-def test_lines_of_earlier_versions_count(path, box):
-    """Their keys name the judge, too, and their records do not."""
-    found = evaluated(path, 7, box, model)
-    one = exercise(7)
-    names = sample_fingerprint(one, [], 0), legacy_fingerprint(one, [], [], 0)
-    records = read_samples(path, {sample_key(names[0], number) for number in range(6)})
-    path.unlink()
-    with ResultJournal(path) as journal:
-        for number in range(6):
-            record = records[sample_key(names[0], number)]
-            earlier = {"id": "a", "number": number, "text": record.text, "n_tokens": 5, "truncated": False}
-            journal.add(sample_key(names[1], number), earlier | {"verdict": record.verdict})
-    assert evaluated(path, 7, box, silent_model) == found
-    assert bits(evaluated(path, 6, box, silent_model)) == bits(found).translate(str.maketrans("01", "10"))
 
 
 def test_a_record_says_all_that_is_known(path, box):

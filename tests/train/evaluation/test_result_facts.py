@@ -2,6 +2,7 @@
 
 import hashlib
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import tiny_world
@@ -12,8 +13,8 @@ from source_rows import livecodebench_row, write_jsonl
 from sandbox import Sandbox
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import read_exercises
-from train.evaluation.result_file import model_metadata, quick_weights_digest, sample_results_json
-from train.evaluation.results.tables import Prices
+from train.evaluation.result_metadata import model_metadata, quick_weights_digest
+from train.evaluation.results.result import Prices, read_result
 from train.sampling.protocol import SampledCompletion
 
 MIB = 1 << 20
@@ -89,7 +90,8 @@ def test_a_result_names_rows_tests_verdicts_and_tokens(tmp_path):
     assert content["suite"]["tests"] == "official"
     assert [problem["verdicts"] for problem in content["problems"]] == [{"accepted": 1, "no_code": 1}] * 2
     assert content["numbers"]["tokens"] == {"prompt": 4 * 7, "answer": 4 * 10}
-    numbers = sample_results_json(counted, prices=Prices(2, 0.5))["numbers"]
+    priced = replace(read_result(tmp_path / "r.json"), tokens=counted.tokens, prices=Prices(2, 0.5))
+    numbers = priced.to_json()["numbers"]
     assert numbers["tokens"] == {"prompt": None, "answer": 20}  # the server does not tell how long prompts are
     assert numbers["cost"] is None
-    assert sample_results_json(counted, prices=Prices(0, 0.5))["numbers"]["cost"] == pytest.approx(1e-5)
+    assert replace(priced, prices=Prices(0, 0.5)).to_json()["numbers"]["cost"] == pytest.approx(1e-5)

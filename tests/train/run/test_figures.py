@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 from math import isnan, nan
 
 import pytest
+from made_outcomes import outcome
 
 from train.evaluation.evaluate import EvaluationResult
+from train.evaluation.results.result import TokenCounts
 from train.run.step_metrics import batch_metrics, metric_description, percentile, reward_metrics
 
 
@@ -111,7 +113,7 @@ def test_every_figure_has_a_meaning():
     names = {
         *batch_metrics([(RIGHT, WRONG)], version=7),
         *minibatch_metrics(zeros(2), zeros(2), batch, objective),
-        *EvaluationResult(1, 4, 0.5, 0.0, 1.0, 0.5, 4, 0, 0, 0, 0, 10.0, (), {}).metrics(),
+        *EvaluationResult(4, (outcome("p", "0101"),), TokenCounts(None, None)).metrics(),
     }
     assert [name for name in names if metric_description(name) is None] == []
     assert metric_description("reward/of/nobody") is None

@@ -57,9 +57,9 @@ from train.evaluation.codeforces.contests import (
     problem_keys_or_none,
     read_contests,
 )
-from train.evaluation.results.result import BY_CONTESTS, BY_DIFFICULTY, tests_source
+from train.evaluation.results.ratings import BY_CONTESTS, BY_DIFFICULTY
 from train.evaluation.statistics.intervals import bootstrap_interval
-from train.evaluation.statistics.outcomes import ProblemOutcomes
+from train.evaluation.statistics.outcomes import ProblemOutcomes, tests_source
 
 Score = tuple[float, float]  # points and penalty
 _POINTS_PER_WRONG = 50  # lost for each wrong attempt, if problems have points

@@ -49,15 +49,15 @@ def load_export_data(path: Path, suites: tuple[str, ...], form: str) -> ExportDa
     known about a sample.
     """
     reopened = load_result(read_result(path))
-    if reopened.provenance.suite not in suites:
+    if reopened.result.given_suite not in suites:
         raise CurateError(
-            f"{path} is the result on {reopened.provenance.suite or 'a suite without a name'}, and {form} takes "
+            f"{path} is the result on {reopened.result.given_suite or 'a suite without a name'}, and {form} takes "
             f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
         )
     gone = [problem.id for problem in reopened.result.outcomes if problem.id not in reopened.exercises]
     if gone:
         raise CurateError(
-            f"{reopened.provenance.location} does not have {summarize_ids(gone)} any more. Is it the same file?"
+            f"{reopened.result.location} does not have {summarize_ids(gone)} any more. Is it the same file?"
         )
     keys = {problem.id: sample_keys(problem) for problem in reopened.result.outcomes}
     kept = read_samples(reopened.samples_path, {key for of_problem in keys.values() for key in of_problem})

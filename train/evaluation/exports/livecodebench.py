@@ -48,7 +48,7 @@ def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
     Raises CurateError if LiveCodeBench cannot choose just these. An empty list of programs would not do for the others:
     LiveCodeBench drops pass@k if one problem has fewer than k samples, and an empty program would count as wrong.
     """
-    rows = _rows(answers.loaded_result.provenance.location)
+    rows = _rows(answers.loaded_result.result.location)
     evaluated = {problem.id for problem in answers.problems}
     not_evaluated = [row for row in rows if id_of(row) not in evaluated and _in_window(row, answers)]
     unreadable = {id_of(row) for row in not_evaluated} - answers.exercises.keys()
@@ -80,7 +80,7 @@ def _rows(location: str) -> list[Row]:
 
 
 def _in_window(row: Row, answers: ExportData) -> bool:
-    first, _, last = answers.loaded_result.provenance.window.partition("..")
+    first, _, last = answers.loaded_result.result.window.partition("..")
     return not first or first <= _time(row).date().isoformat() <= last
 
 

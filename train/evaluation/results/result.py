@@ -1,214 +1,230 @@
-"""Where the tests of an evaluation come from, if its problems say it.
+"""The result of an evaluation and its JSON file, in schema 2: the model, the suite, the settings, and the outcomes.
 
-MERGED Ratings in a result file, and in words. train/evaluation/codeforces/rating.py makes them.
-
-MERGED Read the result file of an evaluation.
-
-The earlier schema has no number. Its files have the numbers of right samples but neither their lengths, nor the facts
-of problems, nor digests of their tests. So they can be compared, but what they lack is shown as unknown.
-
-MERGED Short names of several results: the names of their models, unless two of them are of the same model.
-
-MERGED Summaries as JSON, and the strata that are known.
+The file also has what follows from the outcomes, for readers without curate: the numbers of all problems and of each
+stratum. It has no times in it, so the same evaluation has the same bytes, whether it was interrupted or not.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import isfinite, nan
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
+from curate.dataset.output_folder import write_atomic
 from curate.errors import CurateError
 from rewards.extract import PYTHON_ONLY
-from train.evaluation.statistics.outcomes import STRATUM_KEYS, ProblemMetadata, ProblemOutcomes, Summary, strata
-
-
-def tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
-    """Return the sources, such as "examples" or "official, official+generated"; "" if no problem says it."""
-    return ", ".join(sorted({problem.metadata.tests_source for problem in outcomes if problem.metadata.tests_source}))
-
-
-BY_CONTESTS, BY_DIFFICULTY = "contests", "problem difficulty"
-_UPPER_BOUND = "the examples of statements, which wrong programs pass, too, so the rating is an upper bound"
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRating:
-    """A rating as a result file has it. A number that is unknown, or that this kind of rating has not, is nan.
-
-    basis            BY_CONTESTS or BY_DIFFICULTY
-    tests_source     where the tests come from
-    is_upper_bound   whether wrong programs pass these tests
-    n                contests or problems that the rating is of
-    attempts         samples of a problem, if the rating is by contests
-    percentile       users with a lower rating, in percent; with the bounds for `low` and `high`
-    table            of percentiles
-    in_order         rating in the order in which the samples were drawn
-    order_deviation  standard deviation over orders
-    n_not_judged     problems of the contests that were not evaluated
-    error            standard error
-    with_prior       whether all samples are right or all are wrong
-    """
-
-    basis: str
-    rating: float
-    low: float
-    high: float
-    tests_source: str
-    is_upper_bound: bool
-    n: int
-    attempts: int = 0
-    percentile: float = nan
-    percentile_low: float = nan
-    percentile_high: float = nan
-    table: str = ""
-    in_order: float = nan
-    order_deviation: float = nan
-    n_not_judged: int = 0
-    error: float = nan
-    with_prior: bool = False
-
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> Self:
-        """Read a rating of a result file. Raises KeyError, TypeError or ValueError if it is not one."""
-        rating = cls(
-            basis=str(entry["by"]),
-            rating=_number(entry["rating"]),
-            low=_number(entry["low"]),
-            high=_number(entry["high"]),
-            tests_source=str(entry["tests"]),
-            is_upper_bound=bool(entry["is_upper_bound"]),
-            n=0,
-        )
-        if rating.basis != BY_CONTESTS:
-            n, error = int(entry["problems"]), _number(entry["error"])
-            return replace(rating, n=n, error=error, with_prior=bool(entry["with_prior"]))
-        contests = entry["contests"]
-        return replace(
-            rating,
-            n=len(contests),
-            attempts=int(entry["attempts"]),
-            percentile=_number(entry["percentile"]),
-            percentile_low=_number(entry["percentile_low"]),
-            percentile_high=_number(entry["percentile_high"]),
-            table=str(entry["table"]),
-            in_order=_number(entry["in_order"]),
-            order_deviation=_number(entry["order_deviation"]),
-            n_not_judged=sum(int(one["n_problems"]) - int(one["n_judged"]) for one in contests),
-        )
-
-    @property
-    def summary_line(self) -> str:
-        """The rating with its interval, its percentile or its error, and the source of the tests, in one line."""
-        value = f"{self.rating:.0f} ({_range(self.low, self.high, 0)})"
-        tests = f"tests: {self.tests_source}{', an upper bound' if self.is_upper_bound else ''}"
-        if self.basis != BY_CONTESTS:
-            return f"rating by problem difficulty {value}, standard error {self.error:.0f}; {tests}"
-        percentiles = f"{self.percentile:.1f} ({_range(self.percentile_low, self.percentile_high, 1)})"
-        what = f"over {self.n} contests with {self.attempts} attempts"
-        return f"rating {value} {what}, percentile {percentiles} of {self.table}; {tests}"
-
-    @property
-    def remarks(self) -> list[str]:
-        """What else has to be known of the rating, as clauses."""
-        remarks = []
-        if self.is_upper_bound:
-            remarks.append(f"the tests are {_UPPER_BOUND}")
-        if self.basis != BY_CONTESTS:
-            if self.with_prior:
-                remarks.append("all samples are right or all are wrong, so the rating is mostly that of a prior")
-            fetch = "for that, `curate evaluations fetch codeforces` once"
-            return [*remarks, f"it cannot be compared with a rating by contests; {fetch}"]
-        if self.n_not_judged:
-            remarks.append(f"{self.n_not_judged} problems of these contests were not evaluated and count as not solved")
-        remarks.append(
-            f"it is the mean over all orders of the samples: in their own order it is {self.in_order:.0f}, and orders "
-            f"have a standard deviation of {self.order_deviation:.0f}"
-        )
-        return remarks
-
-
-def stored_ratings(content: Mapping[str, Any]) -> tuple[StoredRating, ...]:
-    """Read the ratings of a result file, the best known one first; most have none."""
-    return tuple(map(StoredRating.from_json, content.get("ratings") or ()))
-
-
-def rating_lines(ratings: Sequence[StoredRating]) -> list[str]:
-    """Return what is printed below the numbers of an evaluation: the rating that says most, and what it means."""
-    return (
-        [f"Codeforces {ratings[0].summary_line}", *(f"  {remark}" for remark in ratings[0].remarks)] if ratings else []
-    )
-
-
-def _number(value: Any) -> float:
-    return nan if value is None else float(value)
-
-
-def _range(low: float, high: float, digits: int) -> str:
-    return "no interval" if low != low or high != high else f"{low:.{digits}f}-{high:.{digits}f}"
-
+from rewards.reward import NO_ANSWER, NO_CODE
+from train.evaluation.results.ratings import StoredRating, stored_ratings
+from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, summarize, summarize_by_stratum
 
 SCHEMA = 2
 _ADVICE = "Give a file that `curate evaluate --out FILE` has written."
+_PRICED = 1_000_000  # tokens that a price is for
+_SUMMARY = {  # keys in the file, and what they are in a Summary
+    "n_problems": "n_problems",
+    "n_unknown": "n_unknown",
+    "n_samples": "n_samples",
+    "n_no_verdict": "n_no_verdict",
+    "pass_at_1": "pass_at_1",
+    "standard_error": "standard_error",
+    "low": "low",
+    "high": "high",
+    "pass_at": "pass_at",
+    "always": "always_solved_share",
+    "cut_off": "truncated_share",
+    "tokens_p50": "tokens_p50",
+    "tokens_p95": "tokens_p95",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class SampleProvenance:
-    """How the samples of a result came about.
+class Prices:
+    """The prices of a million tokens, in any currency. Raises ValueError if one is below 0."""
 
-    suite      the name of the suite; empty: none was named
-    location   where its rows are
-    window     FROM..TO; empty: all
-    languages  the languages that answers may be written in
-    prompt     the table of the prompt
-    protocol   the table of the protocol and what was used in its place; empty: none
+    prompt: float
+    answer: float
+
+    def __post_init__(self) -> None:
+        if not (self.prompt >= 0 and self.answer >= 0):
+            raise ValueError(f"a price is at least 0, not {self.prompt:g} and {self.answer:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """The tokens of all samples, reasoning included; None: the server did not tell how long some of them are."""
+
+    prompt: int | None
+    answer: int | None
+
+
+def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
+    """Return the sums over samples, each given as the lengths of its prompt and its answer; 0: unknown.
+
+    The prompt counts once for each sample, as providers count it.
     """
+    pairs = list(samples)
+    prompts, answers = [prompt for prompt, _ in pairs], [answer for _, answer in pairs]
+    return TokenCounts(sum(prompts) if all(prompts) else None, sum(answers) if all(answers) else None)
 
-    suite: str
-    location: str
-    window: str
-    languages: tuple[str, ...]
-    prompt: Mapping[str, Any]
-    protocol: Mapping[str, Any]
+
+def cost(tokens: TokenCounts, prices: Prices) -> float | None:
+    """Return what the tokens cost, in the currency of the prices; None: tokens that cost something are unknown."""
+    parts = ((tokens.prompt, prices.prompt), (tokens.answer, prices.answer))
+    if any(n is None and price for n, price in parts):
+        return None
+    return sum((n or 0) * price for n, price in parts) / _PRICED
+
+
+def count_without_program(verdicts: Mapping[str, int]) -> int:
+    """Return the number of samples that ended by themselves without a program, or without a final answer."""
+    return verdicts.get(NO_CODE, 0) + verdicts.get(NO_ANSWER, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An evaluation of a model.
+    """An evaluation of a model on a suite. The tables have JSON values.
 
-    suite        the name of the suite, with its window if there is one
-    outcomes     for each problem, what is known of its samples
-    sampling     the settings of the sampler: temperature, top_p, max_tokens
-    is_complete  False for a file of the earlier schema: lengths, facts and tests are unknown
-    ratings      ratings of the model, if the suite has any, the one that says most first
-    provenance   None if the file does not tell it, because an earlier version wrote it
+    model_metadata  table of the model: its name, weights and engine (result_metadata.model_metadata)
+    suite_metadata  table of the suite: its name, rows and tests (result_metadata.suite_metadata)
+    sampling        table of the sampler's settings: k, temperature, top_p, max_tokens
+    prompt          table of the prompt; empty for the default
+    engine          options of vLLM
+    outcomes        for each problem, the outcomes of its samples
+    tokens          those of all samples with a verdict
+    languages       languages that the answers may be written in
+    protocol        table of the protocol and what was used in its place; empty: none
+    ratings         tables of ratings of the model, if the suite has any, the one that says most first
+    prices          of the tokens; None: unknown
+    path            of the file
     """
 
-    path: Path
-    model: str
-    suite: str
-    outcomes: tuple[ProblemOutcomes, ...]
+    model_metadata: Mapping[str, Any]
+    suite_metadata: Mapping[str, Any]
     sampling: Mapping[str, Any]
-    is_complete: bool = True
-    ratings: tuple[StoredRating, ...] = ()
-    provenance: SampleProvenance | None = None
+    prompt: Mapping[str, Any]
+    engine: Mapping[str, Any]
+    seed: int
+    outcomes: tuple[ProblemOutcomes, ...]
+    tokens: TokenCounts
+    languages: tuple[str, ...] = PYTHON_ONLY
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    ratings: Sequence[Mapping[str, Any]] = ()
+    prices: Prices | None = None
+    path: Path = Path()
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model."""
+        return str(self.model_metadata["name"])
+
+    @property
+    def suite(self) -> str:
+        """Return the name of the suite in tables, with its window if there is one."""
+        return _label(str(self.suite_metadata["name"]), self.window)
+
+    @property
+    def given_suite(self) -> str:
+        """Return the name by which the suite was chosen; empty: none was named."""
+        return str(self.suite_metadata["given"])
+
+    @property
+    def location(self) -> str:
+        """Return where the rows of the suite are."""
+        return str(self.suite_metadata["location"])
+
+    @property
+    def window(self) -> str:
+        """Return FROM..TO, the days of contests that were asked for; empty: all."""
+        return str(self.suite_metadata["window"]["asked"])
 
     @property
     def k(self) -> int:
         """Return the largest number of samples of a problem."""
         return max((len(problem.correct) for problem in self.outcomes), default=0)
 
+    @property
+    def stored_ratings(self) -> tuple[StoredRating, ...]:
+        return stored_ratings({"ratings": self.ratings})
 
-def suite_name(location: str) -> str:
-    """Return the name that stands for a location in tables: the last part of a path or of a Hub id."""
-    return Path(location.partition("?")[0]).name or location
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of the file, in which an unknown number is null."""
+        found = summarize(self.outcomes)
+        prices = {"cost": cost(self.tokens, self.prices), "prices": asdict(self.prices)} if self.prices else {}
+        return {
+            "schema": SCHEMA,
+            "curate": _curate_version(),
+            "model": dict(self.model_metadata),
+            "suite": dict(self.suite_metadata),
+            **({"protocol": dict(self.protocol)} if self.protocol else {}),
+            "sampling": dict(self.sampling),
+            "prompt": dict(self.prompt),
+            **({"languages": list(self.languages)} if self.languages != PYTHON_ONLY else {}),
+            "engine": dict(self.engine),
+            "seed": self.seed,
+            "numbers": {
+                **summary_as_json(found),
+                "n_truncated": found.n_truncated,
+                "n_truncated_correct": found.n_truncated_correct,
+                "n_no_code": count_without_program(found.verdicts),
+                "mean_tokens": _known(found.mean_tokens),
+                "tokens": asdict(self.tokens),
+                **prices,
+                "verdicts": dict(found.verdicts),
+            },
+            **({"ratings": list(self.ratings)} if self.ratings else {}),
+            "strata": {
+                name: {value: summary_as_json(summary) for value, summary in groups.items()}
+                for name, groups in summarize_by_stratum(self.outcomes).items()
+            },
+            "problems": [problem.to_json() for problem in self.outcomes],
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], path: Path) -> Self:
+        """Read the content of a file. Raises LookupError, TypeError, ValueError or AttributeError if it is damaged."""
+        suite, numbers = content["suite"], content["numbers"]
+        prices = numbers.get("prices")
+        result = cls(
+            dict(content["model"]),
+            dict(suite),
+            dict(content["sampling"]),
+            dict(content["prompt"]),
+            dict(content["engine"]),
+            content["seed"],
+            tuple(map(ProblemOutcomes.from_json, content["problems"])),
+            TokenCounts(**numbers["tokens"]),
+            tuple(content.get("languages", PYTHON_ONLY)),
+            dict(content.get("protocol", {})),
+            tuple(content.get("ratings", ())),
+            None if prices is None else Prices(**prices),
+            path,
+        )
+        _ = result.model, result.suite, result.stored_ratings  # a damaged one is refused now, not where it is shown
+        return result
+
+    def write(self, path: Path) -> None:
+        """Write the file."""
+        write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
-def suite_label(location: str, window: str) -> str:
-    """Return the name of a suite in tables and headings."""
-    return _label(suite_name(location), window)
+def summary_as_json(summary: Summary) -> dict[str, Any]:
+    """Return the numbers of a set of problems as JSON values, in which an unknown number is null."""
+    numbers = {key: _known(getattr(summary, name)) for key, name in _SUMMARY.items()}
+    return numbers | {"pass_at": {str(j): value for j, value in summary.pass_at.items()}}
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _curate_version() -> str | None:
+    try:
+        return version("curate-code")
+    except PackageNotFoundError:
+        return None  # a source tree that is not installed
 
 
 def read_result(path: Path) -> Result:
@@ -219,13 +235,12 @@ def read_result(path: Path) -> Result:
         raise CurateError(f"{path} is not a JSON file. {_ADVICE}") from None
     if not is_result(content):
         raise CurateError(f"{path} is not the result of an evaluation. {_ADVICE}")
-    schema = content.get("schema", 1)
-    if schema not in (1, SCHEMA):
+    if content["schema"] != SCHEMA:
         raise CurateError(
-            f"{path} has schema {schema}, and this version of curate reads up to {SCHEMA}. Update curate."
+            f"{path} has schema {content['schema']}, and this version of curate reads {SCHEMA}. Update curate."
         )
     try:
-        return _earlier(path, content) if schema == 1 else _present(path, content)
+        return Result.from_json(content, path)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise CurateError(
@@ -235,7 +250,11 @@ def read_result(path: Path) -> Result:
 
 def is_result(content: Any) -> bool:
     """Tell whether the content of a JSON file looks like a result file of any schema."""
-    return isinstance(content, dict) and "model" in content and isinstance(content.get("problems"), list)
+    return (
+        isinstance(content, dict)
+        and {"schema", "model"} <= content.keys()
+        and isinstance(content.get("problems"), list)
+    )
 
 
 def read_results(paths: tuple[Path, ...]) -> list[Result]:
@@ -262,46 +281,18 @@ def _looks_like_one(path: Path) -> bool:
         return False
 
 
-def _present(path: Path, content: Mapping[str, Any]) -> Result:
-    suite = content["suite"]
-    outcomes = tuple(map(ProblemOutcomes.from_json, content["problems"]))
-    name = _label(suite["name"], suite["window"]["asked"])
-    model, sampling = str(content["model"]["name"]), dict(content["sampling"])
-    ratings, origin = stored_ratings(content), _origin(content)
-    return Result(path, model, name, outcomes, sampling, ratings=ratings, provenance=origin)
+def suite_name(location: str) -> str:
+    """Return the name that stands for a location in tables: the last part of a path or of a Hub id."""
+    return Path(location.partition("?")[0]).name or location
 
 
-def _origin(content: Mapping[str, Any]) -> SampleProvenance | None:
-    suite = content["suite"]
-    if "given" not in suite:
-        return None
-    return SampleProvenance(
-        str(suite["given"]),
-        str(suite["location"]),
-        str(suite["window"]["asked"]),
-        tuple(content.get("languages", PYTHON_ONLY)),
-        dict(content["prompt"]),
-        dict(content.get("protocol", {})),
-    )
-
-
-def _earlier(path: Path, content: Mapping[str, Any]) -> Result:
-    outcomes = tuple(_counted(entry) for entry in content["problems"])
-    name = _label(suite_name(str(content["data"])), content.get("window", ""))
-    return Result(path, str(content["model"]), name, outcomes, dict(content.get("sampling", {})), is_complete=False)
-
-
-def _counted(entry: Mapping[str, Any]) -> ProblemOutcomes:
-    """Return the outcomes of a problem of which only the numbers of samples and of right ones are known."""
-    n, n_correct = int(entry["n"]), int(entry["n_correct"])
-    if not 0 <= n_correct <= n:
-        raise ValueError(f"{entry['id']}: {n_correct} of {n} samples are right")
-    bits = (True,) * n_correct + (False,) * (n - n_correct)
-    return ProblemOutcomes(str(entry["id"]), ProblemMetadata(), bits, (0,) * n, (False,) * n)
+def suite_label(location: str, window: str) -> str:
+    """Return the name of a suite in tables and headings."""
+    return _label(suite_name(location), window)
 
 
 def _label(name: str, window: str) -> str:
-    return f"{name} {window}" if window else str(name)
+    return f"{name} {window}" if window else name
 
 
 def short_model_name(model: str) -> str:
@@ -331,24 +322,3 @@ def labels(results: Sequence[Result]) -> list[str]:
         if seen[path] > 1:
             paths[number] = f"{path} ({seen[path]})"
     return paths
-
-
-_KEYS = {"always_solved": "always"}
-
-
-def summary_as_json(summary: Summary) -> dict[str, Any]:
-    """Return the numbers as JSON values, in which an unknown number is null."""
-    numbers = asdict(summary) | {"pass_at": {str(j): value for j, value in summary.pass_at.items()}}
-    return {
-        _KEYS.get(name, name): None if isinstance(value, float) and not isfinite(value) else value
-        for name, value in numbers.items()
-    }
-
-
-def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
-    """Return the summaries by difficulty, platform and month, each only if the fact is known of some problem."""
-    return {
-        name: strata(outcomes, fact)
-        for name, fact in STRATUM_KEYS.items()
-        if any(fact(problem.metadata) is not None for problem in outcomes)
-    }

@@ -1,119 +1,59 @@
-"""How many tokens an evaluation has taken, and what a provider charges for them.
-
-MERGED The table of one evaluation: a row for all problems, then a row for each difficulty, platform and month.
-
-MERGED What `curate compare` shows: the differences of models from a reference, and the problems that changed sides.
-
-MERGED Models by suites: pass@1 of each, which is the best, and which are not significantly worse than the best.
+"""Results in tables: the strata of one evaluation, differences between models, leaderboards, and model cards.
 
 The models of a suite can be compared only if they were asked the same problems with the same tests. Where they were
-not, a suite has several columns.
-
-MERGED The section of a model card: what one model scores on each suite, and with which sampling.
-
-MERGED A leaderboard as text, Markdown, HTML or CSV.
+not, the suite has several columns in a leaderboard.
 """
 
 import csv
-import hashlib
 import io
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isnan
 
 from curate.errors import CurateError
-from train.evaluation.results.result import Result, model_names, summarize_by_stratum
+from train.evaluation.results.ratings import StoredRating
+from train.evaluation.results.result import Prices, Result, TokenCounts, cost, model_names
 from train.evaluation.statistics.comparison import ComparedModel, best_model, compare_with_reference
-from train.evaluation.statistics.outcomes import UNKNOWN, ProblemOutcomes, Summary, select_powers_of_two, summarize
-
-_PRICED = 1_000_000  # tokens that a price is for
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """The prices of a million tokens, in any currency. Raises ValueError if one is below 0."""
-
-    prompt: float
-    answer: float
-
-    def __post_init__(self) -> None:
-        if not (self.prompt >= 0 and self.answer >= 0):
-            raise ValueError(f"a price is at least 0, not {self.prompt:g} and {self.answer:g}")
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """The tokens of all samples, reasoning included; None: the server did not tell how long some of them are."""
-
-    prompt: int | None
-    answer: int | None
-
-
-def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
-    """Return the sums over samples, each given as the lengths of its prompt and its answer; 0: unknown.
-
-    The prompt counts once for each sample, as providers count it.
-    """
-    prompt: int | None = 0
-    answer: int | None = 0
-    for n_prompt, n_answer in samples:
-        prompt = prompt + n_prompt if prompt is not None and n_prompt else None
-        answer = answer + n_answer if answer is not None and n_answer else None
-    return TokenCounts(prompt, answer)
-
-
-def format_cost(tokens: TokenCounts, prices: Prices) -> str:
-    """Return a line that says what the tokens cost."""
-    amount = cost(tokens, prices)
-    prompt, answer = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
-    paid = "unknown" if amount is None else f"{amount:,.2f}"
-    return f"tokens of prompts: {prompt}, of answers: {answer}; cost: {paid}"
-
-
-def cost(tokens: TokenCounts, prices: Prices) -> float | None:
-    """Return what the tokens cost, in the currency of the prices; None: tokens that cost something are unknown."""
-    parts = ((tokens.prompt, prices.prompt), (tokens.answer, prices.answer))
-    if any(n is None and price for n, price in parts):
-        return None
-    return sum((n or 0) * price for n, price in parts) / _PRICED
-
+from train.evaluation.statistics.outcomes import (
+    UNKNOWN,
+    ProblemOutcomes,
+    Summary,
+    select_powers_of_two,
+    summarize,
+    summarize_by_stratum,
+)
 
 _NONE = "-"  # where a number is not known
 ALL = "all"
 
 
-def breakdown(outcomes: Sequence[ProblemOutcomes], *, has_lengths: bool = True) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns and the cells of each row.
+def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list[str]]]:
+    """Return the table of one evaluation: a row for all problems, then one for each difficulty, platform and month.
 
-    has_lengths: whether lengths and cut-offs are known; otherwise they are shown as unknown.
+    Returns the names of the columns and the cells of each row, as all tables here do.
     """
     everything = summarize(outcomes)
-    j_shown = [j for j in select_powers_of_two(dict(everything.pass_at)) if j > 1]
+    j_shown = [j for j in select_powers_of_two(everything.pass_at) if j > 1]
     rows = [(ALL, everything)]
     for fact, groups in summarize_by_stratum(outcomes).items():
         if len(groups) > 1:
             rows += [(f"{UNKNOWN} {fact}" if name == UNKNOWN else name, groups[name]) for name in groups]
     passes = [f"pass@{j}" for j in j_shown]
     names = ["", "problems", "pass@1", "95%", *passes, "always", "cut off", "tokens p50", "p95"]
-    return names, [_row(name, summary, j_shown, has_lengths=has_lengths) for name, summary in rows]
-
-
-def _row(name: str, summary: Summary, j_shown: Sequence[int], *, has_lengths: bool) -> list[str]:
-    lengths = [
-        format_percent(summary.truncated_share),
-        format_tokens(summary.tokens_p50),
-        format_tokens(summary.tokens_p95),
-    ]
-    return [
-        name,
-        str(summary.n_problems),
-        format_share(summary.pass_at_1),
-        format_interval(summary.low, summary.high),
-        *(format_share(summary.pass_at.get(j)) for j in j_shown),
-        format_share(summary.always_solved_share),
-        *(lengths if has_lengths else [_NONE] * len(lengths)),
+    return names, [
+        [
+            name,
+            str(summary.n_problems),
+            format_share(summary.pass_at_1),
+            format_interval(summary.low, summary.high),
+            *(format_share(summary.pass_at.get(j)) for j in j_shown),
+            format_share(summary.always_solved_share),
+            format_percent(summary.truncated_share),
+            format_tokens(summary.tokens_p50),
+            format_tokens(summary.tokens_p95),
+        ]
+        for name, summary in rows
     ]
 
 
@@ -139,48 +79,50 @@ def format_tokens(n: float) -> str:
     return f"{n:.0f}" if n < 1000 else f"{n / 1000:.1f}k" if n < 9950 else f"{n / 1000:.0f}k"
 
 
-_DIFFERENCE_NONE = "-"
+def format_cost(tokens: TokenCounts, prices: Prices) -> str:
+    """Return a line that says what the tokens cost."""
+    amount = cost(tokens, prices)
+    prompt, answer = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
+    paid = "unknown" if amount is None else f"{amount:,.2f}"
+    return f"tokens of prompts: {prompt}, of answers: {answer}; cost: {paid}"
 
 
 def difference_table(
     reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], contenders: Mapping[str, ComparedModel]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns and the cells of each row: the reference, then the others in their order.
+    """Return the differences of models from a reference, which has the first row.
 
     With more than one other model, a column has the p-values after Holm's correction. If all models have one sample
-    of each problem, two columns have the problems that only one of two models solved, which McNemar's test counts.
+    of each problem, two columns have the problems that only one of two models solved.
     """
     names = ["", "problems", "pass@1", "difference", "95%", "p", "visible"]
     several = len(contenders) > 1
-    discordant = bool(contenders) and all(one.comparison.mcnemar is not None for one in contenders.values())
+    single = all(problem.n <= 1 for outcomes in models.values() for problem in outcomes)
     names += ["p (Holm)"] if several else []
-    names += ["only it", f"only {reference}", "p (McNemar)"] if discordant else []
-    rows = [_filled([reference, *_solved(models[reference])], len(names))]
+    names += ["only it", f"only {reference}"] if single and contenders else []
+
+    def solved(name: str) -> list[str]:
+        summary = summarize(models[name])
+        return [str(summary.n_problems), format_share(summary.pass_at_1)]
+
+    rows = [[reference, *solved(reference), *[_NONE] * (len(names) - 3)]]
     for name, contender in contenders.items():
         found = contender.comparison
         row = [
             name,
             str(found.n_problems),
-            _solved(models[name])[1],
+            solved(name)[1],
             signed(found.difference),
             f"{signed(found.low)}..{signed(found.high)}",
             format_p_value(found.p),
             format_share(found.minimum_detectable),
         ]
         row += [format_p_value(contender.p_corrected)] if several else []
-        if discordant and found.mcnemar is not None:
-            row += [str(found.mcnemar.only_second), str(found.mcnemar.only_first), format_p_value(found.mcnemar.p)]
+        if single:
+            only_it = sum(difference > 0 for difference in found.differences.values())
+            row += [str(only_it), str(len(found.differences) - only_it)]
         rows.append(row)
     return names, rows
-
-
-def _solved(outcomes: Sequence[ProblemOutcomes]) -> list[str]:
-    summary = summarize(outcomes)
-    return [str(summary.n_problems), format_share(summary.pass_at_1)]
-
-
-def _filled(cells: list[str], n: int) -> list[str]:
-    return cells + [_DIFFERENCE_NONE] * (n - len(cells))
 
 
 def changed_problems(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]) -> list[tuple[str, str, str]]:
@@ -197,7 +139,7 @@ def changed_problems(first: Sequence[ProblemOutcomes], second: Sequence[ProblemO
 
 def signed(value: float) -> str:
     """Return a difference of shares with its sign."""
-    return _DIFFERENCE_NONE if isnan(value) else f"{value:+.3f}"
+    return _NONE if isnan(value) else f"{value:+.3f}"
 
 
 def format_p_value(p: float) -> str:
@@ -209,16 +151,19 @@ def format_p_value(p: float) -> str:
 class Cell:
     """The result of a model on a suite.
 
-    is_best      whether it has the highest pass@1 of the suite
-    p_corrected  of its difference from the best, after Holm's correction; None for the best
-    is_close     whether it is not the best, but not significantly worse
+    is_best     whether it has the highest pass@1 of the suite
+    contender   compared with the best; None for the best, and without any verdict
     """
 
     result: Result
     summary: Summary
     is_best: bool
-    p_corrected: float | None
-    is_close: bool
+    contender: ComparedModel | None
+
+    @property
+    def is_close(self) -> bool:
+        """Return whether it is not the best, but not significantly worse."""
+        return self.contender is not None and not self.contender.differs
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,39 +194,27 @@ def leaderboard(results: Sequence[Result]) -> Leaderboard:
 
 def _ranked(results: dict[str, Result]) -> dict[str, Cell]:
     models = {name: result.outcomes for name, result in results.items()}
-    first = best_model(models)
+    best = best_model(models)
     known = {name: outcomes for name, outcomes in models.items() if any(problem.n for problem in outcomes)}
-    contenders = compare_with_reference(first, known) if len(known) > 1 else {}
-    cells = {}
-    for name, result in results.items():
-        contender = contenders.get(name)
-        cells[name] = Cell(
-            result,
-            summarize(result.outcomes),
-            is_best=name == first,
-            p_corrected=None if contender is None else contender.p_corrected,
-            is_close=contender is not None and not contender.differs,
-        )
-    return cells
+    contenders = compare_with_reference(best, known) if len(known) > 1 else {}
+    return {
+        name: Cell(result, summarize(result.outcomes), name == best, contenders.get(name))
+        for name, result in results.items()
+    }
 
 
 def _suites(results: Sequence[Result]) -> list[str]:
     """Return the name of each result's suite, with a number where a name stands for different problems or tests."""
-    contents: dict[str, list[str]] = {}
+    contents: dict[str, list[list[tuple[str, str]]]] = {}
     names = []
     for result in results:
         known = contents.setdefault(result.suite, [])
-        content = _content(result)
+        content = sorted((problem.id, problem.tests_digest) for problem in result.outcomes)
         if content not in known:
             known.append(content)
         number = known.index(content) + 1
         names.append(result.suite if number == 1 else f"{result.suite} ({number})")
     return names
-
-
-def _content(result: Result) -> str:
-    tests = sorted((problem.id, problem.tests_digest) for problem in result.outcomes)
-    return hashlib.sha256(json.dumps(tests).encode()).hexdigest()
 
 
 _HEAD = "| suite | problems | samples of each | pass@1 | 95% interval | always solved | cut off | sampling |"
@@ -293,7 +226,7 @@ def model_card_section(results: Sequence[Result]) -> str:
     names = sorted(set(model_names(results)))
     if len(names) > 1:
         raise CurateError(f"A model card is for one model, and these results are of {', '.join(names)}.")
-    notes = [f"- {result.suite}: {result.ratings[0].summary_line}" for result in results if result.ratings]
+    notes = [f"- {result.suite}: {rating.summary_line}" for result in results if (rating := _best_rating(result))]
     lines = ["## Evaluation", "", _HEAD, _LINE, *map(_model_card_row, results), "", *notes, *([""] if notes else [])]
     return "\n".join([*lines, "Intervals are over problems. Measured by `curate evaluate`.", ""])
 
@@ -309,7 +242,7 @@ def _model_card_row(result: Result) -> str:
         format_share(found.pass_at_1),
         format_interval(found.low, found.high),
         format_share(found.always_solved_share),
-        format_percent(found.truncated_share) if result.is_complete else "-",
+        format_percent(found.truncated_share),
         f"{settings}, {sampling.get('max_tokens', '?')} tokens",
     ]
     return f"| {' | '.join(cells)} |"
@@ -324,9 +257,9 @@ _CSV_RATING = ("rating", "rating_by", "rating_low", "rating_high", "percentile")
 def rating_notes(board: Leaderboard) -> list[str]:
     """Return a line for each model and suite that has a rating besides pass@1."""
     return [
-        f"{model}, {suite}: {cell.result.ratings[0].summary_line}"
+        f"{model}, {suite}: {rating.summary_line}"
         for (model, suite), cell in board.cells.items()
-        if cell.result.ratings
+        if (rating := _best_rating(cell.result))
     ]
 
 
@@ -358,15 +291,15 @@ def text_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
 
 def as_markdown(board: Leaderboard) -> str:
     """Return a table in which the best is bold and those that are not significantly worse have a tilde."""
-    names, rows = leaderboard_table(board, _markdown_cell)
+
+    def text(cell: Cell, value: str, range: str) -> str:
+        return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
+
+    names, rows = leaderboard_table(board, text)
     lines = [names, ["---", *["--:"] * len(board.suites)], *([row[0].replace("|", "\\|"), *row[1:]] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     notes = "".join(f"- {note}\n" for note in rating_notes(board))
     return f"{table}\n\n{LEGEND.format(best='bold', close='~')}\n" + (f"\n{notes}" if notes else "")
-
-
-def _markdown_cell(cell: Cell, value: str, range: str) -> str:
-    return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
 
 
 def as_html(board: Leaderboard) -> str:
@@ -416,19 +349,23 @@ def as_csv(board: Leaderboard) -> str:
         writer.writerow(
             [model, suite, cell.result.path, found.n_problems, found.n_samples, cell.result.k]
             + list(map(_digits, numbers))
-            + [int(cell.is_best), "" if cell.p_corrected is None else repr(cell.p_corrected), int(cell.is_close)]
-            + _rating_cells(cell)
+            + [int(cell.is_best), _digits(cell.contender.p_corrected if cell.contender else None), int(cell.is_close)]
+            + _rating_cells(cell.result)
         )
     return written.getvalue()
 
 
-def _rating_cells(cell: Cell) -> list[str]:
+def _rating_cells(result: Result) -> list[str]:
     """Return the cells of the rating that says most; empty ones if there is none."""
-    if not cell.result.ratings:
+    rating = _best_rating(result)
+    if rating is None:
         return [""] * len(_CSV_RATING)
-    rating = cell.result.ratings[0]
-    return [_digits(rating.rating), rating.basis, *map(_digits, (rating.low, rating.high, rating.percentile))]
+    return [_digits(rating.rating), rating.by, *map(_digits, (rating.low, rating.high, rating.percentile))]
 
 
-def _digits(number: float) -> str:
-    return "" if number != number else repr(number)
+def _best_rating(result: Result) -> StoredRating | None:
+    return next(iter(result.stored_ratings), None)
+
+
+def _digits(number: float | None) -> str:
+    return "" if number is None or isnan(number) else repr(number)

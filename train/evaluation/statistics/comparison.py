@@ -1,34 +1,16 @@
-"""Permutation test of paired differences: if two models are equally good, each difference might as well have the
-opposite sign.
-
-p is the share of all choices of signs for which the sum is at least as far from zero as the sum that was observed.
-Differences of shares are multiples of a fraction, so they are counted as integers, and ties are exact. All choices
-are counted by the sums that they lead to, of which there are few. If there are too many sums, as with many different
-numbers of samples, 10,000 random choices stand for all.
-
-MERGED McNemar's exact test: do two models with one sample of each problem differ?
-
-Only the problems count that one of them solved and the other did not. If both models are equally good, each of these
-problems is as likely to be solved by the one as by the other.
-
-MERGED Holm's correction (1979) of the p-values of several comparisons.
-
-Among many comparisons, some look significant by chance alone. If a comparison counts as significant when its corrected
-p-value is below 0.05, the probability that any comparison of equals counts as significant is at most 5%.
-
-MERGED Two models on the same problems.
+"""Models on the same problems: the paired difference of two, and several compared with the best or with a reference.
 
 Most of the error of an evaluation comes from the choice of problems, which is the same for both models. So their
-difference is computed problem by problem, and is known better than either of the two means.
+difference is computed problem by problem, and has a smaller error than either of the two means.
 
-MERGED Several models, each compared with one of them: with the best, or with a reference such as the first checkpoint.
+The p-value is that of a permutation test: if two models are equally good, each difference might as well have the
+opposite sign. p is the share of all choices of signs for which the sum is at least as far from zero as the observed
+one. Differences of shares are multiples of a fraction, so they are counted as integers, and ties are exact. All choices
+are counted by the sums that they lead to, of which there are few. If there are too many sums, as with many different
+numbers of samples, 10,000 random choices stand for all. With one sample of each problem, it is McNemar's exact test.
 
-MERGED How pass@1 changes if only recent problems count.
-
-A model may know problems that were published before it was released. So a curve that falls at its release, from left
-to right, is a sign of contamination. LiveCodeBench's leaderboard shows the same curve by a slider. The curve can fall
-for another reason: recent problems may be harder. The curve of a model that was released earlier shows whether they
-are.
+Among many comparisons, some look significant by chance alone. With Holm's correction (1979), the probability that any
+comparison of equal models has a p-value below 0.05 is at most 5%.
 """
 
 import random
@@ -36,16 +18,97 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
-from math import comb, lcm, nan
+from math import lcm, nan
 from statistics import fmean
 
 from curate.errors import CurateError
 from train.evaluation.statistics.intervals import interval_of_mean, standard_error
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
 
+_VISIBLE = 2.8  # standard errors: 1.96 for the level of 5%, and 0.84 for a power of 80%
+_LEVEL = 0.05  # of significance
 _N_RESAMPLES = 10_000
 _ALWAYS_EXACT = 20  # differences
 _MAX_STEPS = 4_000_000  # about a second of counting
+
+
+@dataclass(frozen=True, slots=True)
+class ModelComparison:
+    """How much more the second of two models solves than the first.
+
+    n_problems          problems for which both models have a verdict
+    n_unknown           problems for which one of them has none; they are left out
+    difference          mean over problems of the second model's share of right samples minus the first one's
+    standard_error      of the difference; nan for one problem
+    low, high           bounds of its 95% confidence interval; it has no width if all differences are equal
+    p                   two-sided p-value of the sign-flip permutation test
+    minimum_detectable  the difference that such an evaluation would find significant in 80% of the cases; nan if it
+                        cannot be estimated, because all differences are equal
+    differences         for each problem that both do not solve equally often, the difference
+    """
+
+    n_problems: int
+    n_unknown: int
+    difference: float
+    standard_error: float
+    low: float
+    high: float
+    p: float
+    minimum_detectable: float
+    differences: Mapping[str, float] = field(repr=False)
+
+
+def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes], *, seed: int = 0) -> ModelComparison:
+    """Compare two models on the same problems with the same tests.
+
+    seed: of the permutation test, where it has to draw signs.
+    Raises CurateError if the problems or their tests are not the same, or if there is no problem that both have a
+    verdict for.
+    """
+    pairs = _pairs(first, second)
+    known = [(a, b) for a, b in pairs if a.n and b.n]
+    if not known:
+        raise CurateError("There is no problem for which both evaluations have a verdict.")
+    exact = {a.id: Fraction(b.n_correct, b.n) - Fraction(a.n_correct, a.n) for a, b in known}
+    values = [float(difference) for difference in exact.values()]
+    error = standard_error(values)
+    low, high = interval_of_mean(values)
+    return ModelComparison(
+        n_problems=len(known),
+        n_unknown=len(pairs) - len(known),
+        difference=fmean(values),
+        standard_error=error,
+        low=low,
+        high=high,
+        p=sign_flip_p(list(exact.values()), seed=seed),
+        minimum_detectable=_VISIBLE * error if error else nan,
+        differences={id: float(difference) for id, difference in exact.items() if difference},
+    )
+
+
+def _pairs(
+    first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]
+) -> list[tuple[ProblemOutcomes, ProblemOutcomes]]:
+    """Return the outcomes of both models for each problem, in the order of the first."""
+    by_id = [{problem.id: problem for problem in outcomes} for outcomes in (first, second)]
+    for outcomes, problems in zip((first, second), by_id, strict=True):
+        if len(problems) < len(outcomes):
+            raise CurateError("An evaluation has several problems with the same id. Evaluate on a set without them.")
+    only_first, only_second = by_id[0].keys() - by_id[1].keys(), by_id[1].keys() - by_id[0].keys()
+    if only_first or only_second:
+        example = min(only_first or only_second)
+        raise CurateError(
+            f"The evaluations have different problems: {len(only_first)} are only in the first and {len(only_second)} "
+            f"only in the second, such as {example}. Compare evaluations of the same suite and window."
+        )
+    pairs = [(problem, by_id[1][problem.id]) for problem in first]
+    other = [a.id for a, b in pairs if a.tests_digest and b.tests_digest and a.tests_digest != b.tests_digest]
+    if other:
+        raise CurateError(
+            f"The evaluations have judged {len(other)} problems with different tests, such as {other[0]}. "
+            "Judge one of them again with the tests of the other."
+        )
+    return pairs
 
 
 def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
@@ -82,128 +145,6 @@ def _drawn(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
         negative = sum(size for place, size in enumerate(sizes) if signs >> place & 1)
         n_as_far += abs(total - 2 * negative) >= observed
     return (n_as_far + 1) / (_N_RESAMPLES + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class McNemar:
-    """The problems that only one of two models solved, and the two-sided p-value."""
-
-    only_first: int
-    only_second: int
-    p: float
-
-
-def mcnemar(only_first: int, only_second: int) -> McNemar:
-    """Return the test of these numbers of problems."""
-    n = only_first + only_second
-    tail = sum(comb(n, i) for i in range(min(only_first, only_second) + 1))
-    return McNemar(only_first, only_second, min(1.0, 2 * tail / 2**n))
-
-
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return the corrected p-values, under the same names and in the same order."""
-    corrected: dict[str, float] = {}
-    largest = 0.0
-    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[name]))
-        corrected[name] = largest
-    return {name: corrected[name] for name in p_values}
-
-
-_VISIBLE = 2.8  # standard errors: 1.96 for the level of 5%, and 0.84 for a power of 80%
-
-
-@dataclass(frozen=True, slots=True)
-class ModelComparison:
-    """How much more the second of two models solves than the first.
-
-    n_problems          problems for which both models have a verdict
-    n_unknown           problems for which one of them has none; they are left out
-    difference          mean over problems of the second model's share of right samples minus the first one's
-    standard_error      of the difference; nan for one problem
-    low, high           bounds of its 95% confidence interval; it has no width if all differences are equal
-    p                   two-sided p-value of the sign-flip permutation test
-    minimum_detectable  the difference that such an evaluation would find significant in 80% of the cases; nan if it
-                        cannot be estimated, because all differences are equal
-    mcnemar             McNemar's exact test; None unless both models have one sample of each problem
-    differences         for each problem that both do not solve equally often, the difference
-    """
-
-    n_problems: int
-    n_unknown: int
-    difference: float
-    standard_error: float
-    low: float
-    high: float
-    p: float
-    minimum_detectable: float
-    mcnemar: McNemar | None
-    differences: Mapping[str, float] = field(repr=False)
-
-
-def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes], *, seed: int = 0) -> ModelComparison:
-    """Compare two models on the same problems with the same tests.
-
-    seed: of the permutation test, where it has to draw signs.
-    Raises CurateError if the problems or their tests are not the same, or if there is no problem that both have a
-    verdict for.
-    """
-    pairs = _pairs(first, second)
-    known = [(a, b) for a, b in pairs if a.n and b.n]
-    if not known:
-        raise CurateError("There is no problem for which both evaluations have a verdict.")
-    exact = {a.id: Fraction(b.n_correct, b.n) - Fraction(a.n_correct, a.n) for a, b in known}
-    values = [float(difference) for difference in exact.values()]
-    error = standard_error(values)
-    low, high = interval_of_mean(values)
-    return ModelComparison(
-        n_problems=len(known),
-        n_unknown=len(pairs) - len(known),
-        difference=fmean(values),
-        standard_error=error,
-        low=low,
-        high=high,
-        p=sign_flip_p(list(exact.values()), seed=seed),
-        minimum_detectable=_VISIBLE * error if error else nan,
-        mcnemar=_mcnemar(known),
-        differences={id: float(difference) for id, difference in exact.items() if difference},
-    )
-
-
-def _pairs(
-    first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]
-) -> list[tuple[ProblemOutcomes, ProblemOutcomes]]:
-    """Return the outcomes of both models for each problem, in the order of the first."""
-    by_id = [{problem.id: problem for problem in outcomes} for outcomes in (first, second)]
-    for outcomes, problems in zip((first, second), by_id, strict=True):
-        if len(problems) < len(outcomes):
-            raise CurateError("An evaluation has several problems with the same id. Evaluate on a set without them.")
-    only_first, only_second = by_id[0].keys() - by_id[1].keys(), by_id[1].keys() - by_id[0].keys()
-    if only_first or only_second:
-        example = min(only_first or only_second)
-        raise CurateError(
-            f"The evaluations have different problems: {len(only_first)} are only in the first and {len(only_second)} "
-            f"only in the second, such as {example}. Compare evaluations of the same suite and window."
-        )
-    pairs = [(problem, by_id[1][problem.id]) for problem in first]
-    other = [a.id for a, b in pairs if a.tests_digest and b.tests_digest and a.tests_digest != b.tests_digest]
-    if other:
-        raise CurateError(
-            f"The evaluations have judged {len(other)} problems with different tests, such as {other[0]}. "
-            "Judge one of them again with the tests of the other."
-        )
-    return pairs
-
-
-def _mcnemar(pairs: Sequence[tuple[ProblemOutcomes, ProblemOutcomes]]) -> McNemar | None:
-    if any(a.n != 1 or b.n != 1 for a, b in pairs):
-        return None
-    only_first = sum(a.n_correct > b.n_correct for a, b in pairs)
-    only_second = sum(a.n_correct < b.n_correct for a, b in pairs)
-    return mcnemar(only_first, only_second)
-
-
-_LEVEL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +189,16 @@ def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
     return fmean(shares) if shares else -1.0
 
 
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Return the corrected p-values, under the same names and in the same order."""
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[name]))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p_values}
+
+
 def published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
     """Return the problems that were published on this day or later. Problems without a date are left out."""
     return tuple(problem for problem in outcomes if problem.metadata.date is not None and problem.metadata.date >= day)
@@ -257,6 +208,10 @@ def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summar
     """Return, for each month in which a problem was published, the summary of the problems of this month and later.
 
     The keys are months such as "2024-08", in their order. Problems without a date are left out.
+
+    A model may know problems that were published before it was released. So a curve that falls at its release, from
+    left to right, is a sign of contamination, as in LiveCodeBench's leaderboard with its slider. Recent problems may
+    also be harder; the curve of a model that was released earlier shows whether they are.
     """
     dated = sorted(
         ((problem.metadata.date, problem) for problem in outcomes if problem.metadata.date is not None),

@@ -1,22 +1,17 @@
-"""Quantiles of Student's t distribution, for the means of few values.
-
-The distribution has a closed form for whole degrees of freedom (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4), which
-is inverted by bisection. So the interval of a difference needs no library beyond the standard one.
-
-MERGED The standard error and the confidence interval of a mean over problems.
+"""Confidence intervals: of a share over problems, of any mean over problems, and of estimates without a formula.
 
 Samples of one problem resemble each other, so the standard error is computed for clusters, one per problem
 (Miller 2024, "Adding Error Bars to Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The usual interval, mean +- 1.96
 standard errors, has no width if all or none are solved, and is too narrow for few problems (Bowyer et al. 2025,
-arXiv:2503.01747). So this module computes Wilson's interval (1927) with the number of independent trials that would
-have that standard error, as surveys do with clustered samples (Korn and Graubard 1998).
+arXiv:2503.01747). So a solve rate gets Wilson's interval (1927) with the number of independent trials that would have
+that standard error, as surveys do with clustered samples (Korn and Graubard 1998).
 
-MERGED Confidence intervals of estimates that have no formula for their error.
+Means of few values need quantiles of Student's t. Its distribution has a closed form for whole degrees of freedom
+(Abramowitz and Stegun 1964, 26.7.3 and 26.7.4), which is inverted by bisection.
 
-The sets that might have been evaluated are imitated by sets drawn with replacement from the one that was (Efron 1979).
-The interval that holds 95% of the estimates for such sets is too narrow if there are few items, as the usual interval
-of a mean would be with 1.96 in place of Student's t. So the interval holds a little more of them, by the expanded
-percentiles of Hesterberg (2015, arXiv:1411.5279).
+Other estimates have a bootstrap interval (Efron 1979): sets drawn with replacement imitate those that might have been
+evaluated. With few items it would be too narrow, so it has the expanded percentiles of Hesterberg (2015,
+arXiv:1411.5279).
 """
 
 import random

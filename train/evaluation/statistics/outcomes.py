@@ -1,4 +1,4 @@
-"""What is known of the samples of a problem, and its form in a result file:
+"""The outcomes of a problem's samples, their form in a result file, and the summary of a set of problems.
 
     {"id": "abc365_d", "facts": {"difficulty": "medium", "platform": "atcoder", "date": "2024-08-03"},
      "bits": "11x0", "tokens": [812, 790, 0, 4096], "cut_off": "0001", "tests": "9f2c...", "samples": "51d0...",
@@ -6,15 +6,10 @@
 
 In `bits`, 1 is a right sample, 0 a wrong one, and x one without a verdict. A sample without a verdict counts neither as
 right nor as wrong: nothing is known about it.
-
-MERGED pass@j for all j that the samples allow, and how many problems are always solved.
-
-MERGED All numbers of a set of problems: one row of a table.
-
-MERGED A summary for each difficulty, platform or month.
 """
 
 import datetime
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, nan
@@ -51,19 +46,33 @@ class ProblemMetadata:
 
     def to_json(self) -> dict[str, Any]:
         """Return the known facts as plain values."""
-        day = None if self.date is None else self.date.isoformat()
         facts = {
             "difficulty": self.difficulty,
             "platform": self.platform,
-            "date": day,
+            "date": None if self.date is None else self.date.isoformat(),
             "tests_source": self.tests_source,
         }
         return {name: fact for name, fact in facts.items() if fact is not None}
 
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        """Read the facts of a result file. Raises ValueError if one is of another type."""
+        difficulty, day = facts.get("difficulty"), facts.get("date")
+        if not (isinstance(difficulty, str | None) or type(difficulty) is int):
+            raise ValueError("difficulty must be a text or an integer")
+        for name in ("platform", "tests_source"):
+            if not isinstance(facts.get(name), str | None):
+                raise ValueError(f"{name} must be a text")
+        try:
+            date = None if day is None else datetime.date.fromisoformat(day)
+        except (TypeError, ValueError):
+            raise ValueError(f"date must be a day such as 2024-08-03, not {day!r}") from None
+        return cls(difficulty, facts.get("platform"), date, facts.get("tests_source"))
+
 
 @dataclass(frozen=True, slots=True)
 class ProblemOutcomes:
-    """What is known of the samples of one problem.
+    """The outcomes of the samples of one problem.
 
     correct         for each sample, whether it is right; None: it has no verdict
     tokens          for each sample, its length; 0 if there is no answer
@@ -120,30 +129,26 @@ class ProblemOutcomes:
 
         Raises ValueError if it is not such an entry; the message names the problem and the field.
         """
+        if not isinstance(entry, dict):
+            raise ValueError(f"a problem: expected an object, not {type(entry).__name__}")
         id = _field(entry, "id", str, "a problem")
-        bits = _bits(_field(entry, "bits", str, id), "bits", id)
-        truncated = _bits(_field(entry, "cut_off", str, id), "cut_off", id)
+        entry = {"tests": "", "samples": "", "verdicts": {}} | entry
+        bits, truncated = (_bits(_field(entry, name, str, id), name, id) for name in ("bits", "cut_off"))
         if None in truncated:
             raise ValueError(f"{id}: cut_off may contain only 0 and 1")
-        tokens = _field(entry, "tokens", list, id)
-        if not all(type(n) is int and n >= 0 for n in tokens):
-            raise ValueError(f"{id}: tokens must be integers >= 0")
-        facts = _facts(_field(entry, "facts", dict, id), id)
-        tests, samples = (_field({name: ""} | entry, name, str, id) for name in ("tests", "samples"))
-        verdicts = _field({"verdicts": {}} | entry, "verdicts", dict, id)
-        if not all(type(n) is int and n >= 0 for n in verdicts.values()):
-            raise ValueError(f"{id}: verdicts must be integers >= 0")
-        return cls(id, facts, bits, tuple(tokens), tuple(bool(bit) for bit in truncated), tests, samples, verdicts)
+        tokens, verdicts = _field(entry, "tokens", list, id), _field(entry, "verdicts", dict, id)
+        for name, numbers in (("tokens", tokens), ("verdicts", verdicts.values())):
+            if not all(type(n) is int and n >= 0 for n in numbers):
+                raise ValueError(f"{id}: {name} must be integers >= 0")
+        try:
+            facts = ProblemMetadata.from_json(_field(entry, "facts", dict, id))
+        except ValueError as error:
+            raise ValueError(f"{id}: {error}") from None
+        tests, samples = (_field(entry, name, str, id) for name in ("tests", "samples"))
+        return cls(id, facts, bits, tuple(tokens), tuple(map(bool, truncated)), tests, samples, verdicts)
 
 
-def pass_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
-    """Return the numbers of samples with a verdict and of right ones, for each problem that has a verdict."""
-    return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
-
-
-def _field(entry: Any, name: str, kind: type, id: str) -> Any:
-    if not isinstance(entry, dict):
-        raise ValueError(f"{id}: expected an object, not {type(entry).__name__}")
+def _field(entry: Mapping[str, Any], name: str, kind: type, id: str) -> Any:
     if not isinstance(entry.get(name), kind):
         raise ValueError(f"{id}: {name} is missing or is not of type {kind.__name__}")
     return entry[name]
@@ -156,45 +161,14 @@ def _bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
     return tuple(_BITS[character] for character in characters)
 
 
-def _facts(facts: Mapping[str, Any], id: str) -> ProblemMetadata:
-    difficulty, platform, day = facts.get("difficulty"), facts.get("platform"), facts.get("date")
-    if not (difficulty is None or isinstance(difficulty, str) or type(difficulty) is int):
-        raise ValueError(f"{id}: difficulty must be a text or an integer")
-    if not (platform is None or isinstance(platform, str)):
-        raise ValueError(f"{id}: platform must be a text")
-    source = facts.get("tests_source")
-    if not (source is None or isinstance(source, str)):
-        raise ValueError(f"{id}: tests_source must be a text")
-    try:
-        return ProblemMetadata(difficulty, platform, None if day is None else datetime.date.fromisoformat(day), source)
-    except (TypeError, ValueError):
-        raise ValueError(f"{id}: date must be a day such as 2024-08-03, not {day!r}") from None
+def pass_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
+    """Return the numbers of samples with a verdict and of right ones, for each problem that has a verdict."""
+    return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
 
 
-def pass_at_each(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """Return pass@j for each j from 1 to the smallest number of samples of a problem.
-
-    counts: the number of samples of each problem, at least one, and the number of right ones among them.
-    As in LiveCodeBench, a j that is larger than the number of samples of any problem is left out.
-    """
-    smallest = min((n for n, _ in counts), default=0)
-    return {j: _mean_estimate(counts, j) for j in range(1, smallest + 1)}
-
-
-def select_powers_of_two(estimates: dict[int, float]) -> dict[int, float]:
-    """Return the entries for j = 1, 2, 4, 8 and so on, and the last one, which are enough for a table."""
-    last = max(estimates, default=0)
-    return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
-
-
-def always_solved_share(counts: Sequence[tuple[int, int]]) -> float:
-    """Return the share of problems all of whose samples are right; nan without problems."""
-    return fmean(n == n_correct for n, n_correct in counts) if counts else nan
-
-
-def _mean_estimate(counts: Sequence[tuple[int, int]], j: int) -> float:
-    estimates = {(n, n_correct): pass_at_k(n, n_correct, j) for n, n_correct in set(counts)}
-    return fmean(estimates[pair] or 0.0 for pair in counts)  # none of them is None, since j <= n
+def tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
+    """Return the sources, such as "examples" or "official, official+generated"; "" if no problem says it."""
+    return ", ".join(sorted({problem.metadata.tests_source for problem in outcomes if problem.metadata.tests_source}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +184,12 @@ class Summary:
     low, high            bounds of its 95% confidence interval
     pass_at              for each j up to the smallest number of samples of a problem, pass@j
     always_solved_share  share of the problems all of whose samples are right
-    truncated_share      share of the samples that reached the limit of tokens
+    n_truncated          samples that reached the limit of tokens; each is judged by the program in it, if it has one
+    n_truncated_correct  the right ones among them
+    mean_tokens          mean length of a sample
     tokens_p50           median length of a sample
     tokens_p95           95% of the samples are at most so long
+    verdicts             how often each verdict was given, by name
     """
 
     n_problems: int
@@ -225,9 +202,17 @@ class Summary:
     high: float
     pass_at: Mapping[int, float]
     always_solved_share: float
-    truncated_share: float
+    n_truncated: int
+    n_truncated_correct: int
+    mean_tokens: float
     tokens_p50: float
     tokens_p95: float
+    verdicts: Mapping[str, int]
+
+    @property
+    def truncated_share(self) -> float:
+        """Return the share of the samples that reached the limit of tokens."""
+        return self.n_truncated / self.n_samples if self.n_samples else nan
 
 
 def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
@@ -237,12 +222,15 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
     shares = [n_correct / n for n, n_correct in known]
     low, high = solve_rate_interval(known)
     scored = [
-        (tokens, truncated)
+        (correct, tokens, truncated)
         for problem in problems
-        for bit, tokens, truncated in zip(problem.correct, problem.tokens, problem.truncated, strict=True)
-        if bit is not None
+        for correct, tokens, truncated in zip(problem.correct, problem.tokens, problem.truncated, strict=True)
+        if correct is not None
     ]
-    lengths = sorted(tokens for tokens, _ in scored)
+    lengths = sorted(tokens for _, tokens, _ in scored)
+    verdicts: Counter[str] = Counter()
+    for problem in problems:
+        verdicts.update(problem.verdicts)
     return Summary(
         n_problems=len(known),
         n_unknown=len(problems) - len(known),
@@ -254,10 +242,39 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
         high=high,
         pass_at=pass_at_each(known),
         always_solved_share=always_solved_share(known),
-        truncated_share=fmean(truncated for _, truncated in scored) if scored else nan,
+        n_truncated=sum(truncated for _, _, truncated in scored),
+        n_truncated_correct=sum(correct for correct, _, truncated in scored if truncated),
+        mean_tokens=fmean(lengths) if lengths else nan,
         tokens_p50=_quantile(lengths, 0.5),
         tokens_p95=_quantile(lengths, 0.95),
+        verdicts=dict(sorted(verdicts.items())),
     )
+
+
+def pass_at_each(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
+    """Return pass@j for each j from 1 to the smallest number of samples of a problem.
+
+    counts: the number of samples of each problem, at least one, and the number of right ones among them.
+    As in LiveCodeBench, a j that is larger than the number of samples of any problem is left out.
+    """
+    smallest = min((n for n, _ in counts), default=0)
+    return {j: _mean_estimate(counts, j) for j in range(1, smallest + 1)}
+
+
+def _mean_estimate(counts: Sequence[tuple[int, int]], j: int) -> float:
+    estimates = {(n, n_correct): pass_at_k(n, n_correct, j) for n, n_correct in set(counts)}
+    return fmean(estimates[pair] or 0.0 for pair in counts)  # none of them is None, since j <= n
+
+
+def select_powers_of_two(estimates: Mapping[int, float]) -> dict[int, float]:
+    """Return the entries for j = 1, 2, 4, 8 and so on, and the last one, which are enough for a table."""
+    last = max(estimates, default=0)
+    return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
+
+
+def always_solved_share(counts: Sequence[tuple[int, int]]) -> float:
+    """Return the share of problems all of whose samples are right; nan without problems."""
+    return fmean(n == n_correct for n, n_correct in counts) if counts else nan
 
 
 def _quantile(ascending: Sequence[int], share: float) -> float:
@@ -279,7 +296,7 @@ _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", 
 def strata(outcomes: Iterable[ProblemOutcomes], fact: StratumKey) -> dict[str, Summary]:
     """Return the summary of the problems for each value of a fact.
 
-    fact: one of FACTS, or another function that groups problems by their facts.
+    fact: one of STRATUM_KEYS, or another function that groups problems by their facts.
     Difficulties come from easy to hard, other values in their own order, and problems without the fact at the end.
     """
     groups: dict[str | int | None, list[ProblemOutcomes]] = {}
@@ -298,3 +315,12 @@ def _position(value: str | int | None) -> tuple[int, int, str]:
     if value.lower() in _EASIEST_FIRST:
         return (1, _EASIEST_FIRST.index(value.lower()), value)
     return (2, 0, value)
+
+
+def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
+    """Return the summaries by difficulty, platform and month, each only if the fact is known of some problem."""
+    return {
+        name: strata(outcomes, fact)
+        for name, fact in STRATUM_KEYS.items()
+        if any(fact(problem.metadata) is not None for problem in outcomes)
+    }

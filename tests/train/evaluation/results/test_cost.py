@@ -2,7 +2,8 @@
 
 import pytest
 
-from train.evaluation.results.tables import Prices, TokenCounts, cost, format_cost, sum_tokens
+from train.evaluation.results.result import Prices, TokenCounts, cost, sum_tokens
+from train.evaluation.results.tables import format_cost
 
 
 def test_each_sample_pays_for_its_prompt_and_its_answer():

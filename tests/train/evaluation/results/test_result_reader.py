@@ -1,10 +1,10 @@
-"""Result files of both schemas are read, and others are refused with words."""
+"""Result files are read as they were written, and others are refused with words."""
 
 import json
 
 import pytest
 from made_outcomes import outcome
-from made_results import earlier, of_bits, write
+from made_results import of_bits, write
 
 from curate.errors import CurateError
 from train.evaluation.results.result import labels, read_result, read_results
@@ -15,15 +15,9 @@ def test_a_result_is_read_as_it_was_written(tmp_path):
     problems = [outcome("a", "10x1", day="2024-08-03", difficulty="easy", tests="12"), outcome("b", "0000")]
     found = read_result(write(tmp_path / "m.json", problems, model="org/m", window="2024-08-01..2025-01-31"))
     assert found.outcomes == tuple(problems)
-    assert (found.model, found.suite, found.k, found.is_complete) == ("org/m", "lcb 2024-08-01..2025-01-31", 4, True)
-
-
-def test_a_file_of_the_earlier_schema_has_its_counts(tmp_path):
-    found = read_result(earlier(tmp_path / "m.json", a=(4, 3), b=(0, 0)))
-    assert [(problem.id, problem.n, problem.n_correct) for problem in found.outcomes] == [("a", 4, 3), ("b", 0, 0)]
-    assert not found.is_complete
-    names, rows = breakdown(found.outcomes, has_lengths=found.is_complete)
-    assert dict(zip(names, rows[0], strict=True))["tokens p50"] == "-"
+    assert (found.model, found.suite, found.k) == ("org/m", "lcb 2024-08-01..2025-01-31", 4)
+    found.write(tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text()) == json.loads((tmp_path / "m.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -33,7 +27,7 @@ def test_a_file_of_the_earlier_schema_has_its_counts(tmp_path):
         ("[]", "is not the result of an evaluation"),
         ('{"model": "m", "problems": [], "schema": 9}', "has schema 9"),
         ('{"model": "m", "problems": [], "schema": 2}', "'suite' is missing"),
-        ('{"model": "m", "data": "d", "problems": [{"id": "a", "n": 1, "n_correct": 2}]}', "a: 2 of 1 samples"),
+        ('{"model": "m", "problems": []}', "is not the result of an evaluation"),
     ],
 )
 def test_what_is_no_result_is_refused(text, said, tmp_path):

