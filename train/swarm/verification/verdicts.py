@@ -106,4 +106,6 @@ def _figures(measured: list[Distances]) -> dict[str, float]:
     if not measured:
         return {}
     together = pool_distances(measured)
-    return {**asdict(together), "replayed_share": 1 - together.token_mismatches / together.n_tokens}
+    figures = asdict(together)
+    figures["mismatches_mean"] = figures.pop("exponent_mismatches_mean")
+    return {**figures, "replayed_share": 1 - together.token_mismatches / together.n_tokens}
