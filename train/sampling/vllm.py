@@ -1,6 +1,7 @@
 """A model in this process, run by vLLM.
 
-Besides vllm_weights.py, vllm_noise.py and train/weights/nccl.py, no other file uses vLLM's Python interface.
+No other files use vLLM's Python interface than this one, vllm_worker.py and vllm_weights.py, which run within vLLM's
+own worker processes, and train/weights/nccl.py.
 """
 
 import contextvars
@@ -17,15 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox.extras import install_command
 from train.errors import SamplerError
-from train.sampling import stepwise_sampling
-from train.sampling.model_name import check_folder
-from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
-from train.sampling.text import NO_ARGUMENTS, tokenize_prompt, warn_unknown_arguments
-from train.sampling.vllm_worker import with_lm_head
+from train.sampling.model_check import check_folder
+from train.sampling.protocol import SampledCompletion, SamplingParams
+from train.sampling.text import NO_ARGUMENTS, TextSampler
+from train.sampling.vllm_weights import with_lm_head
 from train.weights import nccl
 from train.weights.checksums import combine_checksums
-from train.weights.manifest import Probe, SentTensor
-from train.weights.proof import load_and_prove
+from train.weights.manifest import SentTensor
 from train.weights.source import TensorFiles
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _NOISE = "train.sampling.vllm_worker:CounterBasedNoiseProcessor"
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
-class VllmSampler:
+class VllmSampler(TextSampler):
     """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
     template_arguments  further arguments of the model's chat template
@@ -55,16 +54,12 @@ class VllmSampler:
     """
 
     def __init__(
-        self,
-        model: str,
-        *,
-        template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
-        verifiable: bool = False,
+        self, model: str, *, template_arguments: Mapping[str, Any] = NO_ARGUMENTS, verifiable: bool = False,
         **options: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_folder(model)
         if verifiable:
-            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_noise.py is written for the other one
+            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is written for the other one
             options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
             options["generation_config"] = "auto"  # verifiers expect answers to end at the ends that the model names
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
@@ -79,9 +74,7 @@ class VllmSampler:
         self._verifiable: set[str] = set()  # keys of answers in progress that others can check
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
-        self._tokenizer = self._llm.get_tokenizer()
-        warn_unknown_arguments(self._tokenizer, template_arguments, model)
-        self._template_arguments = template_arguments
+        super().__init__(self._llm.get_tokenizer(), template_arguments, model)
         # More requests would only wait in the engine.
         self.max_concurrency: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
@@ -90,18 +83,6 @@ class VllmSampler:
         self._turn = threading.Lock()  # load() and close() may come from other threads
         # What _loaded sets in torch's configuration counts in its own context only, and other threads have others.
         self._context = contextvars.copy_context()
-
-    def sample(
-        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
-    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
-        return stepwise_sampling.sample(
-            self,
-            enumerate(prompts),
-            sampling,
-            lambda prompt: tokenize_prompt(self._tokenizer, prompt, self._template_arguments),
-            self._decode,
-        )
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin an answer; see `Engine` in train/sampling/protocol.py."""
@@ -215,12 +196,6 @@ class VllmSampler:
             except Exception as error:  # any exception, from any of vLLM's processes
                 raise SamplerError(f"vLLM does not say which weights it holds: {_last_line(error)}") from error
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
-
-    def update_weights(
-        self, weights: Iterable[tuple[str, "Tensor"]], version: int, probe: Probe | None, max_error: float
-    ) -> dict[str, float]:
-        """Load weights and prove that they have arrived; see `UpdatableSampler` in train/sampling/protocol.py."""
-        return load_and_prove(self, weights, version, probe, max_error)
 
     def sleep(self) -> None:
         """Lend the memory of weights and cache to the learner, if they are on one GPU."""
@@ -346,10 +321,6 @@ class VllmSampler:
             versions=self._versions(answer, len(ids)),
             n_prompt_tokens=len(output.prompt_token_ids),
         )
-
-    def _decode(self, ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
-        return text
 
     def _versions(self, answer: Any, n_tokens: int) -> tuple[int, ...]:
         """Return the version of the weights that drew each token, from the engine's own labels."""
