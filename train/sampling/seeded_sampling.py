@@ -61,7 +61,8 @@ def gumbel_tensor(
     hashed_BV = _hashed(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
     # Small uniform values give large noise, and they are the most precise ones.
     uniform_BV = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
-    return uniform_BV.neg_().log1p_().neg_().log_().neg_()
+    noise_BV: Tensor = uniform_BV.neg_().log1p_().neg_().log_().neg_()
+    return noise_BV
 
 
 def _keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[int, ...]]:

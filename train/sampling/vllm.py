@@ -12,7 +12,6 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +65,7 @@ class VllmSampler(TextSampler):
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about how vLLM and torch use each other
-            self._llm = _loaded(model, options)
-        _check_head(self._llm, options)
+            self._llm = _start_vllm(model, options)
         self._is_verifiable = verifiable
         if verifiable:
             self._llm.collective_rpc("hook_output_layer")
@@ -81,13 +79,15 @@ class VllmSampler(TextSampler):
         self._closed = False
         self._finished: list[Any] = []  # outputs that the next step returns
         self._turn = threading.Lock()  # load() and close() may come from other threads
-        # What _loaded sets in torch's configuration counts in its own context only, and other threads have others.
+        # What _start_vllm sets in torch's configuration counts in its own context only, and other threads have others.
         self._context = contextvars.copy_context()
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin an answer; see `Engine` in train/sampling/protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
+
+        from train.sampling.vllm_worker import VERIFIABLE_KEY
 
         if sampling.verifiable and not self._is_verifiable:
             raise SamplerError("this vLLM was not started for verifiable answers: give it verifiable=True")
@@ -102,7 +102,7 @@ class VllmSampler(TextSampler):
             stop=list(sampling.stop),
             detokenize=bool(sampling.stop),  # without stops, this is done once, at the end
             output_kind=RequestOutputKind.FINAL_ONLY,
-            extra_args={"verifiable": noise} if sampling.verifiable else None,
+            extra_args={VERIFIABLE_KEY: noise} if sampling.verifiable else None,
         )
         with self._turn:
             if not self._closed:
@@ -117,10 +117,7 @@ class VllmSampler(TextSampler):
                 self._collect()
             outputs, self._finished = self._finished, []
             notes = self._notes(outputs)
-        completions = [(output.request_id, self._completion(output)) for output in outputs]
-        return [
-            (key, replace(completion, **notes[key]) if key in notes else completion) for key, completion in completions
-        ]
+        return [(output.request_id, self._completion(output, notes.get(output.request_id))) for output in outputs]
 
     def abort(self, keys: Iterable[str]) -> None:
         """Forget answers that have begun."""
@@ -247,7 +244,9 @@ class VllmSampler(TextSampler):
         its_turn = self._turn.acquire(timeout=_CLOSE_SECONDS)
         try:
             if its_turn and not self._closed:
-                self._shut_down()
+                self._engine.engine_core.shutdown()
+                del self._llm, self._engine
+                gc.collect()  # the next model needs the memory
             self._closed = True
         finally:
             if its_turn:
@@ -268,8 +267,8 @@ class VllmSampler(TextSampler):
         except Exception as error:  # the engine's process died, memory ran out, a kernel failed
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
-    def _notes(self, outputs: Sequence[Any]) -> dict[str, dict[str, Any]]:
-        """Return what the worker noted of finished verifiable answers, by their keys. The caller has the turn."""
+    def _notes(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
+        """Return commitments and log-probabilities of finished verifiable answers. The caller has the turn."""
         finished = [
             (output.request_id, len(output.outputs[0].token_ids))
             for output in outputs
@@ -278,12 +277,8 @@ class VllmSampler(TextSampler):
         if not finished:
             return {}
         found = self._llm.collective_rpc("take_commitments", args=(finished,))[0]  # processes that share a model agree
-        keys = [key for key, _ in finished]
-        self._verifiable.difference_update(keys)
-        return {
-            key: {"commitments": commitments, "logprobs": logprobs}
-            for key, (commitments, logprobs) in zip(keys, found, strict=True)
-        }
+        self._verifiable.difference_update(key for key, _ in finished)
+        return {key: of_answer for (key, _), of_answer in zip(finished, found, strict=True)}
 
     def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
         """Hand a request to the engine, and return the engine's own name of it. The caller has the turn.
@@ -307,9 +302,10 @@ class VllmSampler(TextSampler):
             for request in reversed(ours):
                 waiting.prepend_request(request)
 
-    def _completion(self, output: Any) -> SampledCompletion:
+    def _completion(self, output: Any, noted: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
         (answer,) = output.outputs
         ids = tuple(answer.token_ids)
+        commitments, logprobs = noted or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
         return SampledCompletion(
             # Without stops, vLLM has not decoded anything.
             text=answer.text if isinstance(answer.stop_reason, str) else self._decode(ids),
@@ -317,9 +313,10 @@ class VllmSampler(TextSampler):
             n_tokens=len(ids),
             prompt_ids=tuple(output.prompt_token_ids),
             token_ids=ids,
-            logprobs=() if answer.logprobs is None else tuple(answer.logprobs.logprobs),
+            logprobs=logprobs,
             versions=self._versions(answer, len(ids)),
             n_prompt_tokens=len(output.prompt_token_ids),
+            commitments=commitments,
         )
 
     def _versions(self, answer: Any, n_tokens: int) -> tuple[int, ...]:
@@ -331,13 +328,9 @@ class VllmSampler(TextSampler):
             raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {n_tokens}")
         return tuple(versions)
 
-    def _shut_down(self) -> None:
-        self._engine.engine_core.shutdown()
-        del self._llm, self._engine
-        gc.collect()  # the next model needs the memory
 
-
-def _loaded(model: str, options: dict[str, Any]) -> Any:
+def _start_vllm(model: str, options: dict[str, Any]) -> Any:
+    """Start vLLM with the model. Raises SamplerError if that fails, or if the head would have another precision."""
     try:
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -345,15 +338,15 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
         raise SamplerError(
             f"vllm: {error}. Type: {install_command('train')}, or give the --base-url of a server."
         ) from error
-    if current_platform.is_cpu():
-        import torch
+    import torch
 
+    if current_platform.is_cpu():
         for name, value in _CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         torch._dynamo.config.disable = True  # compiling one small function of vLLM's sampler takes half a minute
     path = Path(model).expanduser()
     try:
-        return LLM(
+        llm = LLM(
             model=str(path) if path.exists() else model,
             # The trainer compares log-probabilities with its own: after temperature, not before.
             **{
@@ -367,6 +360,10 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
         )
     except Exception as error:  # many types of exceptions: configuration, download, memory, the engine's own process
         raise SamplerError(f"vLLM cannot load {model}: {_last_line(error)}") from error
+    if options.get("hf_overrides", {}).get("head_dtype") == "float32" and llm.model_config.head_dtype != torch.float32:
+        llm.llm_engine.engine_core.shutdown()
+        raise SamplerError('vLLM cannot compute the head in float32 here. Set model.head_dtype = "model".')
+    return llm
 
 
 def _number(label: str) -> int:
@@ -376,15 +373,6 @@ def _number(label: str) -> int:
 def _of_prompt(output: Any) -> tuple[float, ...]:
     ids = output.prompt_token_ids
     return tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
-
-
-def _check_head(llm: Any, options: Mapping[str, Any]) -> None:
-    """Raise SamplerError if the head has to be in float32, and vLLM computes it otherwise on this platform."""
-    import torch
-
-    if options.get("hf_overrides", {}).get("head_dtype") == "float32" and llm.model_config.head_dtype != torch.float32:
-        llm.llm_engine.engine_core.shutdown()
-        raise SamplerError('vLLM cannot compute the head in float32 here. Set model.head_dtype = "model".')
 
 
 def _last_line(error: Exception) -> str:
