@@ -7,6 +7,7 @@ so the loss of a row is that of its tokens, and metrics do not depend on how tok
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,10 +56,12 @@ class Minibatch:
 
     def select(self, indices: Tensor) -> "Minibatch":
         """Return a minibatch of only the tokens with these indices, with the denominators of the whole minibatch."""
-        of_tokens = {field.name: getattr(self, field.name) for field in fields(self) if field.name.endswith("_T")}
-        return replace(
-            self, **{name: None if tensor_T is None else tensor_T[indices] for name, tensor_T in of_tokens.items()}
-        )
+        selected: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_T") and value is not None:
+                selected[field.name] = value[indices]
+        return replace(self, **selected)
 
 
 def minibatch(
@@ -82,13 +85,8 @@ def minibatch(
     has_sampler_logprob_T = sampler_T.isfinite()
     sampler_T = torch.where(has_sampler_logprob_T, sampler_T, 0.0)
     old_T = sampler_T if old is None else torch.cat([torch.empty(0), *old])
-    denominator_mask_T = torch.tensor(
-        [
-            float(sampled)
-            for sequence in sequences
-            for sampled in sequence.sampled_mask or (True,) * len(sequence.token_ids)
-        ]
-    )
+    sampled = [sequence.sampled_mask or (True,) * len(sequence.token_ids) for sequence in sequences]
+    denominator_mask_T = torch.tensor([float(token) for mask in sampled for token in mask])
     if old is None or objective.truncation or objective.mismatch_high:
         denominator_mask_T = denominator_mask_T * has_sampler_logprob_T
     if objective.overlong in ("mask", "unknown"):

@@ -6,8 +6,9 @@ tensors, of which each rank holds its parts. It can be read by another number of
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from train.learning.ranks import copy_to_device, local_shard
 _SHARD_BYTES = 512 * 2**20  # of moments that are on the GPU at once
 _STEP = "step"  # the number of updates, which stays where it is
 
-
 State = Mapping[str, Tensor]
 
 
@@ -40,14 +40,9 @@ def write_in_background(state: State, folder: Path, group: Any) -> Future[None]:
 
     def write() -> None:
         try:
-            _with_plain_errors(
-                lambda: save(
-                    dict(state),
-                    storage_writer=FileSystemWriter(folder, sync_files=True),
-                    process_group=group,
-                    no_dist=group is None,
-                )
-            )
+            writer = FileSystemWriter(folder, sync_files=True)
+            with _translate_errors():
+                save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
         except BaseException as error:  # whatever it is, it must reach those who wait for the future
             written.set_exception(error)
         else:
@@ -62,9 +57,9 @@ def write_in_background(state: State, folder: Path, group: Any) -> Future[None]:
 def read(state: State, folder: Path, group: Any) -> None:
     """Read this rank's parts into the tensors of `state`, in place. Raises CheckpointError if the files are damaged."""
     _expect_no_ranks()
-    _with_plain_errors(
-        lambda: load(dict(state), storage_reader=FileSystemReader(folder), process_group=group, no_dist=group is None)
-    )
+    reader = FileSystemReader(folder)
+    with _translate_errors():
+        load(dict(state), storage_reader=reader, process_group=group, no_dist=group is None)
 
 
 def tensor_shapes(folder: Path) -> dict[str, Size]:
@@ -76,10 +71,11 @@ def tensor_shapes(folder: Path) -> dict[str, Size]:
     return {name: tensor.size for name, tensor in tensors.items() if isinstance(tensor, TensorStorageMetadata)}
 
 
-def _with_plain_errors(work: Callable[[], Any]) -> None:
+@contextmanager
+def _translate_errors() -> Iterator[None]:
     """Raise CheckpointError for the first rank that has failed; torch raises a BaseException with all tracebacks."""
     try:
-        work()
+        yield
     except CheckpointException as error:
         rank, (first, _) = next(iter(error.failures.items()))
         raise CheckpointError(f"rank {rank}: {type(first).__name__}: {first}") from error

@@ -76,6 +76,8 @@ class SampledCompletion:
 
 
 class Sampler(Protocol):
+    """A model that answers prompts."""
+
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
@@ -93,7 +95,7 @@ class Sampler(Protocol):
 class Engine(Protocol):
     """A model that draws tokens step by step, for many answers at once, and takes new weights between two steps.
 
-    One thread calls add, step and drop; `load` may be called by another thread at any time.
+    One thread calls add, step and abort; `load` may be called by another thread at any time.
     """
 
     max_concurrency: int  # further answers would only wait in the engine
@@ -111,7 +113,7 @@ class Engine(Protocol):
         """Load whole tensors under the names that the model's files have.
 
         Answers that have begun go on under the new weights: what was cached under the old ones is computed again, and
-        `Completion.versions` says which token was drawn with which version. Raises SamplerError if that fails.
+        `SampledCompletion.versions` says which token was drawn with which version. Raises SamplerError if that fails.
         """
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:

@@ -173,11 +173,8 @@ class VllmSampler(TextSampler):
         if method == nccl.FINISH:
             self._load(method, version, kwargs=arguments)
             return
-        with self._turn:
-            try:
-                self._llm.collective_rpc(method, kwargs=arguments)
-            except Exception as error:  # any exception, from any of vLLM's processes
-                raise SamplerError(f"vLLM did not receive new weights: {_last_line(error)}") from error
+        with self._turn, _translate_errors("vLLM did not receive new weights"):
+            self._llm.collective_rpc(method, kwargs=arguments)
 
     def version(self) -> int:
         """Return the version of the weights that vLLM itself reports."""
@@ -187,11 +184,8 @@ class VllmSampler(TextSampler):
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
         """Return the checksums of what the engine holds; see `Engine` in train/sampling/protocol.py."""
         outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
-        with self._turn:
-            try:
-                parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
-            except Exception as error:  # any exception, from any of vLLM's processes
-                raise SamplerError(f"vLLM does not say which weights it holds: {_last_line(error)}") from error
+        with self._turn, _translate_errors("vLLM does not say which weights it holds"):
+            parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
 
     def sleep(self) -> None:
@@ -203,7 +197,7 @@ class VllmSampler(TextSampler):
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed before new weights came")
-            try:
+            with _translate_errors("vLLM did not load new weights"):
                 if self._sleeps:
                     self._llm.wake_up(tags=["weights"])
                 with self._nothing_in_flight():
@@ -215,8 +209,6 @@ class VllmSampler(TextSampler):
                     if not self._llm.reset_prefix_cache(reset_running_requests=True):
                         raise SamplerError("it did not forget what it had cached under the old ones")
                     self._engine.set_weight_version(str(version))
-            except Exception as error:  # any exception, from any of vLLM's processes
-                raise SamplerError(f"vLLM did not load new weights: {_last_line(error)}") from error
 
     @contextmanager
     def _nothing_in_flight(self) -> Iterator[None]:
@@ -345,7 +337,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
             os.environ.setdefault(name, value)
         torch._dynamo.config.disable = True  # compiling one small function of vLLM's sampler takes half a minute
     path = Path(model).expanduser()
-    try:
+    with _translate_errors(f"vLLM cannot load {model}"):
         llm = LLM(
             model=str(path) if path.exists() else model,
             # The trainer compares log-probabilities with its own: after temperature, not before.
@@ -358,8 +350,6 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
                 **options,
             },
         )
-    except Exception as error:  # many types of exceptions: configuration, download, memory, the engine's own process
-        raise SamplerError(f"vLLM cannot load {model}: {_last_line(error)}") from error
     if options.get("hf_overrides", {}).get("head_dtype") == "float32" and llm.model_config.head_dtype != torch.float32:
         llm.llm_engine.engine_core.shutdown()
         raise SamplerError('vLLM cannot compute the head in float32 here. Set model.head_dtype = "model".')
@@ -373,6 +363,15 @@ def _number(label: str) -> int:
 def _of_prompt(output: Any) -> tuple[float, ...]:
     ids = output.prompt_token_ids
     return tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
+
+
+@contextmanager
+def _translate_errors(failure: str) -> Iterator[None]:
+    """Raise SamplerError for any exception, from any of vLLM's processes: configuration, download, memory, a kernel."""
+    try:
+        yield
+    except Exception as error:
+        raise SamplerError(f"{failure}: {_last_line(error)}") from error
 
 
 def _last_line(error: Exception) -> str:
