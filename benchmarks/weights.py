@@ -83,13 +83,17 @@ def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
 
 def fetched(model: Any, folder: Path) -> float:
     """Return the seconds of fetching all files over HTTP from this machine."""
-    from train.weights.folder import FolderTransport, version_folder_name
     from train.weights.http_source import HttpSource
+    from train.weights.source import write_files
 
-    publisher = FolderTransport(folder / "published")
-    manifest = publisher.publish(model.named_parameters(), 1, None, 1.01)
-    (folder / "served" / "weights").mkdir(parents=True)
-    (folder / "served" / "weights" / "1").symlink_to(folder / "published" / version_folder_name(1))
+    versions = folder / "served" / "weights"
+    (versions / "0").mkdir(parents=True)
+
+    def write(number: int, content: bytes) -> str:
+        (versions / "0" / str(number)).write_bytes(content)
+        return str(number)
+
+    manifest = write_files(model.named_parameters(), write)
     with served(folder / "served") as url, closing(HttpSource(url, {}, folder / "fetched")) as source:
         began = time.process_time()
         source.fetch(manifest)
@@ -151,7 +155,7 @@ def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
             found["publishing"].append(publishing)
             found["step"].append(statistics.median(steps))
             publisher.join()
-            engine.drop([f"{version}-{number}" for number in range(_ANSWERS)])
+            engine.abort([f"{version}-{number}" for number in range(_ANSWERS)])
     return {name: statistics.median(seconds[1:]) for name, seconds in found.items()}
 
 

@@ -45,7 +45,8 @@ DIRECTIONS = {
     "commands __main__",
     "train": "errors recovery_hints fsync interrupts engine_options config presets weights sampling evaluation "
     "learning rollouts asynchronous swarm planning run_evaluation run loop commands",
-    "train.learning": "packing sequences distributed model objectives loss schedule memory_estimate flops learner",
+    "train.learning": "sequences context_parallel attention logprob heartbeats ranks policy model_files sharded_state "
+    "objectives loss learner",
     "train.asynchronous": "messages binary_arrays groups journal controller http workers pipeline replay runtime",
 }
 

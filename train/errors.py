@@ -1,4 +1,4 @@
-"""The reasons why work with a model cannot begin or go on.
+"""The reasons why work with a model cannot begin or go on, and what to do about full or read-only disks.
 
 Each message says what is wrong and what to do. Whatever was saved before the error stays valid.
 
@@ -16,8 +16,6 @@ Each message says what is wrong and what to do. Whatever was saved before the er
       SamplerError        the model or server that answers prompts, in training and elsewhere
 
 SandboxError and CurateError, which come from the packages below, are raised beside them.
-
-MERGED Recovery hints for disk errors.
 """
 
 import errno

@@ -19,7 +19,7 @@ from train.asynchronous.controller_threads import RetryPolicy
 from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import TransferError
 from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
-from train.sampling.model_name import check_model
+from train.sampling.model_check import check_model
 from train.weights.http_source import HttpSource, default_folder
 from train.weights.manifest import WeightManifest
 from train.weights.shared_memory import SharedMemoryTransport

@@ -170,7 +170,7 @@ def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions")
     """Raise TrainError if a model does not exist. One that was sampled before may be gone by now."""
     from curate.dataset.dataset_reader import DatasetReader
     from curate.difficulty import table
-    from train.sampling.model_name import check_model
+    from train.sampling.model_check import check_model
 
     DatasetReader(dataset)  # a folder without a dataset is the first thing to say
     sampled = {row["model"] for row in table.read(dataset)}

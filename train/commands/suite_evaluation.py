@@ -47,7 +47,7 @@ class EvaluatedModel:
 
     def check(self) -> None:
         """Raise TrainError if there is no such model here, or if the options are not for it."""
-        from train.sampling.model_name import check_model
+        from train.sampling.model_check import check_model
 
         if self.base_url is not None:
             self.engine.server_concurrency()
@@ -56,7 +56,7 @@ class EvaluatedModel:
 
     def check_chat(self, exercises: "Iterable[Exercise]") -> None:
         """Raise SamplerError if the model would be asked in a chat and cannot chat, as far as its files here say."""
-        from train.sampling.text import check_chat_template
+        from train.sampling.model_check import check_chat_template
 
         chats = any(isinstance(one.prompt, list) for one in exercises)
         if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:

@@ -98,7 +98,7 @@ def command(
     from train.errors import TrainError, recovery_hint
     from train.rollouts.rewards import check_custom_reward
     from train.run.folder import open_run
-    from train.sampling.model_name import check_model
+    from train.sampling.model_check import check_model
 
     recorded = _recorded(config) if replay else None
     run = out or (_replay_folder(recorded) if recorded else Path("runs") / config.name)

@@ -1,15 +1,7 @@
 """From scored completions to better weights.
 
-packing.py          which prompts and answers share a row
-sequences.py        what the learner sees of completions, and how they are packed into rows
-distributed/        one learner on several GPUs: ranks, heartbeats, context parallelism, offloading, sharded states
-model/              the model: attention, log-probabilities, LoRA, files
-objectives.py       the mathematics of policy optimisation, one formula each
-loss.py             the objective of a minibatch, as a run's [objective] defines it
-schedule.py         the learning rate
-memory_estimate.py  how much memory of each GPU a learner will need
-flops.py            how many operations training on a batch takes
-learner.py          minibatches in, better weights out; on one rank or several
-
-Each of these imports only those that stand before it.
+Begin with learner.py: minibatches in, better weights out, on one rank or several. sequences.py packs completions into
+rows; loss.py is the objective of a minibatch, made of the formulas of objectives.py. policy.py is the model, with
+packed rows in (attention.py) and log-probabilities out (logprob.py); model_files.py reads and writes its files. On
+several GPUs: ranks.py, heartbeats.py and context_parallel.py. sharded_state.py: checkpoints, and moments on the CPU.
 """

@@ -1,8 +1,9 @@
-"""Ranks exchange heartbeats, so that a lost rank is detected and named within about a minute.
+"""Heartbeats of the ranks, by which a lost rank is detected and named within about a minute.
 
-Each rank's thread counts up a number in the store of torchrun every few seconds. Rank 0 watches all others, and they
-watch rank 0. Waiting for a call of rank 0, which may sample for hours, therefore needs no time limit of its own. A rank
-that is stuck in a call with a lost one cannot be woken up: its process is ended.
+torchrun's agent does not notice a rank that hangs, and it ends the others without telling them which rank has failed.
+Here each rank's thread counts up a number in the store of torchrun every few seconds. Rank 0 watches all others, and
+they watch rank 0. Waiting for a call of rank 0, which may sample for hours, therefore needs no time limit of its own. A
+rank that is stuck in a call with a lost one cannot be woken up: its process is ended.
 """
 
 import logging
@@ -79,8 +80,8 @@ class Heartbeats:
     def wait_for_call(self) -> None:
         """Wait until rank 0 announces its next call. Raises LearnerError if rank 0 is lost or has failed."""
         self._calls += 1
-        polls = 0
-        while self._announced() < self._calls:
+        store, polls = self._stores[0], 0
+        while not store.check(["calls"]) or int(store.get("calls")) < self._calls:
             self.check()
             polls += 1
             time.sleep(_SHORT_POLL_SECONDS if polls < _FIRST_POLLS else _POLL_SECONDS)
@@ -102,11 +103,6 @@ class Heartbeats:
             time.sleep(_SHORT_POLL_SECONDS)
         return self._lost_reason
 
-    def _announced(self) -> int:
-        """Return how many calls rank 0 has announced."""
-        store = self._stores[0]
-        return int(store.get("calls")) if store.check(["calls"]) else 0
-
     def _exchange_heartbeats(self) -> None:
         last_heartbeats = {rank: ("", 0) for rank in self._watched}
         while not self._ended.wait(_HEARTBEAT_SECONDS):
@@ -117,7 +113,8 @@ class Heartbeats:
                 loss = next(filter(None, (self._loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
             except RuntimeError as error:
                 # The store is a thread of rank 0 or of torchrun. If it is gone, so are they.
-                loss = f"{self._name(0)} is lost, or its machine cannot be reached ({_first_line(error)})"
+                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+                loss = f"{self._name(0)} is lost, or its machine cannot be reached ({reason})"
             if loss:
                 self._lost_reason = f"{loss.removesuffix(_ADVICE)}{_ADVICE}"
                 return
@@ -186,7 +183,3 @@ def _is_alive(process: int) -> bool:
         return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,14 +1,10 @@
-"""The learning rate of each update.
-
-MERGED The learner: minibatches of scored completions in, better weights out.
+"""The learner: minibatches of scored completions in, better weights out.
 
 An update is one optimizer step. Its gradient is that of the whole minibatch: it does not depend on how sequences are
 packed into rows, or rows divided among ranks. With several ranks, rank 0 calls and all others `serve_calls`.
 """
 
-import copy
 import math
-import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -20,39 +16,21 @@ import torch
 from torch import Tensor
 
 from train import config
-from train.config import OptimizerConfig
-from train.errors import LearnerError, UpdateError, recovery_hint
+from train.errors import LearnerError, UpdateError
 from train.interrupts import defer_interrupts
-from train.learning import sharded_model, sharded_state
+from train.learning import model_files, sharded_state
 from train.learning.context_parallel import find_incompatibility, shard_row
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
 from train.learning.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
 from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
-from train.learning.sharded_model import FOLDER as ADAPTER
-from train.learning.sharded_model import adapter_weights, write_adapter, write_weights
 from train.learning.sharded_state import step_in_shards
-
-
-def learning_rate(update: int, optimizer: OptimizerConfig, *, total_updates: int) -> float:
-    """Return the learning rate of an update; updates are numbered from 0.
-
-    It rises linearly over the first `warmup_steps` updates. Then it is constant, or follows half a cosine that would
-    reach 0 after the last update.
-    """
-    if update < optimizer.warmup_steps:
-        return optimizer.learning_rate * (update + 1) / optimizer.warmup_steps
-    if optimizer.schedule == "constant":
-        return optimizer.learning_rate
-    done = (update - optimizer.warmup_steps) / max(total_updates - optimizer.warmup_steps, 1)
-    return optimizer.learning_rate * (1 + math.cos(math.pi * min(done, 1.0))) / 2
-
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 # Beginnings of the names in a state.
 _WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
+_FREED = ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_old", "_of_reference")
 _BUCKET_BYTES = 256 * 2**20  # bytes of the part of the model that is whole at a time, while it is handed over
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Learner:
@@ -71,26 +49,29 @@ class Learner:
         temperature: float, total_updates: int, seed: int, ranks: config.ParallelismConfig | None = None,
         timeout_seconds: float = CALL_SECONDS,
     ) -> None:  # fmt: skip
-        _check(objective)
-        self._model, self._path, self._objective, self._settings = model, model.path, objective, optimizer
+        if objective.old == "sampler" and (objective.truncation or objective.mismatch_high):
+            raise LearnerError(
+                'truncation and mismatch_high compare the learner with the sampler: set objective.old = "learner"'
+            )
+        self._model, self._objective, self._settings = model, objective, optimizer
         self._total_updates = total_updates
-        self._dtype = _DTYPES[model.dtype]
+        self._dtype: torch.dtype = getattr(torch, model.dtype)
         self._ranks = RankGroup(ranks or config.ParallelismConfig(), timeout_seconds)
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
         with self._ranks.translate_errors():
-            self._causal = load_causal_lm(model, seed=seed) if self._ranks.size == 1 else self._empty(model)
+            self._causal = load_causal_lm(model, seed=seed) if self.n_ranks == 1 else self._empty_model()
             self._policy = Policy(
                 self._causal,
                 self._dtype,
                 temperature,
-                autocast=self._ranks.size == 1,
+                autocast=self.n_ranks == 1,
                 exact_logits=model.head_dtype == "float32",
                 context=self._ranks.context_group(),
             )
-            if self._ranks.size > 1:
+            if self.n_ranks > 1:
                 self._ranks.shard(self._policy, layers(self._causal), self._dtype)
-                sharded_model.load_shards(self._causal, model, seed=seed, device=self._device)
+                model_files.load_shards(self._causal, model, seed=seed, device=self._device)
             self._policy.to(self._device)
         self._trained = {name: weight for name, weight in self._causal.named_parameters() if weight.requires_grad}
         trained = self._trained.values()
@@ -214,7 +195,7 @@ class Learner:
         outline = sharded_state.tensor_shapes(folder)
         shapes = {name: shape for name, shape in outline.items() if name.startswith(_WEIGHTS)}
         if shapes != {f"{_WEIGHTS}{name}": weight.shape for name, weight in self._trained.items()}:
-            raise LearnerError(f"the checkpoint has the weights of another model than {self._path}")
+            raise LearnerError(f"the checkpoint has the weights of another model than {self._model.path}")
         if self._objective.kl and not any(name.startswith(_REFERENCE) for name in outline):
             raise LearnerError("the checkpoint has no reference: its run had no objective.kl, and this one has")
         self._everywhere("_load_state", folder, sorted(outline))
@@ -224,40 +205,8 @@ class Learner:
 
         The folder is written completely or not at all. Raises LearnerError if it cannot be written.
         """
-        from safetensors import SafetensorError
-
-        aside = folder.with_name(f".{folder.name}.writing")
-        try:
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir()
-            write_weights(self.export_weights(), aside)
-            self._write_settings(aside)
-            if self._model.lora_rank:
-                write_adapter(self._everywhere("_adapter"), self._model, aside / ADAPTER)
-            shutil.rmtree(folder, ignore_errors=True)
-            aside.rename(folder)
-        except (OSError, SafetensorError) as error:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise LearnerError(
-                f"cannot write the model to {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
-                "continues."
-            ) from error
-
-    def _write_settings(self, folder: Path) -> None:
-        """Write all that belongs to a model besides its weights."""
-        from transformers import AutoTokenizer
-        from transformers.utils import GENERATION_CONFIG_NAME
-        from transformers.utils.hub import cached_file
-
-        path = str(Path(self._path).expanduser())
-        settings = copy.deepcopy(self._causal.config)
-        settings.dtype = self._dtype  # the configuration says float32, as the trained weights are
-        settings.architectures = [type(self._causal).__name__]
-        settings.save_pretrained(folder)
-        generation = cached_file(path, GENERATION_CONFIG_NAME, _raise_exceptions_for_missing_entries=False)
-        if generation is not None:
-            shutil.copyfile(generation, folder / GENERATION_CONFIG_NAME)
-        AutoTokenizer.from_pretrained(path).save_pretrained(folder)
+        adapter = (lambda: self._everywhere("_adapter")) if self._model.lora_rank else None
+        model_files.write_model(folder, self.export_weights(), adapter, self._causal, self._model)
 
     def close(self) -> None:
         """Free the memory, and let the other ranks end."""
@@ -268,15 +217,6 @@ class Learner:
         elif self.rank == 0:
             self._ranks.announce_failure("see its message")
         self._free()
-
-    def _empty(self, model: config.ModelConfig) -> Any:
-        self._ranks.check_on_rank_zero(lambda: sharded_model.check_packing_support(model.path))
-        causal = sharded_model.empty_model(model)
-        settings = causal.config.get_text_config()
-        heads = settings.num_attention_heads
-        if problem := find_incompatibility(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
-            raise LearnerError(problem)
-        return causal
 
     def _everywhere(self, name: str, *arguments: Any) -> Any:
         # One call at a time, since weights are handed over in a thread. A rank that is not told of a call, or leaves it
@@ -294,21 +234,22 @@ class Learner:
                 self._open = False  # the other ranks have failed as well, or wait for calls that will not come
                 raise
 
+    def _empty_model(self) -> Any:
+        """Return a model without memory, which the ranks can divide among them."""
+        self._ranks.check_on_rank_zero(lambda: model_files.check_packing_support(self._model.path))
+        causal = model_files.empty_model(self._model)
+        settings = causal.config.get_text_config()
+        heads = settings.num_attention_heads
+        if problem := find_incompatibility(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
+            raise LearnerError(problem)
+        return causal
+
     def _free(self) -> None:
         with self._ranks.translate_errors():
-            self._wait_for_writing()
+            wait([self._writing])  # if it has failed, rank 0 raises that where it asks for the result
         self._ranks.close()
-        for part in (
-            "_policy",
-            "_causal",
-            "_optimizer",
-            "_trained",
-            "_reference",
-            "_snapshot",
-            "_old",
-            "_of_reference",
-        ):
-            self.__dict__.pop(part, None)
+        for name in _FREED:
+            self.__dict__.pop(name, None)
 
     def _refresh_reference(self) -> None:
         self._reference = {name: weight.detach().clone() for name, weight in self._trained.items()}
@@ -327,7 +268,7 @@ class Learner:
         return {_UPDATES: torch.tensor(self._updates), **state}
 
     def _adapter(self) -> dict[str, Tensor]:
-        return {name: weight.cpu() for name, weight in adapter_weights(self._causal)}
+        return {name: weight.cpu() for name, weight in model_files.adapter_weights(self._causal)}
 
     def _hold(self) -> None:
         self._snapshot = {}  # the memory is needed for the new copy
@@ -338,7 +279,7 @@ class Learner:
         }
 
     def _save_state(self, folder: Path, from_snapshot: bool) -> None:
-        self._wait_for_writing()
+        wait([self._writing])
         if not self._ranks.all_true(folder.parent.is_dir()):
             raise LearnerError(f"some ranks do not see {folder.parent}. Choose an --out that all machines share.")
         if not from_snapshot:
@@ -347,9 +288,6 @@ class Learner:
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
             copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap` changes it while this is written
         self._writing = sharded_state.write_in_background(copied, folder, self._ranks.background_group)
-
-    def _wait_for_writing(self) -> None:
-        wait([self._writing])  # if it has failed, rank 0 raises that where it asks for the result
 
     def _load_state(self, folder: Path, names: list[str]) -> None:
         self._optimizer.state.clear()
@@ -459,8 +397,15 @@ def _keys(sequences: Sequence[TrainingSequence]) -> list[_Key]:
     return [(sequence.prompt_ids, sequence.token_ids) for sequence in sequences]
 
 
-def _check(objective: config.ObjectiveConfig) -> None:
-    if objective.old == "sampler" and (objective.truncation or objective.mismatch_high):
-        raise LearnerError(
-            'truncation and mismatch_high compare the learner with the sampler: set objective.old = "learner"'
-        )
+def learning_rate(update: int, optimizer: config.OptimizerConfig, *, total_updates: int) -> float:
+    """Return the learning rate of an update; updates are numbered from 0.
+
+    It rises linearly over the first `warmup_steps` updates. Then it is constant, or follows half a cosine that would
+    reach 0 after the last update.
+    """
+    if update < optimizer.warmup_steps:
+        return optimizer.learning_rate * (update + 1) / optimizer.warmup_steps
+    if optimizer.schedule == "constant":
+        return optimizer.learning_rate
+    done = (update - optimizer.warmup_steps) / max(total_updates - optimizer.warmup_steps, 1)
+    return optimizer.learning_rate * (1 + math.cos(math.pi * min(done, 1.0))) / 2

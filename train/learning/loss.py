@@ -6,7 +6,8 @@ so the loss of a row is that of its tokens, and metrics do not depend on how tok
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,18 +56,12 @@ class Minibatch:
 
     def select(self, indices: Tensor) -> "Minibatch":
         """Return a minibatch of only the tokens with these indices, with the denominators of the whole minibatch."""
-        return replace(
-            self,
-            sample_index_T=self.sample_index_T[indices],
-            advantage_T=self.advantage_T[indices],
-            sampler_logp_T=self.sampler_logp_T[indices],
-            has_sampler_logprob_T=self.has_sampler_logprob_T[indices],
-            old_logp_T=self.old_logp_T[indices],
-            reference_logp_T=None if self.reference_logp_T is None else self.reference_logp_T[indices],
-            weight_T=self.weight_T[indices],
-            denominator_mask_T=self.denominator_mask_T[indices],
-            loss_mask_T=self.loss_mask_T[indices],
-        )
+        selected: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_T") and value is not None:
+                selected[field.name] = value[indices]
+        return replace(self, **selected)
 
 
 def minibatch(
@@ -90,7 +85,8 @@ def minibatch(
     has_sampler_logprob_T = sampler_T.isfinite()
     sampler_T = torch.where(has_sampler_logprob_T, sampler_T, 0.0)
     old_T = sampler_T if old is None else torch.cat([torch.empty(0), *old])
-    denominator_mask_T = torch.tensor([float(sampled) for sequence in sequences for sampled in _sampled_mask(sequence)])
+    sampled = [sequence.sampled_mask or (True,) * len(sequence.token_ids) for sequence in sequences]
+    denominator_mask_T = torch.tensor([float(token) for mask in sampled for token in mask])
     if old is None or objective.truncation or objective.mismatch_high:
         denominator_mask_T = denominator_mask_T * has_sampler_logprob_T
     if objective.overlong in ("mask", "unknown"):
@@ -163,19 +159,17 @@ def minibatch_metrics(
     if batch.reference_logp_T is not None:
         metrics["kl"] = _mean(k3(logp_T, batch.reference_logp_T), batch.denominator_mask_T)
     if objective.truncation:
-        metrics |= _weights(batch, objective)
+        metrics |= _importance_weights(batch, objective)
     if objective.mismatch_high:
         metrics["mismatch/kept"] = batch.loss_mask_T.sum().item() / batch.n_tokens
     return metrics
 
 
-def _sampled_mask(sequence: TrainingSequence) -> Sequence[bool]:
-    return sequence.sampled_mask or (True,) * len(sequence.token_ids)
+def _importance_weights(batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
+    """Describe the weights of the tokens.
 
-
-def _weights(batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Describe the weights of the tokens. Their effective sample size is 1 if they are equal, and falls towards 0 as a
-    few of them outweigh the others."""
+    Their effective sample size is 1 if they are equal, and falls towards 0 as a few of them outweigh the others.
+    """
     weight_T = batch.weight_T.double() * batch.denominator_mask_T
     squares = batch.n_tokens * weight_T.square().sum().item()
     return {
@@ -186,8 +180,11 @@ def _weights(batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
 
 
 def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Return the shares of clipped tokens. TRL takes low_min and high_max over processes; here they are taken over
-    completions, so that they do not depend on the number of processes."""
+    """Return the shares of clipped tokens.
+
+    TRL takes low_min and high_max over processes. Here they are taken over completions, so that they do not depend on
+    the number of processes.
+    """
     ratio_T = ratio(logp_T, batch.old_logp_T)
     low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * batch.denominator_mask_T
     high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * batch.denominator_mask_T
@@ -207,8 +204,10 @@ def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -
 
 
 def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Compare sampler and learner over the tokens for which the sampler gave a log-probability. The learner's value
-    is `old`, or `logp` if `old` comes from the sampler."""
+    """Compare sampler and learner over the tokens for which the sampler gave a log-probability.
+
+    The learner's value is `old`, or `logp` if `old` comes from the sampler.
+    """
     compared_T = batch.denominator_mask_T * batch.has_sampler_logprob_T
     if not compared_T.any():
         return {}

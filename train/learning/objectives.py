@@ -90,7 +90,7 @@ def k3(logp_T: Tensor, reference_T: Tensor) -> Tensor:
 
 
 def truncated_importance_weights(old_logp_T: Tensor, sampler_logp_T: Tensor, *, cap: float = 2.0) -> Tensor:
-    """Return (T,), min(old / sampler, most), without gradient.
+    """Return (T,), min(old / sampler, cap), without gradient.
 
     These weights correct for a sampling engine whose probabilities differ from the trainer's (truncated importance
     sampling, fengyao.notion.site/off-policy-rl). There is one per token, because their product over a completion of
@@ -100,15 +100,9 @@ def truncated_importance_weights(old_logp_T: Tensor, sampler_logp_T: Tensor, *, 
 
 
 def mask_mismatched_sequences(
-    old_logp_T: Tensor,
-    sampler_logp_T: Tensor,
-    mask_T: Tensor,
-    sample_index_T: Tensor,
-    n_samples: int,
-    *,
-    low: float,
-    high: float,
-) -> Tensor:
+    old_logp_T: Tensor, sampler_logp_T: Tensor, mask_T: Tensor, sample_index_T: Tensor, n_samples: int, *,
+    low: float, high: float,
+) -> Tensor:  # fmt: skip
     """Return (T,), the mask without completions whose geometric mean of old / sampler is outside [low, high]: another
     model must have sampled them."""
     sums_N = old_logp_T.new_zeros(n_samples).index_add(

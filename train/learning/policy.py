@@ -4,7 +4,8 @@ Weights that are trained and their gradients are float32, and it computes in `dt
 sequences of a row (attention.py), and logits are never all in memory (logprob.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Policy(nn.Module):
 
     autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
     exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
-    context      the group of ranks that share each row (distributed/context_parallel.py)
+    context      the group of ranks that share each row (context_parallel.py)
     """
 
     def __init__(
@@ -87,15 +88,12 @@ def load_causal_lm(config: ModelConfig, *, seed: int = 0) -> Any:
     from transformers import AutoModelForCausalLM
 
     settings = load_hf_config(config.path)
-    try:
+    with translate_loading_errors(config.path):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(Path(config.path).expanduser()), config=settings, dtype=torch.float32, output_loading_info=True
         )
-    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
-        raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
     causal, loading = loaded
-    if missing := sorted(loading["missing_keys"]):
-        raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
+    check_complete(config.path, loading["missing_keys"])
     set_train_mode(causal)
     enable_packed_attention(causal, config.path)
     add_lora_and_checkpointing(causal, config)
@@ -113,13 +111,28 @@ def load_hf_config(path: str) -> Any:
         raise LearnerError(
             f"{path} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
         )
-    try:
+    with translate_loading_errors(path):
         settings = AutoConfig.from_pretrained(str(Path(path).expanduser()))
-    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
-        raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
     if getattr(settings, "quantization_config", None) is not None:
         raise LearnerError(f"{path}: quantized weights cannot be trained. Give the model that was quantized.")
     return settings
+
+
+@contextmanager
+def translate_loading_errors(path: str) -> Iterator[None]:
+    """Raise LearnerError for what transformers and its libraries raise while a model is loaded."""
+    try:
+        yield
+    except LearnerError:
+        raise
+    except Exception as error:  # many types of exceptions: no such repository, no network, damaged files
+        raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
+
+
+def check_complete(path: str, missing: Iterable[str]) -> None:
+    """Raise LearnerError if weights with any such names are missing in a model's files."""
+    if names := sorted(missing):
+        raise LearnerError(f"{path}: weights are missing: {', '.join(names[:5])}. Give a complete model.")
 
 
 def set_train_mode(causal: Any) -> None:

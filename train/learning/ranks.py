@@ -41,17 +41,13 @@ class RankGroup:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.use_device()
         self._shard = settings.shard or self.size  # ranks that have one copy of the weights together
-        if self.size % self._shard:
-            raise LearnerError(
-                f"ranks.shard = {self._shard}: the number of ranks, {self.size}, is not a multiple of it. Start "
-                "more or fewer ranks with torchrun, or change ranks.shard"
-            )
         self.context = settings.context  # ranks that share each row
-        if self.size % self.context:
-            raise LearnerError(
-                f"ranks.context = {self.context}: the number of ranks, {self.size}, is not a multiple of it. Start "
-                "more or fewer ranks with torchrun, or change ranks.context"
-            )
+        for key, n_ranks in (("ranks.shard", self._shard), ("ranks.context", self.context)):
+            if self.size % n_ranks:
+                raise LearnerError(
+                    f"{key} = {n_ranks}: the number of ranks, {self.size}, is not a multiple of it. Start more or "
+                    f"fewer ranks with torchrun, or change {key}"
+                )
         if self.size > 1 and not dist.is_initialized():
             backends = "cpu:gloo,cuda:nccl" if self.device == "cuda" else "gloo"
             # The group lasts as long as the process: a second group in one process sometimes waits for ever.
@@ -122,7 +118,8 @@ class RankGroup:
 
     def receive_call(self) -> Any:
         """Wait for the next call that rank 0 sends with `broadcast_call`, and return it."""
-        self._beats.wait_for_call()
+        assert self._heartbeats is not None, "there is only one rank"
+        self._heartbeats.wait_for_call()
         box: list[Any] = [None]
         dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
         return box[0]
@@ -180,11 +177,6 @@ class RankGroup:
         """Expect no further calls, so that the other ranks may end."""
         if self._heartbeats:
             self._heartbeats.disarm()
-
-    @property
-    def _beats(self) -> Heartbeats:
-        assert self._heartbeats is not None, "there is only one rank"
-        return self._heartbeats
 
 
 @cache

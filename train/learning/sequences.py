@@ -1,10 +1,8 @@
-"""Pack completions of all lengths into few rows without padding.
+"""What the learner sees of completions, and how they are packed into rows.
 
-A row is one forward pass over prompts and their answers, one after another. A prompt is in a row once, before all of
-its answers in that row, so that it is computed once for all of them. Attention of a token goes to its prompt and to its
-own answer (model/attention.py).
-
-MERGED What the learner sees of completions, and how they are packed into rows.
+A row is one forward pass over prompts and their answers, one after another, without padding. A prompt is in a row once,
+before all of its answers in that row, so that it is computed once for all of them. Attention of a token goes to its
+prompt and to its own answer (attention.py).
 
 The completion tokens of a minibatch, one completion after another, are numbered from 0 to T - 1. Values of a token are
 stored at this index, whichever row computes them.
@@ -25,12 +23,126 @@ KEYS_PER_TOKEN = 2
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingSequence:
+    """A prompt and one completion of it.
+
+    sampler_logprobs  one for each of token_ids, after temperature; nan or infinite where the sampler gave none
+    advantages        one for each of token_ids
+    reward            nan if there was no signal
+    sampled_mask      for each of token_ids, whether the policy sampled it; empty: all of them. The loss leaves the
+                      others out, such as the output of a tool between two turns
+    """
+
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    sampler_logprobs: tuple[float, ...]
+    advantages: tuple[float, ...]
+    truncated: bool
+    reward: float
+    sampled_mask: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError("a completion needs a prompt of at least one token")
+        if not len(self.token_ids) == len(self.sampler_logprobs) == len(self.advantages):
+            raise ValueError(
+                f"{len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
+                f"{len(self.advantages)} advantages: there must be as many of each"
+            )
+        if self.sampled_mask and len(self.sampled_mask) != len(self.token_ids):
+            raise ValueError(
+                f"{len(self.token_ids)} tokens, but {len(self.sampled_mask)} values of the mask of sampled tokens"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRow:
+    """The input of one forward pass: prompts, each followed by its answers in this row, L tokens in all, with U
+    completion tokens to predict, which are R tokens of the minibatch.
+
+    The last token of each answer is left out, since nothing is predicted from it. The positions of an answer's tokens
+    continue those of its prompt. Answers that are the same token by token are in the row once, so U may be less than R.
+    An empty row has one token and predicts nothing.
+
+    lengths         for each prompt, its own tokens followed by those of each of its answers; a prompt with a single
+                    answer is one sequence
+    source_index_U  the position in the row from which each completion token is predicted
+    targets_U       the completion tokens themselves
+    token_index_R   the indices, in T, of the tokens that this row predicts
+    unique_index_R  the index, in U, of each of these tokens
+    """
+
+    token_ids_L: Tensor
+    position_ids_L: Tensor
+    lengths: tuple[tuple[int, ...], ...]
+    source_index_U: Tensor
+    targets_U: Tensor
+    token_index_R: Tensor
+    unique_index_R: Tensor
+
+
+def pack_into_rows(
+    sequences: Sequence[TrainingSequence], *, row_tokens: int, ranks: int = 1, rank: int = 0, device: str = "cpu"
+) -> Iterator[PackedRow]:
+    """Yield this rank's share of the rows; all ranks get equally many.
+
+    If a sequence is longer than row_tokens, rows become as long as that sequence, so that a batch that took an hour to
+    sample is not thrown away.
+    """
+    of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
+    first_indices = [0]
+    for number, each in enumerate(sequences):
+        of_prompt.setdefault(each.prompt_ids, {}).setdefault(each.token_ids, []).append(number)
+        first_indices.append(first_indices[-1] + len(each.token_ids))
+    groups = [
+        (len(prompt_ids), [(tuple(numbers), max(len(token_ids) - 1, 0)) for token_ids, numbers in completions.items()])
+        for prompt_ids, completions in of_prompt.items()
+    ]
+    for row in split_across_ranks(pack(groups, row_tokens=row_tokens), ranks=ranks)[rank]:
+        yield _row(row, sequences, first_indices, device)
+
+
+def _row(
+    parts: Sequence["PackedPrompt"], sequences: Sequence[TrainingSequence], first_indices: Sequence[int], device: str
+) -> PackedRow:
+    ids: list[int] = []
+    position_ids: list[int] = []
+    positions: list[int] = []
+    targets: list[int] = []
+    token_indices: list[int] = []
+    unique_indices: list[int] = []
+    lengths: list[tuple[int, ...]] = []
+    for part in parts:
+        ids += sequences[part.completions[0][0][0]].prompt_ids
+        position_ids += range(part.prompt_tokens)
+        end_of_prompt = len(ids) - 1
+        for numbers, n_read in part.completions:
+            token_ids = sequences[numbers[0]].token_ids
+            for number in numbers:
+                token_indices += range(first_indices[number], first_indices[number + 1])
+                unique_indices += range(len(targets), len(targets) + len(token_ids))
+            if token_ids:
+                positions += (end_of_prompt, *range(len(ids), len(ids) + n_read))
+            targets += token_ids
+            position_ids += range(part.prompt_tokens, part.prompt_tokens + n_read)
+            ids += token_ids[:n_read]
+        completions = [n_read for _, n_read in part.completions if n_read]
+        lengths.append((part.prompt_tokens, *completions) if len(completions) > 1 else (part.tokens,))
+    if not ids:
+        ids, position_ids, lengths = [0], [0], [(1,)]
+    token_ids_L, position_ids_L, positions_U, targets_U, token_index_R, unique_index_R = (
+        torch.tensor(each, dtype=torch.int64, device=device)
+        for each in (ids, position_ids, positions, targets, token_indices, unique_indices)
+    )
+    return PackedRow(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, token_index_R, unique_index_R)
+
+
+@dataclass(frozen=True, slots=True)
 class PackedPrompt:
     """A prompt, and those of its answers that are in the same row.
 
     prompt_tokens  tokens of the prompt
-    completions    for each answer, the tokens of it that are read, after its number in the minibatch; answers that are
-                   the
+    completions    for each answer, its numbers in the minibatch, and its tokens that are read; answers that are the
                    same token by token are one answer with several numbers
     """
 
@@ -116,118 +228,3 @@ def split_across_ranks(packed: Sequence[list[PackedPrompt]], *, ranks: int) -> l
         if len(rows_of_rank[rank]) < max_rows:
             heappush(loads, (done + cost, rank))
     return [own + [[]] * (max_rows - len(own)) for own in rows_of_rank]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSequence:
-    """A prompt and one completion of it.
-
-    sampler_logprobs  one for each of token_ids, after temperature; nan or infinite where the sampler gave none
-    advantages        one for each of token_ids
-    reward            nan if there was no signal
-    sampled_mask      for each of token_ids, whether the policy sampled it; empty: all of them. The loss leaves the
-                      others out, such as the output of a tool between two turns
-    """
-
-    prompt_ids: tuple[int, ...]
-    token_ids: tuple[int, ...]
-    sampler_logprobs: tuple[float, ...]
-    advantages: tuple[float, ...]
-    truncated: bool
-    reward: float
-    sampled_mask: tuple[bool, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.prompt_ids:
-            raise ValueError("a completion needs a prompt of at least one token")
-        if not len(self.token_ids) == len(self.sampler_logprobs) == len(self.advantages):
-            raise ValueError(
-                f"{len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
-                f"{len(self.advantages)} advantages: there must be as many of each"
-            )
-        if self.sampled_mask and len(self.sampled_mask) != len(self.token_ids):
-            raise ValueError(
-                f"{len(self.token_ids)} tokens, but {len(self.sampled_mask)} values of the mask of sampled tokens"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class PackedRow:
-    """The input of one forward pass: prompts, each followed by its answers in this row, L tokens in all, with U
-    completion tokens to predict, which are R tokens of the minibatch.
-
-    The last token of each answer is left out, since nothing is predicted from it. The positions of an answer's tokens
-    continue those of its prompt. Answers that are the same token by token are in the row once, so U may be less than R.
-    An empty row has one token and predicts nothing.
-
-    lengths         for each prompt, its own tokens followed by those of each of its answers; a prompt with a single
-                    answer is one sequence
-    source_index_U  the position in the row from which each completion token is predicted
-    targets_U       the completion tokens themselves
-    token_index_R   the indices, in T, of the tokens that this row predicts
-    unique_index_R  the index, in U, of each of these tokens
-    """
-
-    token_ids_L: Tensor
-    position_ids_L: Tensor
-    lengths: tuple[tuple[int, ...], ...]
-    source_index_U: Tensor
-    targets_U: Tensor
-    token_index_R: Tensor
-    unique_index_R: Tensor
-
-
-def pack_into_rows(
-    sequences: Sequence[TrainingSequence], *, row_tokens: int, ranks: int = 1, rank: int = 0, device: str = "cpu"
-) -> Iterator[PackedRow]:
-    """Yield this rank's share of the rows; all ranks get equally many.
-
-    If a sequence is longer than row_tokens, rows become as long as that sequence, so that a batch that took an hour to
-    sample is not thrown away.
-    """
-    of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
-    first_indices = [0]
-    for number, each in enumerate(sequences):
-        of_prompt.setdefault(each.prompt_ids, {}).setdefault(each.token_ids, []).append(number)
-        first_indices.append(first_indices[-1] + len(each.token_ids))
-    groups = [
-        (len(prompt_ids), [(tuple(numbers), max(len(token_ids) - 1, 0)) for token_ids, numbers in completions.items()])
-        for prompt_ids, completions in of_prompt.items()
-    ]
-    for row in split_across_ranks(pack(groups, row_tokens=row_tokens), ranks=ranks)[rank]:
-        yield _row(row, sequences, first_indices, device)
-
-
-def _row(
-    parts: Sequence[PackedPrompt], sequences: Sequence[TrainingSequence], first_indices: Sequence[int], device: str
-) -> PackedRow:
-    ids: list[int] = []
-    position_ids: list[int] = []
-    positions: list[int] = []
-    targets: list[int] = []
-    token_indices: list[int] = []
-    unique_indices: list[int] = []
-    lengths: list[tuple[int, ...]] = []
-    for part in parts:
-        ids += sequences[part.completions[0][0][0]].prompt_ids
-        position_ids += range(part.prompt_tokens)
-        end_of_prompt = len(ids) - 1
-        for numbers, n_read in part.completions:
-            token_ids = sequences[numbers[0]].token_ids
-            for number in numbers:
-                token_indices += range(first_indices[number], first_indices[number + 1])
-                unique_indices += range(len(targets), len(targets) + len(token_ids))
-            if token_ids:
-                positions += (end_of_prompt, *range(len(ids), len(ids) + n_read))
-            targets += token_ids
-            position_ids += range(part.prompt_tokens, part.prompt_tokens + n_read)
-            ids += token_ids[:n_read]
-        completions = [n_read for _, n_read in part.completions if n_read]
-        lengths.append((part.prompt_tokens, *completions) if len(completions) > 1 else (part.tokens,))
-    if not ids:
-        ids, position_ids, lengths = [0], [0], [(1,)]
-    token_ids_L, position_ids_L, positions_U, targets_U, token_index_R, unique_index_R = (
-        torch.tensor(each, dtype=torch.int64, device=device)
-        for each in (ids, position_ids, positions, targets, token_indices, unique_indices)
-    )
-    return PackedRow(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, token_index_R, unique_index_R)

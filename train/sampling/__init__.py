@@ -1,14 +1,7 @@
 """Prompts in, completions out.
 
-protocol.py          what a sampler is, and the types it takes and gives
-vllm.py              a model in this process, run by vLLM; vllm_worker.py runs in vLLM's own processes, and
-                     vllm_weights.py tells there which weights they hold
-chat_template.py the tokens of a prompt; answer_text.py: the text of an answer
-transformers.py      a model in this process, slow and simple, for tests
-engine_processes.py  vLLM engines in processes of their own, on other GPUs than the trainer's; engine_environment.py
-                     prepares such a process
-http.py              a model behind an OpenAI-compatible address
-open_sampler.py      opens the sampler of a command; chat_template_check.py: whether a model on this machine can chat
-open_engine.py       opens the sampler of a training run
-verifiable/          answers that others can check: noise that anybody can repeat, and commitments to hidden states
+Begin with protocol.py, the samplers and engines and their types, and open_engine.py, which opens them. A model is in
+this process (vllm.py; transformers.py for tests), in processes on other GPUs (engine_processes.py), or behind an
+OpenAI-compatible address (http.py). vllm_worker.py and vllm_weights.py run within vLLM's own processes. text.py turns
+prompts into tokens and tokens into answers. Answers that others can check: seeded_sampling.py and commitment.py.
 """

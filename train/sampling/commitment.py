@@ -1,15 +1,10 @@
-"""Polynomials over the field of integers modulo PRIME, for many sets of points at once.
+"""Commitments to hidden states: made by a worker, sent as bytes, and compared by a verifier that trusts nobody.
 
-Letters in names are shapes: C sets of points, K points of each.
+Of each chunk of 32 tokens, the K largest absolute values are kept as a polynomial through (index, bits of the value),
+over the integers modulo PRIME. On the wire, a chunk is the modulus of the indices and K coefficients, each two bytes,
+the high one first. A verifier evaluates the polynomial at the indices of its own largest values.
 
-MERGED The largest values of a chunk of hidden states, in the order of their absolute values.
-
-MERGED Commitments: made from hidden states, written as bytes, and read from bytes that nobody trusts.
-
-Of each chunk of 32 tokens, the K largest absolute values are kept as a polynomial through (place, bits of the value).
-On the wire, a chunk is the modulus of the places and K coefficients, each two bytes, the high one first.
-
-MERGED How far hidden states are from a commitment.
+Letters in names are shapes: C chunks, K values of each, T tokens, H the width of the model.
 """
 
 from collections.abc import Sequence
@@ -21,8 +16,145 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-PRIME = 65497  # the largest prime below 2^16 that TOPLOC uses, so that a coefficient fits into two bytes
 Int64Array = NDArray[np.int64]
+Bfloat16Bits = NDArray[np.uint16]  # numbers in bfloat16, as their bits
+
+CHUNK_TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
+K = 128  # values of a chunk that are kept
+COMMITMENT_BYTES = 2 * (1 + K)
+PRIME = 65497  # the largest prime below 2^16 that TOPLOC uses, so that a coefficient fits into two bytes
+_MIN_MODULUS = 2**15  # honest commitments are far above: indices collide under few moduli
+# Of bfloat16. The bits without the sign are ordered, as integers, as the absolute values are.
+MAGNITUDE, _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 0x7FFF, 7, 0xFF, 0x7F
+
+
+class MalformedCommitment(ValueError):
+    """Bytes that no honest worker sends as commitments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """The commitment to one chunk.
+
+    modulus       the indices of the kept values count modulo this
+    coefficients  of the polynomial through (index, bits of the value), the constant term first
+    """
+
+    modulus: int
+    coefficients: tuple[int, ...]
+
+    def to_bytes(self) -> bytes:
+        """Return the wire form."""
+        return np.array([self.modulus, *self.coefficients], dtype=">u2").tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class TopValues:
+    """The largest values of a chunk: their indices in it, and the bits of each."""
+
+    indices: Int64Array
+    bits: Bfloat16Bits
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentDistance:
+    """The comparison of one chunk, over the largest values of the verifier.
+
+    exponent_mismatches  how many have another exponent in the commitment
+    mantissa_mean        mean of |difference of mantissas| over the others; infinite if there are none
+    mantissa_median      their upper median, likewise
+    """
+
+    exponent_mismatches: int
+    mantissa_mean: float
+    mantissa_median: float
+
+
+def commit(hidden_TH: Bfloat16Bits, *, k: int = K) -> tuple[Commitment, ...]:
+    """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
+    return commit_top_values(
+        [TopValues(indices, bits[indices]) for bits in _chunks(hidden_TH) for indices in [top_k_indices(bits, k)]], k=k
+    )
+
+
+def commit_top_values(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
+    """Return the commitments to the k largest values of each chunk."""
+    made: list[Commitment] = []
+    # Chunks with fewer values than k have polynomials of a lower degree.
+    for n_values, together in groupby(chunks, lambda chunk: len(chunk.indices)):
+        group = list(together)
+        moduli = [injective_modulus(chunk.indices) for chunk in group]
+        x_CK = np.stack([chunk.indices % modulus for modulus, chunk in zip(moduli, group, strict=True)])
+        found_CK = interpolate(x_CK, np.stack([chunk.bits for chunk in group]).astype(np.int64))
+        padded_CK = np.pad(found_CK, ((0, 0), (0, k - n_values)))
+        made += [Commitment(modulus, tuple(row)) for modulus, row in zip(moduli, padded_CK.tolist(), strict=True)]
+    return tuple(made)
+
+
+def decode_commitments(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
+    """Return the commitments to an answer of n tokens.
+
+    Raises MalformedCommitment, and nothing else, whatever the bytes are.
+    """
+    n_chunks = -(-n_tokens // CHUNK_TOKENS)
+    wanted = n_chunks * 2 * (1 + k)
+    if len(data) != wanted:
+        raise MalformedCommitment(f"{n_tokens} tokens need {wanted} bytes of commitments, not {len(data)}")
+    rows = np.frombuffer(data, dtype=">u2").astype(np.int64).reshape(n_chunks, 1 + k)
+    if ((rows[:, 0] < _MIN_MODULUS) | (rows[:, 0] > PRIME)).any():
+        raise MalformedCommitment(f"a modulus is not within {_MIN_MODULUS} to {PRIME}")
+    if (rows[:, 1:] >= PRIME).any():
+        raise MalformedCommitment(f"a coefficient is not below {PRIME}")
+    return tuple(Commitment(modulus, tuple(coefficients)) for modulus, *coefficients in rows.tolist())
+
+
+def commitment_distances(
+    commitments: tuple[Commitment, ...], hidden_TH: Bfloat16Bits
+) -> tuple[CommitmentDistance, ...]:
+    """Compare commitments with the verifier's hidden states in bfloat16. There is one commitment for each 32 tokens."""
+    chunks = _chunks(hidden_TH)
+    return tuple(_compare(commitment, chunk) for commitment, chunk in zip(commitments, chunks, strict=True))
+
+
+def _chunks(hidden_TH: Bfloat16Bits) -> list[Bfloat16Bits]:
+    return [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
+
+
+def _compare(commitment: Commitment, bits: Bfloat16Bits) -> CommitmentDistance:
+    indices = top_k_indices(bits, len(commitment.coefficients))
+    coefficients = np.array(commitment.coefficients, dtype=np.int64)
+    claimed = evaluate(coefficients[None], (indices % commitment.modulus)[None])[0]
+    own = bits[indices].astype(np.int64)
+    same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
+    errors = np.sort(np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same])
+    if not len(errors):
+        return CommitmentDistance(len(indices), inf, inf)
+    return CommitmentDistance(int((~same).sum()), float(errors.mean()), float(errors[len(errors) // 2]))
+
+
+def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
+    """Return the indices of the k largest absolute values, or all indices if there are fewer.
+
+    Of equal values at the limit, those that stand first are taken, so that the same bits give the same places.
+    """
+    magnitudes = bits & MAGNITUDE
+    if len(magnitudes) <= k:
+        return np.arange(len(magnitudes), dtype=np.int64)
+    limit = np.partition(magnitudes, len(magnitudes) - k)[len(magnitudes) - k]
+    above = np.flatnonzero(magnitudes > limit)
+    equal = np.flatnonzero(magnitudes == limit)[: k - len(above)]
+    return np.concatenate([above, equal]).astype(np.int64)
+
+
+def injective_modulus(indices: Int64Array) -> int:
+    """Return the largest modulus up to PRIME under which no two indices are equal.
+
+    There is one above any number of places, because they are far fewer than PRIME.
+    """
+    modulus = PRIME
+    while len(np.unique(indices % modulus)) < len(indices):
+        modulus -= 1
+    return modulus
 
 
 def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
@@ -46,7 +178,7 @@ def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
 
 
 def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
-    """Return the values of each polynomial at its J places."""
+    """Return the values of each polynomial at its J points."""
     values_CJ = np.zeros_like(x_CJ)
     for place in reversed(range(coefficients_CK.shape[1])):
         values_CJ = (values_CJ * x_CJ + coefficients_CK[:, place : place + 1]) % PRIME
@@ -68,145 +200,3 @@ def _inverses() -> Int64Array:
         exponent >>= 1
     inverses[1:] = result
     return inverses
-
-
-Bfloat16Bits = NDArray[np.uint16]  # numbers in bfloat16, as their bits
-_MAGNITUDE = 0x7FFF  # the bits without the sign; as integers they are ordered as the absolute values are
-
-
-def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
-    """Return the places of the k largest absolute values, or all places if there are fewer.
-
-    Of equal values at the limit, those that stand first are taken, so that the same bits give the same places.
-    """
-    magnitudes = bits & _MAGNITUDE
-    if len(magnitudes) <= k:
-        return np.arange(len(magnitudes), dtype=np.int64)
-    limit = np.partition(magnitudes, len(magnitudes) - k)[len(magnitudes) - k]
-    above = np.flatnonzero(magnitudes > limit)
-    equal = np.flatnonzero(magnitudes == limit)[: k - len(above)]
-    return np.concatenate([above, equal]).astype(np.int64)
-
-
-def injective_modulus(indices: Int64Array) -> int:
-    """Return the largest modulus up to PRIME under which no two places are equal.
-
-    There is one above any number of places, because they are far fewer than PRIME.
-    """
-    modulus = PRIME
-    while len(np.unique(indices % modulus)) < len(indices):
-        modulus -= 1
-    return modulus
-
-
-CHUNK_TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
-K = 128  # values of a chunk that are kept
-_MIN_MODULUS = 2**15  # honest commitments are far above: places collide under few moduli
-COMMITMENT_BYTES = 2 * (1 + K)
-
-
-class MalformedCommitment(ValueError):
-    """Bytes that no honest worker sends as commitments."""
-
-
-@dataclass(frozen=True, slots=True)
-class Commitment:
-    """The commitment to one chunk.
-
-    modulus       the places of the kept values count modulo this
-    coefficients  of the polynomial through (place, bits of the value), the constant term first
-    """
-
-    modulus: int
-    coefficients: tuple[int, ...]
-
-    def to_bytes(self) -> bytes:
-        """Return the wire form."""
-        return np.array([self.modulus, *self.coefficients], dtype=">u2").tobytes()
-
-
-@dataclass(frozen=True, slots=True)
-class TopValues:
-    """The largest values of a chunk: their places in it, and the bits of each."""
-
-    indices: Int64Array
-    bits: Bfloat16Bits
-
-
-def commit(hidden_TH: Bfloat16Bits, *, k: int = K) -> tuple[Commitment, ...]:
-    """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
-    chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
-    return commit_top_values(
-        [TopValues(places, bits[places]) for bits in chunks for places in [top_k_indices(bits, k)]], k=k
-    )
-
-
-def commit_top_values(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
-    """Return the commitments to the k largest values of each chunk."""
-    moduli = [injective_modulus(chunk.indices) for chunk in chunks]
-    made: list[Commitment] = []
-    # Chunks with fewer values than k have polynomials of a lower degree.
-    for n_values, together in groupby(zip(moduli, chunks, strict=True), lambda pair: len(pair[1].indices)):
-        pairs = list(together)
-        x_CK = np.stack([chunk.indices % modulus for modulus, chunk in pairs])
-        found_CK = interpolate(x_CK, np.stack([chunk.bits for _, chunk in pairs]).astype(np.int64))
-        padded_CK = np.pad(found_CK, ((0, 0), (0, k - n_values)))
-        made += [Commitment(modulus, tuple(row)) for (modulus, _), row in zip(pairs, padded_CK.tolist(), strict=True)]
-    return tuple(made)
-
-
-def decode_commitments(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
-    """Return the commitments to an answer of n tokens. Raises MalformedCommitment, and nothing else, whatever the bytes
-    are."""
-    n_chunks = -(-n_tokens // CHUNK_TOKENS)
-    wanted = n_chunks * 2 * (1 + k)
-    if len(data) != wanted:
-        raise MalformedCommitment(f"{n_tokens} tokens need {wanted} bytes of commitments, not {len(data)}")
-    numbers = np.frombuffer(data, dtype=">u2").astype(np.int64).reshape(n_chunks, 1 + k)
-    _check(numbers)
-    return tuple(Commitment(int(row[0]), tuple(map(int, row[1:]))) for row in numbers)
-
-
-def _check(numbers: Int64Array) -> None:
-    moduli, coefficients = numbers[:, 0], numbers[:, 1:]
-    if ((moduli < _MIN_MODULUS) | (moduli > PRIME)).any():
-        raise MalformedCommitment(f"a modulus is not within {_MIN_MODULUS} to {PRIME}")
-    if (coefficients >= PRIME).any():
-        raise MalformedCommitment(f"a coefficient is not below {PRIME}")
-
-
-_EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 7, 0xFF, 0x7F  # of bfloat16
-
-
-@dataclass(frozen=True, slots=True)
-class CommitmentDistance:
-    """The comparison of one chunk, over the largest values of the verifier.
-
-    exponent_mismatches  how many have another exponent in the commitment
-    mantissa_mean        mean of |difference of mantissas| over the others; infinite if there are none
-    mantissa_median      their upper median, likewise
-    """
-
-    exponent_mismatches: int
-    mantissa_mean: float
-    mantissa_median: float
-
-
-def commitment_distances(
-    commitments: tuple[Commitment, ...], hidden_TH: Bfloat16Bits
-) -> tuple[CommitmentDistance, ...]:
-    """Compare commitments with the verifier's hidden states in bfloat16. There is one commitment for each 32 tokens."""
-    chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
-    return tuple(_compare(commitment, chunk) for commitment, chunk in zip(commitments, chunks, strict=True))
-
-
-def _compare(commitment: Commitment, bits: Bfloat16Bits) -> CommitmentDistance:
-    places = top_k_indices(bits, len(commitment.coefficients))
-    coefficients = np.array(commitment.coefficients, dtype=np.int64)
-    claimed = evaluate(coefficients[None], (places % commitment.modulus)[None])[0]
-    own = bits[places].astype(np.int64)
-    same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
-    errors = np.sort(np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same])
-    if not len(errors):
-        return CommitmentDistance(len(places), inf, inf)
-    return CommitmentDistance(int((~same).sum()), float(errors.mean()), float(errors[len(errors) // 2]))

@@ -29,10 +29,9 @@ except ImportError as error:
 MAX_CONCURRENT_REQUESTS = 64  # by default; a provider that allows fewer responds with status 429
 _RETRYABLE_STATUSES = {408, 409, 429, 500, 502, 503, 504}
 _CONNECT_SECONDS = 10
-_RESPONSE_TIMEOUT_SECONDS = (
-    3600  # enough for a long answer in a long queue: no byte arrives before the answer is finished
-)
+_RESPONSE_TIMEOUT_SECONDS = 3600  # for a long answer in a long queue: no byte arrives before the answer is finished
 _MAX_BACKOFF_SECONDS = 20  # between repeats, unless the server says otherwise
+_MAX_RETRY_AFTER_SECONDS = 300.0
 # Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
@@ -51,14 +50,9 @@ class HttpSampler:
     """
 
     def __init__(
-        self,
-        model: str,
-        base_url: str,
-        *,
-        concurrency: int = MAX_CONCURRENT_REQUESTS,
-        template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
-        retry_seconds: float = 300,
-    ) -> None:
+        self, model: str, base_url: str, *, concurrency: int = MAX_CONCURRENT_REQUESTS,
+        template_arguments: Mapping[str, Any] = NO_ARGUMENTS, retry_seconds: float = 300,
+    ) -> None:  # fmt: skip
         try:
             where = parse_url(base_url.rstrip("/"))
         except HTTPError:
@@ -78,7 +72,6 @@ class HttpSampler:
         self._pool.ConnectionCls = self._sockets.make_tracked_class(self._pool.ConnectionCls)
         about = self._describe_model()
         self._is_vllm = about.get("owned_by") == "vllm"
-        self._extra: dict[str, Any] = dict(_VLLM_OPTIONS) if self._is_vllm else {}
         self._template_arguments = dict(template_arguments)
         context = about.get("max_model_len")
         self._context = context if isinstance(context, int) else None  # in tokens; None if the server does not state it
@@ -130,14 +123,16 @@ class HttpSampler:
 
     def _ask(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
         """Return the completion. Raises ValueError if the server refuses the prompt, SamplerError if it fails."""
-        path, asked = self._asked(prompt, sampling.max_tokens)
+        path, asked = self._request(prompt, sampling.max_tokens)
+        # Stops that a request leaves out still end the text of the answer.
+        stops = sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]
         request = {
             "model": self._model,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "seed": seed,
-            **self._stop(sampling),
-            **self._extra,
+            **({"stop": list(stops)} if stops else {}),
+            **(_VLLM_OPTIONS if self._is_vllm else {}),
             **asked,
         }
         body = json.dumps(request).encode()
@@ -158,7 +153,9 @@ class HttpSampler:
                     raise ValueError(problem)
                 if answer.status not in _RETRYABLE_STATUSES:
                     raise SamplerError(f"the server at {self._url} answered {problem}")
-                pause = max(pause, _retry_after_seconds(answer.headers.get("retry-after", "")))
+                after = answer.headers.get("retry-after", "")
+                if after.isascii() and after.isdecimal():
+                    pause = max(pause, min(float(after), _MAX_RETRY_AFTER_SECONDS))
             now = time.monotonic()
             first_failed = first_failed or now
             left = first_failed + self._retry_seconds - now
@@ -170,12 +167,7 @@ class HttpSampler:
             self._closed.wait(min(left, pause * random.uniform(1, 1.3)))
         raise SamplerError("the sampler was closed while it had work")
 
-    def _stop(self, sampling: SamplingParams) -> dict[str, Any]:
-        """Return what a request says about stops. Those that it leaves out still end the text of the answer."""
-        stops = sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]
-        return {"stop": list(stops)} if stops else {}
-
-    def _asked(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
+    def _request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
         """Return the path for a prompt of this form, and what a request there says about prompt and length."""
         if isinstance(prompt, list):
             asked: dict[str, Any] = {"messages": prompt}
@@ -255,7 +247,3 @@ def _error_message(answer: urllib3.BaseHTTPResponse) -> str:
     error = _content(answer).get("error")
     message = error.get("message") if isinstance(error, dict) else error
     return str(message or answer.data[:200].decode("utf-8", "replace"))
-
-
-def _retry_after_seconds(text: str) -> float:
-    return min(float(text), 300.0) if text.isascii() and text.isdecimal() else 0.0

@@ -1,4 +1,4 @@
-"""What a sampler is: prompts in, completions out, each as soon as it is finished.
+"""Samplers, engines, and the types that they take and return: prompts in, completions out, each as soon as finished.
 
 A model runs in this process (vllm.py; transformers.py for tests), in processes of its own (engine_processes.py) or
 behind an address (http.py). The samplers of training runs load new weights.
@@ -35,8 +35,7 @@ class SamplingParams:
     max_tokens: int = 16384  # maximum length of an answer, thinking included
     logprobs: bool = False  # whether to return log-probabilities of the tokens, after temperature and top_p
     stop: tuple[str, ...] = ()  # an answer ends before the first of these texts
-    # Whether others can check the answers: see train/sampling/verifiable/.
-    verifiable: bool = False
+    verifiable: bool = False  # whether others can check the answers; see seeded_sampling.py and commitment.py
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1 or self.max_tokens < 1:
@@ -57,9 +56,12 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class SampledCompletion:
-    """One answer. finish_reason is "stop", or "length" if max_tokens or the end of the model's context cut it off.
-    The ids are those that the model read and wrote, never text tokenized again. They are empty if a server hides
-    them. Those of a text that ends an answer (SamplingParams.stop) are among them, but the text is not."""
+    """One answer.
+
+    finish_reason is "stop", or "length" if max_tokens or the end of the model's context cut it off. The ids are those
+    that the model read and wrote, never text tokenized again. They are empty if a server hides them. Those of a text
+    that ends an answer (SamplingParams.stop) are among them, but the text is not.
+    """
 
     text: str
     finish_reason: str
@@ -74,6 +76,8 @@ class SampledCompletion:
 
 
 class Sampler(Protocol):
+    """A model that answers prompts."""
+
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
@@ -91,7 +95,7 @@ class Sampler(Protocol):
 class Engine(Protocol):
     """A model that draws tokens step by step, for many answers at once, and takes new weights between two steps.
 
-    One thread calls add, step and drop; `load` may be called by another thread at any time.
+    One thread calls add, step and abort; `load` may be called by another thread at any time.
     """
 
     max_concurrency: int  # further answers would only wait in the engine
@@ -109,7 +113,7 @@ class Engine(Protocol):
         """Load whole tensors under the names that the model's files have.
 
         Answers that have begun go on under the new weights: what was cached under the old ones is computed again, and
-        `Completion.versions` says which token was drawn with which version. Raises SamplerError if that fails.
+        `SampledCompletion.versions` says which token was drawn with which version. Raises SamplerError if that fails.
         """
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:

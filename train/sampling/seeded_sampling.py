@@ -1,4 +1,4 @@
-"""Counter-based noise: reproducible for any token of any completion, on any machine.
+"""Tokens drawn with counter-based noise, reproducible for any token of any completion, on any machine.
 
 With Gumbel noise, the most likely token of a distribution becomes a draw from it:
 
@@ -9,52 +9,58 @@ does not depend on the engine, the device, or what else is drawn at the same tim
 a finished answer can tell for each of its tokens whether the seed of the sample gives it.
 
 The integers are exact everywhere; the two logarithms may differ in the last bit of a float32 between libraries.
-Letters in names are shapes: B answers, V tokens of the vocabulary.
-
-MERGED Tokens drawn with counted noise, and what is noted of each so that others can check it (torch).
+`CommitmentRecorder` notes of each token what others need to check it.
 
 Letters in names are shapes: B answers, V tokens of the vocabulary, T tokens of an answer, H the width of the model.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from train.sampling.commitment import CHUNK_TOKENS, Bfloat16Bits, K, TopValues, commit_top_values, top_k_indices
-
-if TYPE_CHECKING:
-    from torch import Tensor, device
-
+from train.sampling.commitment import (
+    CHUNK_TOKENS,
+    MAGNITUDE,
+    Bfloat16Bits,
+    K,
+    TopValues,
+    commit_top_values,
+    top_k_indices,
+)
 
 _WORD = 0xFFFFFFFF  # of 32 bits; they are held in 64, whose products keep their low half when they overflow
 _STRIDE = 0x9E3779B9  # odd, so that tokens stay apart
 _LANES = 0x243F6A88, 0x85A308D3  # two keys of 32 bits for each draw: with one alone, draws would soon share their noise
-_MOST = 1 - 2**-24  # the largest float32 below 1: at 1 itself, a token could never be drawn
+_MAX_UNIFORM = 1 - 2**-24  # the largest float32 below 1: at 1 itself, a token could never be drawn
 
 
-def gumbel(seeds: Sequence[int], positions: Sequence[int], vocabulary: int) -> NDArray[np.float32]:
-    """Return the noise of B draws, as (B, V). Seeds are 0 to 2^64 - 1."""
-    keys_BK = np.array(_keys(seeds, positions), dtype=np.int64)
-    hashed_BV = _hashed(keys_BK, np.arange(vocabulary, dtype=np.int64))
-    uniform_BV = np.minimum((2 * hashed_BV + 1).astype(np.float32) * np.float32(2**-33), np.float32(_MOST))
-    # Small uniform values give large noise, and they are the most precise ones.
-    noise_BV: NDArray[np.float32] = -np.log(-np.log1p(-uniform_BV))
-    return noise_BV
+def sample_tokens(
+    logits_BV: Tensor, temperature: float, seeds: Sequence[int], positions: Sequence[int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the token of each row, its log-probability after temperature, and the noisy values whose largest it is.
+
+    At temperature 0 there is no noise, and log-probabilities are those of the model.
+    """
+    scaled_BV = logits_BV.float() / (temperature or 1.0)
+    noisy_BV = scaled_BV
+    if temperature:
+        noisy_BV = scaled_BV + gumbel_tensor(seeds, positions, logits_BV.shape[1], logits_BV.device)
+    tokens_B = noisy_BV.argmax(1)
+    logp_B = scaled_BV.gather(1, tokens_B[:, None])[:, 0] - scaled_BV.logsumexp(1)
+    return tokens_B, logp_B, noisy_BV
 
 
 def gumbel_tensor(
-    seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: "device | str" = "cpu"
-) -> "Tensor":
-    """Return what `gumbel` does, computed by torch on a device."""
-    import torch
-
+    seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Return the noise of B draws, as (B, V) in float32. Seeds are 0 to 2^64 - 1."""
     keys_BK = torch.tensor(_keys(seeds, positions), dtype=torch.int64, device=device)
     hashed_BV = _hashed(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
-    uniform_BV = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MOST)
+    # Small uniform values give large noise, and they are the most precise ones.
+    uniform_BV = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
     noise_BV: Tensor = uniform_BV.neg_().log1p_().neg_().log_().neg_()
     return noise_BV
 
@@ -76,33 +82,6 @@ def _mixed(word: Any) -> Any:
     word = (word ^ (word >> 16)) * 0x7FEB352D & _WORD
     word = (word ^ (word >> 15)) * 0x846CA68B & _WORD
     return word ^ (word >> 16)
-
-
-_MAGNITUDE = 0x7FFF  # of a number in bfloat16, without its sign
-
-
-def sample_tokens(
-    logits_BV: Tensor, temperature: float, seeds: Sequence[int], positions: Sequence[int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the token of each row, its log-probability after temperature, and the noisy values whose largest it is.
-
-    At temperature 0 there is no noise, and log-probabilities are those of the model.
-    """
-    scaled_BV = logits_BV.float() / (temperature or 1.0)
-    noisy_BV = scaled_BV
-    if temperature:
-        noisy_BV = scaled_BV + gumbel_tensor(seeds, positions, logits_BV.shape[1], logits_BV.device)
-    tokens_B = noisy_BV.argmax(1)
-    logp_B = scaled_BV.gather(1, tokens_B[:, None])[:, 0] - scaled_BV.logsumexp(1)
-    return tokens_B, logp_B, noisy_BV
-
-
-def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
-    """Return numbers as the bits of bfloat16, to which they are rounded, in the memory of the CPU."""
-    found: Bfloat16Bits = (
-        hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16).cpu().numpy().view(np.uint16)
-    )
-    return found
 
 
 class CommitmentRecorder:
@@ -138,21 +117,29 @@ class CommitmentRecorder:
 
     def _fold(self) -> None:
         positions = sorted(self._rows_H)
-        self._kept.append(_kept(torch.stack([self._rows_H[position] for position in positions]), K))
+        self._kept.append(_top_values(torch.stack([self._rows_H[position] for position in positions]), K))
         self._noted += torch.stack([self._logprobs[position] for position in positions]).tolist()
         self._rows_H.clear()
         self._logprobs.clear()
 
 
-def _kept(rows_TH: Tensor, k: int) -> TopValues:
+def _top_values(rows_TH: Tensor, k: int) -> TopValues:
     """Return the k largest values of a chunk, found where the tensor is, so that only they leave a GPU."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
-    magnitudes = flat & _MAGNITUDE
+    magnitudes = flat & MAGNITUDE
     if len(flat) > 4 * k:
         limit = magnitudes.topk(k, sorted=False).values.min()
         candidates = (magnitudes >= limit).nonzero()[:, 0]  # all that are equal at the limit, in their order
     else:
         candidates = torch.arange(len(flat), device=flat.device)
-    places, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
+    indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
     chosen = top_k_indices(bits, k)
-    return TopValues(places[chosen], bits[chosen])
+    return TopValues(indices[chosen], bits[chosen])
+
+
+def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
+    """Return numbers as the bits of bfloat16, to which they are rounded, in the memory of the CPU."""
+    found: Bfloat16Bits = (
+        hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16).cpu().numpy().view(np.uint16)
+    )
+    return found

@@ -1,49 +1,85 @@
-"""The text of an answer: what its tokens say behind the prompt, up to the first text that ends an answer.
+"""Text around a model that reads and writes tokens: prompts become tokens, and tokens become answers.
 
-MERGED The tokens of a prompt: those that a model's chat template makes of a chat, or those of a text.
-
-MERGED Whether a model has a chat template. Base models have none.
+`TextSampler` makes a sampler of an engine in this process. It tokenizes each prompt, by the model's chat template if
+the prompt is a chat, and gives every answer the text that continues its prompt, up to the first stop.
 """
 
-import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from train.errors import SamplerError
-from train.sampling.protocol import Prompt, SampledCompletion, is_prefilled
+from train.sampling.protocol import Engine, Prompt, SampledCompletion, SamplingParams, SeededPrompt, is_prefilled
+from train.weights.manifest import Probe
+from train.weights.proof import load_and_prove
 
-_BEFORE = 16  # tokens of the prompt that are decoded together with those of the answer
-
-
-def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Return the text up to the stop that is complete first, as vLLM cuts it."""
-    found = [(place + len(stop), place) for stop in stops if (place := text.find(stop)) >= 0]
-    return text[: min(found)[1]] if found else text
-
-
-def with_continuation_text(
-    prompt: Prompt, answer: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
-) -> SampledCompletion:
-    """Return the answer with the text that continues the prompt, if the prompt is a text or a prefill.
-
-    decode  returns the text of tokens. At the beginning, some tokenizers leave out a space, which would be missing
-            between the prompt and the answer: a line of Python would be indented less than the next one.
-    """
-    if not isinstance(prompt, str) and not is_prefilled(prompt):
-        return answer
-    before = answer.prompt_ids[-_BEFORE:]
-    known, whole = decode(before), decode((*before, *answer.token_ids))
-    return replace(answer, text=truncate_at_stop(whole[len(known) :], stops)) if whole.startswith(known) else answer
-
+if TYPE_CHECKING:
+    from torch import Tensor
 
 log = logging.getLogger(__name__)
 
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
+_BEFORE = 16  # tokens of the prompt that are decoded together with those of the answer
+
+
+class TextSampler(Engine):
+    """A sampler on top of an engine that draws step by step, which subclasses are; see train/sampling/protocol.py.
+
+    tokenizer           a tokenizer of transformers
+    template_arguments  further arguments of the model's chat template
+    model               its name, for a warning about arguments that the template does not know
+    """
+
+    def __init__(self, tokenizer: Any, template_arguments: Mapping[str, Any], model: str) -> None:
+        warn_unknown_arguments(tokenizer, template_arguments, model)
+        self._tokenizer, self._template_arguments = tokenizer, template_arguments
+
+    def sample(
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
+        """Yield (index, completion) as completions finish; see `Sampler`."""
+        return self._sample(enumerate(prompts), sampling)
+
+    def update_weights(
+        self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: Probe | None, max_error: float
+    ) -> dict[str, float]:
+        """Load weights and prove that they have arrived; see `UpdatableSampler`."""
+        return load_and_prove(self, weights, version, probe, max_error)
+
+    def _sample(
+        self, prompts: Iterable[tuple[int, SeededPrompt]], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
+        """Do what `sample` does with numbered prompts. When the caller stops, answers that have begun are dropped."""
+        waiting = iter(prompts)
+        call = uuid4().hex[:8]  # an answer of another call never has the same key
+        running: dict[str, tuple[int, Prompt]] = {}
+        try:
+            while True:
+                while len(running) < self.max_concurrency and (item := next(waiting, None)) is not None:
+                    number, (prompt, seed) = item
+                    key = f"{call}-{number}"
+                    try:
+                        ids = tokenize_prompt(self._tokenizer, prompt, self._template_arguments)
+                        self.add(key, tuple(ids), seed, sampling)
+                    except ValueError as error:
+                        yield number, ValueError(str(error))
+                    else:
+                        running[key] = number, prompt
+                if not running:
+                    return
+                for key, completion in self.step():
+                    number, prompt = running.pop(key)
+                    yield number, with_continuation_text(prompt, completion, sampling.stop, self._decode)
+        finally:
+            self.abort(running)
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
+        return text
 
 
 def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
@@ -91,39 +127,22 @@ def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: 
             log.warning("the chat template of %s does not use %s, so that argument changes nothing", model, name)
 
 
-_FILES = ("chat_template.jinja", "chat_template.json")
-_SETTINGS = "tokenizer_config.json"
+def with_continuation_text(
+    prompt: Prompt, answer: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
+) -> SampledCompletion:
+    """Return the answer with the text that continues the prompt, if the prompt is a text or a prefill.
 
-
-def check_chat_template(model: str, revision: str | None = None) -> None:
-    """Raise SamplerError if the files of a model say that it has no chat template.
-
-    Nothing is loaded or fetched: a model on the Hub whose files are not here yet is not checked.
+    decode  returns the text of tokens. At the beginning, some tokenizers leave out a space, which would be missing
+            between the prompt and the answer: a line of Python would be indented less than the next one.
     """
-    settings = _file(model, _SETTINGS, revision)
-    if settings is None or any(_file(model, name, revision) for name in _FILES):
-        return
-    try:
-        template = json.loads(settings.read_text(encoding="utf-8")).get("chat_template")
-    except (OSError, ValueError, AttributeError):
-        return  # the engine will say more about such a file
-    if not template:
-        raise SamplerError(
-            f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give --mode complete, "
-            "or the tokenizer of a model of chat: --engine tokenizer=NAME."
-        )
+    if not isinstance(prompt, str) and not is_prefilled(prompt):
+        return answer
+    before = answer.prompt_ids[-_BEFORE:]
+    known, whole = decode(before), decode((*before, *answer.token_ids))
+    return replace(answer, text=truncate_at_stop(whole[len(known) :], stops)) if whole.startswith(known) else answer
 
 
-def _file(model: str, name: str, revision: str | None) -> Path | None:
-    """Return a file of a model; None if it is not on this machine."""
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        return folder / name if (folder / name).is_file() else None
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        found = try_to_load_from_cache(model, name, revision=revision)
-    except HFValidationError:
-        return None
-    return Path(found) if isinstance(found, str) else None
+def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
+    """Return the text up to the stop that is complete first, as vLLM cuts it."""
+    found = [(place + len(stop), place) for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(found)[1]] if found else text

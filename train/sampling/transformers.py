@@ -14,13 +14,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
-from train.sampling import stepwise_sampling
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.seeded_sampling import CommitmentRecorder, sample_tokens
-from train.sampling.text import NO_ARGUMENTS, tokenize_prompt, truncate_at_stop, warn_unknown_arguments
+from train.sampling.text import NO_ARGUMENTS, TextSampler, truncate_at_stop
 from train.weights.checksums import checksum
-from train.weights.manifest import Probe, SentTensor
-from train.weights.proof import load_and_prove
+from train.weights.manifest import SentTensor
 
 _PROMPT_BATCH = 64
 _MAX_ANSWERS = 1024
@@ -50,7 +48,7 @@ class _Batch:
     cache: Any = None
 
 
-class TransformersSampler:
+class TransformersSampler(TextSampler):
     """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
 
     context_tokens      maximum number of tokens of prompt and answer together; None: as many as the model takes
@@ -62,16 +60,15 @@ class TransformersSampler:
     ) -> None:
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(model)
+            tokenizer: Any = AutoTokenizer.from_pretrained(model)
         except (OSError, ValueError) as error:
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
-        warn_unknown_arguments(self._tokenizer, template_arguments, model)
-        self._template_arguments = template_arguments
+        super().__init__(tokenizer, template_arguments, model)
         self._model = loaded.eval()
         self._hidden_BH = torch.empty(0)  # what entered the output layer last, for the last place
         loaded.get_output_embeddings().register_forward_pre_hook(self._see)
         known = self._model.generation_config.eos_token_id
-        self._ends = {self._tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
+        self._ends = {tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
         self._context = context_tokens or self._model.config.max_position_embeddings
         self._version = 0
         self._closed = False
@@ -87,13 +84,7 @@ class TransformersSampler:
         waiting = enumerate(prompts)
         # The next answers begin when all of these are finished: what is drawn together decides their last bits.
         while batch := list(islice(waiting, _PROMPT_BATCH)):
-            yield from stepwise_sampling.sample(
-                self,
-                batch,
-                sampling,
-                lambda prompt: tokenize_prompt(self._tokenizer, prompt, self._template_arguments),
-                self._decode,
-            )
+            yield from self._sample(batch, sampling)
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin an answer; see `Engine` in train/sampling/protocol.py."""
@@ -107,13 +98,12 @@ class TransformersSampler:
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
-            for sampling, answers in groupby(self._waiting, lambda answer: answer.sampling):
-                del sampling
+            for _, answers in groupby(self._waiting, lambda answer: answer.sampling):
                 while chunk := list(islice(answers, _PROMPT_BATCH)):
                     self._batches.append(self._batch(chunk))
             self._waiting = []
             finished = [answer for batch in self._batches for answer in self._draw(batch)]
-            self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
+            self._remove_ended()
         return [(answer.key, self._completion(answer)) for answer in finished]
 
     def abort(self, keys: Iterable[str]) -> None:
@@ -123,7 +113,7 @@ class TransformersSampler:
             self._waiting = [answer for answer in self._waiting if answer.key not in dropped]
             for answer in (answer for batch in self._batches for answer in batch.answers):
                 answer.has_ended = answer.has_ended or answer.key in dropped
-            self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
+            self._remove_ended()
 
     @torch.no_grad()
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
@@ -164,18 +154,15 @@ class TransformersSampler:
                 if tensor.name in held
             }
 
-    def update_weights(
-        self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, max_error: float
-    ) -> dict[str, float]:
-        """Load weights and prove that they have arrived; see `UpdatableSampler` in train/sampling/protocol.py."""
-        return load_and_prove(self, weights, version, probe, max_error)
-
     def sleep(self) -> None:
         """Do nothing: there is no memory to lend."""
 
     def close(self) -> None:
         """Stop sampling before the next step."""
         self._closed = True
+
+    def _remove_ended(self) -> None:
+        self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
 
     def _batch(self, answers: list[_Answer]) -> _Batch:
         longest = max(len(answer.prompt_ids) for answer in answers)
@@ -210,7 +197,9 @@ class TransformersSampler:
             ids_B1[row, 0] = token
             answer.drawn.append((token, logprob, self._version))
             is_full = len(answer.drawn) >= min(sampling.max_tokens, self._context - len(answer.prompt_ids))
-            if is_full or token in self._ends or self._is_stopped(answer):
+            # All of the answer is decoded for every token: slow and simple.
+            text = self._decode([token for token, _, _ in answer.drawn]) if sampling.stop else ""
+            if is_full or token in self._ends or any(stop in text for stop in sampling.stop):
                 answer.has_ended = True
                 over.append(answer)
         batch.ids_BT = torch.cat([batch.ids_BT, ids_B1], 1)
@@ -230,7 +219,11 @@ class TransformersSampler:
         logp_BV = _log_probabilities(logits_BV, sampling)
         found = []
         for answer, logp_V in zip(answers, logp_BV, strict=True):
-            token = 0 if answer.has_ended else int(_choice(logp_V, answer.generator, sampling.temperature))
+            token = 0
+            if not answer.has_ended and sampling.temperature:
+                token = int(torch.multinomial(logp_V.exp(), 1, generator=answer.generator))
+            elif not answer.has_ended:
+                token = int(logp_V.argmax())
             found.append((token, float(logp_V[token])))
         return found
 
@@ -254,17 +247,6 @@ class TransformersSampler:
             commitments=answer.record.finish(len(ids))[0] if answer.sampling.verifiable else b"",
         )
 
-    def _is_stopped(self, answer: _Answer) -> bool:
-        """Return whether the answer has a stop in it. All of it is decoded for every token: slow and simple."""
-        if not answer.sampling.stop:
-            return False
-        text = self._decode([token for token, _, _ in answer.drawn])
-        return any(stop in text for stop in answer.sampling.stop)
-
-    def _decode(self, ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
-        return text
-
 
 def _log_probabilities(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
     """Return (B, V) log-probabilities after temperature and top_p. At temperature 0 they are those of the model."""
@@ -275,7 +257,3 @@ def _log_probabilities(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
         left_out_BV = torch.zeros_like(logp_BV, dtype=torch.bool).scatter(1, order_BV, before_BV >= sampling.top_p)
         logp_BV = logp_BV.masked_fill(left_out_BV, -torch.inf).log_softmax(1)
     return logp_BV
-
-
-def _choice(logp_V: Tensor, generator: torch.Generator, temperature: float) -> Tensor:
-    return torch.multinomial(logp_V.exp(), 1, generator=generator) if temperature else logp_V.argmax()

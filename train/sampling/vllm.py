@@ -1,6 +1,7 @@
 """A model in this process, run by vLLM.
 
-Besides vllm_weights.py, vllm_noise.py and train/weights/nccl.py, no other file uses vLLM's Python interface.
+No other files use vLLM's Python interface than this one, vllm_worker.py and vllm_weights.py, which run within vLLM's
+own worker processes, and train/weights/nccl.py.
 """
 
 import contextvars
@@ -11,21 +12,18 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox.extras import install_command
 from train.errors import SamplerError
-from train.sampling import stepwise_sampling
-from train.sampling.model_name import check_folder
-from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
-from train.sampling.text import NO_ARGUMENTS, tokenize_prompt, warn_unknown_arguments
-from train.sampling.vllm_worker import with_lm_head
+from train.sampling.model_check import check_folder
+from train.sampling.protocol import SampledCompletion, SamplingParams
+from train.sampling.text import NO_ARGUMENTS, TextSampler
+from train.sampling.vllm_weights import with_lm_head
 from train.weights import nccl
 from train.weights.checksums import combine_checksums
-from train.weights.manifest import Probe, SentTensor
-from train.weights.proof import load_and_prove
+from train.weights.manifest import SentTensor
 from train.weights.source import TensorFiles
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ _NOISE = "train.sampling.vllm_worker:CounterBasedNoiseProcessor"
 _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brings new ones
 
 
-class VllmSampler:
+class VllmSampler(TextSampler):
     """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
     template_arguments  further arguments of the model's chat template
@@ -55,58 +53,41 @@ class VllmSampler:
     """
 
     def __init__(
-        self,
-        model: str,
-        *,
-        template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
-        verifiable: bool = False,
+        self, model: str, *, template_arguments: Mapping[str, Any] = NO_ARGUMENTS, verifiable: bool = False,
         **options: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         check_folder(model)
         if verifiable:
-            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_noise.py is written for the other one
+            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is written for the other one
             options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
             options["generation_config"] = "auto"  # verifiers expect answers to end at the ends that the model names
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # the terminal belongs to the command
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about how vLLM and torch use each other
-            self._llm = _loaded(model, options)
-        _check_head(self._llm, options)
+            self._llm = _start_vllm(model, options)
         self._is_verifiable = verifiable
         if verifiable:
             self._llm.collective_rpc("hook_output_layer")
         self._verifiable: set[str] = set()  # keys of answers in progress that others can check
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
-        self._tokenizer = self._llm.get_tokenizer()
-        warn_unknown_arguments(self._tokenizer, template_arguments, model)
-        self._template_arguments = template_arguments
+        super().__init__(self._llm.get_tokenizer(), template_arguments, model)
         # More requests would only wait in the engine.
         self.max_concurrency: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
         self._closed = False
         self._finished: list[Any] = []  # outputs that the next step returns
         self._turn = threading.Lock()  # load() and close() may come from other threads
-        # What _loaded sets in torch's configuration counts in its own context only, and other threads have others.
+        # What _start_vllm sets in torch's configuration counts in its own context only, and other threads have others.
         self._context = contextvars.copy_context()
-
-    def sample(
-        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
-    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
-        return stepwise_sampling.sample(
-            self,
-            enumerate(prompts),
-            sampling,
-            lambda prompt: tokenize_prompt(self._tokenizer, prompt, self._template_arguments),
-            self._decode,
-        )
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin an answer; see `Engine` in train/sampling/protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
+
+        from train.sampling.vllm_worker import VERIFIABLE_KEY
 
         if sampling.verifiable and not self._is_verifiable:
             raise SamplerError("this vLLM was not started for verifiable answers: give it verifiable=True")
@@ -121,7 +102,7 @@ class VllmSampler:
             stop=list(sampling.stop),
             detokenize=bool(sampling.stop),  # without stops, this is done once, at the end
             output_kind=RequestOutputKind.FINAL_ONLY,
-            extra_args={"verifiable": noise} if sampling.verifiable else None,
+            extra_args={VERIFIABLE_KEY: noise} if sampling.verifiable else None,
         )
         with self._turn:
             if not self._closed:
@@ -136,10 +117,7 @@ class VllmSampler:
                 self._collect()
             outputs, self._finished = self._finished, []
             notes = self._notes(outputs)
-        completions = [(output.request_id, self._completion(output)) for output in outputs]
-        return [
-            (key, replace(completion, **notes[key]) if key in notes else completion) for key, completion in completions
-        ]
+        return [(output.request_id, self._completion(output, notes.get(output.request_id))) for output in outputs]
 
     def abort(self, keys: Iterable[str]) -> None:
         """Forget answers that have begun."""
@@ -195,11 +173,8 @@ class VllmSampler:
         if method == nccl.FINISH:
             self._load(method, version, kwargs=arguments)
             return
-        with self._turn:
-            try:
-                self._llm.collective_rpc(method, kwargs=arguments)
-            except Exception as error:  # any exception, from any of vLLM's processes
-                raise SamplerError(f"vLLM did not receive new weights: {_last_line(error)}") from error
+        with self._turn, _translate_errors("vLLM did not receive new weights"):
+            self._llm.collective_rpc(method, kwargs=arguments)
 
     def version(self) -> int:
         """Return the version of the weights that vLLM itself reports."""
@@ -209,18 +184,9 @@ class VllmSampler:
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
         """Return the checksums of what the engine holds; see `Engine` in train/sampling/protocol.py."""
         outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
-        with self._turn:
-            try:
-                parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
-            except Exception as error:  # any exception, from any of vLLM's processes
-                raise SamplerError(f"vLLM does not say which weights it holds: {_last_line(error)}") from error
+        with self._turn, _translate_errors("vLLM does not say which weights it holds"):
+            parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
-
-    def update_weights(
-        self, weights: Iterable[tuple[str, "Tensor"]], version: int, probe: Probe | None, max_error: float
-    ) -> dict[str, float]:
-        """Load weights and prove that they have arrived; see `UpdatableSampler` in train/sampling/protocol.py."""
-        return load_and_prove(self, weights, version, probe, max_error)
 
     def sleep(self) -> None:
         """Lend the memory of weights and cache to the learner, if they are on one GPU."""
@@ -231,7 +197,7 @@ class VllmSampler:
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed before new weights came")
-            try:
+            with _translate_errors("vLLM did not load new weights"):
                 if self._sleeps:
                     self._llm.wake_up(tags=["weights"])
                 with self._nothing_in_flight():
@@ -243,8 +209,6 @@ class VllmSampler:
                     if not self._llm.reset_prefix_cache(reset_running_requests=True):
                         raise SamplerError("it did not forget what it had cached under the old ones")
                     self._engine.set_weight_version(str(version))
-            except Exception as error:  # any exception, from any of vLLM's processes
-                raise SamplerError(f"vLLM did not load new weights: {_last_line(error)}") from error
 
     @contextmanager
     def _nothing_in_flight(self) -> Iterator[None]:
@@ -272,7 +236,9 @@ class VllmSampler:
         its_turn = self._turn.acquire(timeout=_CLOSE_SECONDS)
         try:
             if its_turn and not self._closed:
-                self._shut_down()
+                self._engine.engine_core.shutdown()
+                del self._llm, self._engine
+                gc.collect()  # the next model needs the memory
             self._closed = True
         finally:
             if its_turn:
@@ -293,8 +259,8 @@ class VllmSampler:
         except Exception as error:  # the engine's process died, memory ran out, a kernel failed
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
-    def _notes(self, outputs: Sequence[Any]) -> dict[str, dict[str, Any]]:
-        """Return what the worker noted of finished verifiable answers, by their keys. The caller has the turn."""
+    def _notes(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
+        """Return commitments and log-probabilities of finished verifiable answers. The caller has the turn."""
         finished = [
             (output.request_id, len(output.outputs[0].token_ids))
             for output in outputs
@@ -303,12 +269,8 @@ class VllmSampler:
         if not finished:
             return {}
         found = self._llm.collective_rpc("take_commitments", args=(finished,))[0]  # processes that share a model agree
-        keys = [key for key, _ in finished]
-        self._verifiable.difference_update(keys)
-        return {
-            key: {"commitments": commitments, "logprobs": logprobs}
-            for key, (commitments, logprobs) in zip(keys, found, strict=True)
-        }
+        self._verifiable.difference_update(key for key, _ in finished)
+        return {key: of_answer for (key, _), of_answer in zip(finished, found, strict=True)}
 
     def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
         """Hand a request to the engine, and return the engine's own name of it. The caller has the turn.
@@ -332,9 +294,10 @@ class VllmSampler:
             for request in reversed(ours):
                 waiting.prepend_request(request)
 
-    def _completion(self, output: Any) -> SampledCompletion:
+    def _completion(self, output: Any, noted: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
         (answer,) = output.outputs
         ids = tuple(answer.token_ids)
+        commitments, logprobs = noted or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
         return SampledCompletion(
             # Without stops, vLLM has not decoded anything.
             text=answer.text if isinstance(answer.stop_reason, str) else self._decode(ids),
@@ -342,14 +305,11 @@ class VllmSampler:
             n_tokens=len(ids),
             prompt_ids=tuple(output.prompt_token_ids),
             token_ids=ids,
-            logprobs=() if answer.logprobs is None else tuple(answer.logprobs.logprobs),
+            logprobs=logprobs,
             versions=self._versions(answer, len(ids)),
             n_prompt_tokens=len(output.prompt_token_ids),
+            commitments=commitments,
         )
-
-    def _decode(self, ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
-        return text
 
     def _versions(self, answer: Any, n_tokens: int) -> tuple[int, ...]:
         """Return the version of the weights that drew each token, from the engine's own labels."""
@@ -360,13 +320,9 @@ class VllmSampler:
             raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {n_tokens}")
         return tuple(versions)
 
-    def _shut_down(self) -> None:
-        self._engine.engine_core.shutdown()
-        del self._llm, self._engine
-        gc.collect()  # the next model needs the memory
 
-
-def _loaded(model: str, options: dict[str, Any]) -> Any:
+def _start_vllm(model: str, options: dict[str, Any]) -> Any:
+    """Start vLLM with the model. Raises SamplerError if that fails, or if the head would have another precision."""
     try:
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -374,15 +330,15 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
         raise SamplerError(
             f"vllm: {error}. Type: {install_command('train')}, or give the --base-url of a server."
         ) from error
-    if current_platform.is_cpu():
-        import torch
+    import torch
 
+    if current_platform.is_cpu():
         for name, value in _CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         torch._dynamo.config.disable = True  # compiling one small function of vLLM's sampler takes half a minute
     path = Path(model).expanduser()
-    try:
-        return LLM(
+    with _translate_errors(f"vLLM cannot load {model}"):
+        llm = LLM(
             model=str(path) if path.exists() else model,
             # The trainer compares log-probabilities with its own: after temperature, not before.
             **{
@@ -394,8 +350,10 @@ def _loaded(model: str, options: dict[str, Any]) -> Any:
                 **options,
             },
         )
-    except Exception as error:  # many types of exceptions: configuration, download, memory, the engine's own process
-        raise SamplerError(f"vLLM cannot load {model}: {_last_line(error)}") from error
+    if options.get("hf_overrides", {}).get("head_dtype") == "float32" and llm.model_config.head_dtype != torch.float32:
+        llm.llm_engine.engine_core.shutdown()
+        raise SamplerError('vLLM cannot compute the head in float32 here. Set model.head_dtype = "model".')
+    return llm
 
 
 def _number(label: str) -> int:
@@ -407,13 +365,13 @@ def _of_prompt(output: Any) -> tuple[float, ...]:
     return tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
 
 
-def _check_head(llm: Any, options: Mapping[str, Any]) -> None:
-    """Raise SamplerError if the head has to be in float32, and vLLM computes it otherwise on this platform."""
-    import torch
-
-    if options.get("hf_overrides", {}).get("head_dtype") == "float32" and llm.model_config.head_dtype != torch.float32:
-        llm.llm_engine.engine_core.shutdown()
-        raise SamplerError('vLLM cannot compute the head in float32 here. Set model.head_dtype = "model".')
+@contextmanager
+def _translate_errors(failure: str) -> Iterator[None]:
+    """Raise SamplerError for any exception, from any of vLLM's processes: configuration, download, memory, a kernel."""
+    try:
+        yield
+    except Exception as error:
+        raise SamplerError(f"{failure}: {_last_line(error)}") from error
 
 
 def _last_line(error: Exception) -> str:

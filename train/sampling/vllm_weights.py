@@ -23,6 +23,7 @@ from train.weights.source import Weights
 
 TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
 _ROW_BATCH = 1024  # of the identity matrix
+_EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,22 @@ def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[Tens
                 total = partial_checksum(place.target.view(held).to(dtype), place.source, shape)
                 parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
     return parts
+
+
+def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors, and an output layer at the end if there is none: it is the embedding itself then.
+
+    On a CPU, vLLM keeps a packed copy of that layer and only renews it if the layer is among the tensors.
+    """
+    embedding, has_head = None, False
+    for name, tensor in weights:
+        if name == _EMBEDDING:
+            embedding = tensor
+        elif name == _LM_HEAD:
+            has_head = True
+        yield name, tensor
+    if embedding is not None and not has_head:
+        yield _LM_HEAD, embedding
 
 
 def _parameter(place: LoadedRegion) -> tuple[int, str]:

@@ -1,13 +1,11 @@
-"""Counted noise within vLLM: a logits processor that decides the tokens of verifiable requests.
+"""Code that runs within vLLM's own worker processes: methods that `VllmSampler` calls there, and counter-based noise.
 
-Such a request is greedy for vLLM itself. The processor replaces its logits by noisy ones, whose largest is the token,
-and notes the hidden state and the log-probability behind it. vLLM's own log-probabilities are those of the noisy
-logits then, and mean nothing.
-
-MERGED Code that runs within vLLM's own worker processes.
+A logits processor decides the tokens of verifiable requests, which are greedy for vLLM itself. It replaces their logits
+by noisy ones, whose largest is the token, and notes the hidden state and the log-probability behind it. vLLM's own
+log-probabilities are those of the noisy logits then, and mean nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,48 @@ from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
 from train.sampling import vllm_weights
 from train.sampling.seeded_sampling import CommitmentRecorder, sample_tokens
-from train.sampling.vllm_weights import LoadedRegion, TensorSpec
+from train.sampling.vllm_weights import LoadedRegion, TensorSpec, with_lm_head
 from train.weights.checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
 VERIFIABLE_KEY = "verifiable"  # the key in SamplingParams.extra_args
 _ROWS = 32  # at once: noise takes some times the memory of logits
+
+
+class WorkerExtension:
+    """A mix-in for vLLM's worker class in each of its processes; `VllmSampler` calls these methods."""
+
+    reload_weights: Any  # the worker's own
+    model_runner: Any  # the worker's own
+    _noise: "CounterBasedNoiseProcessor"
+    _placed: tuple[Sequence[TensorSpec], list[LoadedRegion]] | None = None
+
+    def load_files(self, paths: Sequence[str]) -> None:
+        """Load the tensors of safetensors files."""
+        self.reload_weights(weights_iterator=with_lm_head(TensorFiles(tuple(map(Path, paths)))))
+
+    def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
+        """Return what this process holds of tensors with these outlines."""
+        if self._placed is None or self._placed[0] != outlines:
+            self._placed = (
+                outlines,
+                vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines, with_lm_head),
+            )
+        return vllm_weights.partial_checksums(self._placed[1], outlines)
+
+    def hook_output_layer(self) -> None:
+        """Let verifiable requests be noted; called once, before any of them."""
+        processors = self.model_runner.input_batch.logitsprocs.all
+        self._noise = next(processor for processor in processors if isinstance(processor, CounterBasedNoiseProcessor))
+        self._noise.hook_output_layer(self.model_runner.get_model())
+
+    def take_commitments(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
+        """Return commitments and log-probabilities of finished answers, given their keys and numbers of tokens."""
+        return [self._noise.take_commitments(key, n_tokens) for key, n_tokens in finished]
+
+    def discard_commitments(self, keys: Sequence[str]) -> None:
+        """Forget what was noted of answers that were dropped."""
+        self._noise.discard(keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +75,6 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
     """Made by vLLM, once in each of its processes."""
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
-        del vllm_config, device, is_pin_memory
         self._requests: dict[int, _Request] = {}  # by their row in the batch
         self._records: dict[str, CommitmentRecorder] = {}  # also of requests that are interrupted
         self._hidden_BH: Tensor | None = None
@@ -101,59 +134,3 @@ def _request(parameters: Any, prompt_ids: list[int] | None, drawn: list[int]) ->
     del prompt_ids
     given = (parameters.extra_args or {}).get(VERIFIABLE_KEY)
     return None if given is None else _Request(given["key"], given["seed"], given["temperature"], drawn)
-
-
-_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
-
-
-class WorkerExtension:
-    """A mix-in for vLLM's worker class in each of its processes; `VllmSampler` calls these methods."""
-
-    reload_weights: Any  # the worker's own
-    model_runner: Any  # the worker's own
-    _noise: Any = None  # CounterBasedNoiseProcessor of vllm_noise.py
-    _placed: tuple[Sequence[TensorSpec], list[LoadedRegion]] | None = None
-
-    def load_files(self, paths: Sequence[str]) -> None:
-        """Load the tensors of safetensors files."""
-        self.reload_weights(weights_iterator=with_lm_head(TensorFiles(tuple(map(Path, paths)))))
-
-    def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
-        """Return what this process holds of tensors with these outlines."""
-        if self._placed is None or self._placed[0] != outlines:
-            self._placed = (
-                outlines,
-                vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines, with_lm_head),
-            )
-        return vllm_weights.partial_checksums(self._placed[1], outlines)
-
-    def hook_output_layer(self) -> None:
-        """Let verifiable requests be noted; called once, before any of them."""
-
-        processors = self.model_runner.input_batch.logitsprocs.all
-        self._noise = next(processor for processor in processors if isinstance(processor, CounterBasedNoiseProcessor))
-        self._noise.hook_output_layer(self.model_runner.get_model())
-
-    def take_commitments(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
-        """Return commitments and log-probabilities of finished answers, given their keys and numbers of tokens."""
-        return [self._noise.take(key, n_tokens) for key, n_tokens in finished]
-
-    def discard_commitments(self, keys: Sequence[str]) -> None:
-        """Forget what was noted of answers that were dropped."""
-        self._noise.discard(keys)
-
-
-def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors, and an output layer at the end if there is none: it is the embedding itself then.
-
-    On a CPU, vLLM keeps a packed copy of that layer and only renews it if the layer is among the tensors.
-    """
-    embedding, has_head = None, False
-    for name, tensor in weights:
-        if name == _EMBEDDING:
-            embedding = tensor
-        elif name == _HEAD:
-            has_head = True
-        yield name, tensor
-    if embedding is not None and not has_head:
-        yield _HEAD, embedding

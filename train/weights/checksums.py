@@ -1,14 +1,12 @@
-"""Checksums of tensors: from the whole tensor, or from the parts of it that several processes hold.
+"""Checksums of tensors, from the whole tensor or from the parts of it that the processes of an engine hold.
 
-The checksum is a sum over the elements, modulo 2^64: the bits of the element times an odd number that depends on its
+A checksum is a sum over the elements, modulo 2^64: the bits of the element times an odd number that depends on its
 row and column in the whole tensor. A single element that differs always changes it; other differences, such as rows in
 another order, go unnoticed with a chance of less than one in a billion. Since it is a sum, those of the parts add up
 to that of the whole: engines that split a tensor among GPUs are checked without gathering it. Zeros of either sign and
 subnormal numbers count as zero, because the matrix products of some CPUs do not tell them apart.
 
 This guards against mistakes. Against forgery there are the digests of the files.
-
-MERGED Checksums of whole tensors from the parts of them that the processes of an engine hold.
 """
 
 from collections import defaultdict
@@ -24,6 +22,12 @@ from torch import Tensor
 _CHUNK_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}
 _ROWS, _COLUMNS = 0x5851F42D4C957F2D, 0x14057B7EF767814F  # so that a row and a column of one number differ
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+# A part of a tensor that a process holds: the tensor's name; sizes, strides and offset of the part in the tensor; and
+# what the part adds to the tensor's checksum.
+PartialChecksum = tuple[str, tuple[int, ...], tuple[int, ...], int, int]
+
+DIFFERENT_COPIES = "copies differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +78,34 @@ def partial_checksum(values: Tensor, place: Region, shape: Sequence[int]) -> int
     return int(total)
 
 
+def combine_checksums(parts: Iterable[PartialChecksum], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """Return the checksum of every tensor whose elements are all held, by its name.
+
+    If a part is held several times, as GPUs do with small tensors, and the copies are not the same, then
+    DIFFERENT_COPIES stands for the checksum.
+    """
+    by_tensor: dict[str, dict[tuple[tuple[int, ...], int], set[int]]] = defaultdict(lambda: defaultdict(set))
+    for name, sizes, _, offset, total in parts:
+        by_tensor[name][tuple(sizes), offset].add(total)
+    found = {}
+    for name, places in by_tensor.items():
+        if any(len(totals) > 1 for totals in places.values()):
+            found[name] = DIFFERENT_COPIES
+        elif sum(prod(sizes) for sizes, _ in places) == prod(shapes[name]):
+            found[name] = to_hex(sum(min(totals) for totals in places.values()))
+    return found
+
+
 @lru_cache(maxsize=64)  # many tensors of a model have the same shape
 def _factors(place: Region, columns: int, device: torch.device) -> tuple[Tensor, Tensor, list[int]]:
-    """Return the odd numbers of rows and columns, and the order of dimensions in which rows come first."""
-    row_I, column_J, order = _rows_and_columns(place, columns)
-    return _odd_number(row_I, _ROWS).to(device), _odd_number(column_J, _COLUMNS).to(device), order
-
-
-def _rows_and_columns(place: Region, columns: int) -> tuple[Tensor, Tensor, list[int]]:
-    """Return the rows and columns of a block, and the order of its dimensions in which rows come first."""
+    """Return the odd numbers of a block's rows and columns, and the order of its dimensions that puts rows first."""
     of_rows = [dim for dim, stride in enumerate(place.strides) if stride % columns == 0 and stride > 0]
     of_columns = [dim for dim in range(len(place.sizes)) if dim not in of_rows]
     row_I = _steps(place.offset // columns, [(place.sizes[dim], place.strides[dim] // columns) for dim in of_rows])
     column_J = _steps(place.offset % columns, [(place.sizes[dim], place.strides[dim]) for dim in of_columns])
     if len(column_J) and int(column_J.max()) >= columns:
         raise ValueError(f"{place} is not a block of rows and columns")
-    return row_I, column_J, of_rows + of_columns
+    return _odd_number(row_I, _ROWS).to(device), _odd_number(column_J, _COLUMNS).to(device), of_rows + of_columns
 
 
 def _steps(start: int, dimensions: Sequence[tuple[int, int]]) -> Tensor:
@@ -116,28 +132,3 @@ def _bits(values: Tensor) -> Tensor:
         tiny = torch.finfo(values.dtype).tiny
         values = torch.where(values.abs() < tiny, torch.zeros((), dtype=values.dtype, device=values.device), values)
     return values.view(_INTEGERS[values.element_size()]) if values.dtype is not torch.bool else values.view(torch.int8)
-
-
-# A part of a tensor that a process holds: the tensor's name; sizes, strides and offset of the part in the tensor; and
-# what the part adds to the tensor's checksum.
-PartialChecksum = tuple[str, tuple[int, ...], tuple[int, ...], int, int]
-
-DIFFERENT_COPIES = "copies differ"
-
-
-def combine_checksums(parts: Iterable[PartialChecksum], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Return the checksum of every tensor whose elements are all held, by its name.
-
-    If a part is held several times, as GPUs do with small tensors, and the copies are not the same, then
-    DIFFERENT_COPIES stands for the checksum.
-    """
-    by_tensor: dict[str, dict[tuple[tuple[int, ...], int], set[int]]] = defaultdict(lambda: defaultdict(set))
-    for name, sizes, _, offset, total in parts:
-        by_tensor[name][tuple(sizes), offset].add(total)
-    found = {}
-    for name, places in by_tensor.items():
-        if any(len(totals) > 1 for totals in places.values()):
-            found[name] = DIFFERENT_COPIES
-        elif sum(prod(sizes) for sizes, _ in places) == prod(shapes[name]):
-            found[name] = f"{sum(min(totals) for totals in places.values()) % (1 << 64):016x}"
-    return found

@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 
 from train.errors import TransferError
 from train.weights.manifest import WeightFile, WeightManifest
-from train.weights.source import TensorFiles, locate_files
+from train.weights.source import TensorFiles
 
 log = logging.getLogger(__name__)
 
@@ -59,19 +59,24 @@ class HttpSource:
             raise TransferError(
                 f"the manifest of weights {manifest.version} names {strange[0]!r}, which cannot be a file of weights"
             )
-        whole = self._folder / _folder_name(manifest)
-        part = whole.with_suffix(".part")
+        # The digests keep weights of the same number but of another run apart.
+        digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
+        whole = self._folder / f"weights-{manifest.version:06d}-{digests}"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._folder.stat().st_uid != os.getuid():
                 raise OSError("it belongs to another user")
             with _locked(self._folder / ".lock"):
-                if not _is_there(manifest, whole):
+                # Sizes are enough: damage after the download is found by the proof.
+                if any(_size(whole / file.name) != file.size for file in manifest.files):
                     shutil.rmtree(whole, ignore_errors=True)
+                    part = whole.with_suffix(".part")
                     self._download(manifest, part)
                     part.rename(whole)
-                self._use(whole)
-                self._remove_others()
+                self._release()
+                self._in_use = os.open(whole / ".in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+                fcntl.flock(self._in_use, fcntl.LOCK_SH)
+                self._remove_unused()
         except OSError as error:
             raise TransferError(
                 f"cannot keep weights {manifest.version} in {self._folder}: {error}. Make room there, or let TMPDIR "
@@ -83,11 +88,22 @@ class HttpSource:
         """Remove what no process of this machine reads any more."""
         self._pool.clear()
         if self._in_use is not None:
-            os.close(self._in_use)
-            self._in_use = None
+            self._release()
             # A process that has the lock fetches a version, and removes the others itself.
             with suppress(OSError), _locked(self._folder / ".lock", waits=False):
-                self._remove_others()
+                self._remove_unused()
+
+    def _release(self) -> None:
+        """Let other processes remove the version that was fetched last."""
+        if self._in_use is not None:
+            os.close(self._in_use)
+            self._in_use = None
+
+    def _remove_unused(self) -> None:
+        """Remove all versions that no process has in use. The caller has the lock, so none is being fetched."""
+        for folder in self._folder.glob("weights-*"):
+            with suppress(OSError), _locked(folder / ".in-use", waits=False):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _download(self, manifest: WeightManifest, part: Path) -> None:
         part.mkdir(exist_ok=True)
@@ -96,7 +112,7 @@ class HttpSource:
         if missing * _FREE_SHARE > free:
             raise OSError(f"{missing:,} bytes are missing, and {free:,} are free")
         with ThreadPoolExecutor(self._connections, thread_name_prefix="weights") as threads:
-            futures = [threads.submit(self._file, manifest.version, file, part) for file in manifest.files]
+            futures = [threads.submit(self._download_file, manifest.version, file, part) for file in manifest.files]
             try:
                 for future in futures:
                     future.result()
@@ -104,11 +120,11 @@ class HttpSource:
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _file(self, version: int, file: WeightFile, part: Path) -> None:
+    def _download_file(self, version: int, file: WeightFile, part: Path) -> None:
         """Download a file and compare its digest."""
         path = part / file.name
         for is_last in (False, True):
-            self._bytes(version, file, path)
+            self._complete(version, file, path)
             if blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest() == file.blake3:
                 return
             path.unlink()
@@ -119,19 +135,19 @@ class HttpSource:
                 )
             log.warning("%s of weights %d is damaged and is fetched again", file.name, version)
 
-    def _bytes(self, version: int, file: WeightFile, path: Path) -> None:
+    def _complete(self, version: int, file: WeightFile, path: Path) -> None:
         """Add to a file what it lacks, in as many attempts as it takes."""
-        pause_seconds, fruitless, before = self._first_pause_seconds, 0, -1
+        pause_seconds, failed_attempts, before = self._first_pause_seconds, 0, -1
         while (size := _size(path)) < file.size:
-            fruitless = fruitless + 1 if size == before else 0
+            failed_attempts = failed_attempts + 1 if size == before else 0
             before = size
-            if fruitless == _MAX_FAILED_ATTEMPTS:
+            if failed_attempts == _MAX_FAILED_ATTEMPTS:
                 raise TransferError(f"{file.name} of weights {version} stays at {size:,} of {file.size:,} bytes")
-            if fruitless:
+            if failed_attempts:
                 time.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _MAX_BACKOFF_SECONDS)
             try:
-                self._continue(version, file, path, size)
+                self._request(version, file, path, size)
             except HTTPError as error:
                 log.info("%s of weights %d broke off at %d bytes: %s", file.name, version, _size(path), error)
         if size > file.size:
@@ -140,7 +156,7 @@ class HttpSource:
                 f"{file.name} of weights {version} has more than the {file.size:,} bytes it should have"
             )
 
-    def _continue(self, version: int, file: WeightFile, path: Path, size: int) -> None:
+    def _request(self, version: int, file: WeightFile, path: Path, size: int) -> None:
         """Make one request. Raises HTTPError if it breaks off, and TransferError if there is no such file."""
         reply = self._pool.request(
             "GET",
@@ -163,38 +179,10 @@ class HttpSource:
         finally:
             reply.close()
 
-    def _use(self, whole: Path) -> None:
-        """Let other processes know that this one reads the version, and no longer the one before."""
-        if self._in_use is not None:
-            os.close(self._in_use)
-        self._in_use = os.open(whole / ".in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        fcntl.flock(self._in_use, fcntl.LOCK_SH)
-
-    def _remove_others(self) -> None:
-        """Remove all versions that no process has in use. The caller has the lock, so none is being fetched."""
-        for folder in self._folder.glob("weights-*"):
-            with suppress(OSError), _locked(folder / ".in-use", waits=False):
-                shutil.rmtree(folder, ignore_errors=True)
-
 
 def default_folder(url: str) -> Path:
     """Return a folder that all workers of this machine and user share if they work for the same run."""
     return Path(os.environ.get("TMPDIR", "/tmp")) / f"curate-weights-{os.getuid()}" / blake3(url.encode()).hexdigest(8)
-
-
-def _folder_name(manifest: WeightManifest) -> str:
-    """Return a name that other weights of the same number, such as those of another run, do not have."""
-    digests = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
-    return f"weights-{manifest.version:06d}-{digests}"
-
-
-def _is_there(manifest: WeightManifest, folder: Path) -> bool:
-    """Return whether all files have their sizes. What has the right size and was damaged later, the proof finds."""
-    try:
-        locate_files(manifest, folder)
-    except TransferError:
-        return False
-    return True
 
 
 def _size(path: Path) -> int:

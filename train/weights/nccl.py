@@ -1,7 +1,7 @@
 """Weights from GPU to GPU: the learner's first rank broadcasts them over NCCL to all processes of all engines.
 
-It is vLLM's own weight-transfer engine. A broadcast needs all engines at the same time, so this way is for engines that
-the trainer has started itself, not for workers that come and go. Nothing of it runs on CPUs.
+vLLM's own weight-transfer engine does the work. A broadcast needs all engines at the same time, so this way is for
+engines that the trainer has started itself, not for workers that come and go. Nothing of it runs on CPUs.
 
 The learner's ranks gather tensors while the first one yields them. A gather and a broadcast that wait for each other
 would hang, so the next gather begins when the broadcast of the chunk before is finished (one buffer).
@@ -77,7 +77,10 @@ class NcclSender:
         try:
             if self._engine is None:
                 self._join(expected)
-            self._source.weights = _on_gpu(with_checksums(weights, sent), self._device)
+            device = f"cuda:{self._device}"
+            self._source.weights = (
+                (name, tensor.detach().to(device)) for name, tensor in with_checksums(weights, sent)
+            )
             self._engine.send_weights()
         except Exception as error:  # of vLLM, NCCL and CUDA, and of engines that are gone
             self._engine = None
@@ -96,11 +99,14 @@ class NcclSender:
         from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
         from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
+        with socket.socket() as listener:
+            listener.bind((_LOOPBACK, 0))
+            port = int(listener.getsockname()[1])
         self._source = _source(expected)
         self._engine = WeightTransferTrainerFactory.trainer_init(
             NCCLTrainerInitInfo(
                 master_address=_LOOPBACK,
-                master_port=_free_port(),
+                master_port=port,
                 world_size=self._world_size,
                 rank=0,
                 packed=True,
@@ -155,14 +161,3 @@ def _source(expected: Sequence[SentTensor]) -> Any:
             return self.weights
 
     return Source()
-
-
-def _on_gpu(weights: Weights, device: int) -> "Iterator[tuple[str, Tensor]]":
-    for name, tensor in weights:
-        yield name, tensor.detach().to(f"cuda:{device}")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((_LOOPBACK, 0))
-        return int(listener.getsockname()[1])

@@ -27,8 +27,10 @@ _REMEDY = (
 )
 
 
-class InspectableEngine(Protocol):
-    """An engine that can be asked what it holds; see `Engine` in train/sampling/protocol.py."""
+class ProvableEngine(Protocol):
+    """What the proof needs of an engine; see `Engine` in train/sampling/protocol.py."""
+
+    def load(self, weights: Weights, version: int) -> None: ...
 
     def version(self) -> int: ...
 
@@ -37,14 +39,8 @@ class InspectableEngine(Protocol):
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]: ...
 
 
-class LoadableEngine(InspectableEngine, Protocol):
-    """An engine that loads weights, too."""
-
-    def load(self, weights: Weights, version: int) -> None: ...
-
-
 def load_and_prove(
-    engine: LoadableEngine, weights: Weights, version: int, probe: Probe | None, max_error: float
+    engine: ProvableEngine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
     """Load tensors into an engine of this process, one after another, and prove that they have arrived.
 
@@ -55,7 +51,7 @@ def load_and_prove(
     return prove(engine, WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error))
 
 
-def prove(engine: InspectableEngine, manifest: WeightManifest) -> dict[str, float]:
+def prove(engine: ProvableEngine, manifest: WeightManifest) -> dict[str, float]:
     """Compare an engine that has loaded weights with what the learner sent, and return the metrics of the comparison.
 
     Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
@@ -87,7 +83,7 @@ def _checked(tensors: Sequence[SentTensor], found: Mapping[str, str]) -> float:
     return share
 
 
-def _agreement(engine: InspectableEngine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
+def _agreement(engine: ProvableEngine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
     try:
         by_engine = engine.logprobs(probe.tokens)
     except ValueError as refusal:

@@ -1,10 +1,8 @@
-"""Copies of tensors for safetensors files of bounded size.
+"""Both ends of every way in which new weights reach engines, and what those ways share.
 
-MERGED What every way of handing weights over offers: a publisher for the learner, and a source for the engines.
-
-MERGED Weights as safetensors files of bounded size, with digests.
-
-MERGED Weights as tensors, to an engine in the learner's own process.
+The learner has a `WeightPublisher`, each engine a `WeightSource`. Within one process the tensors are copied
+(`InProcessTransport`). Between processes they travel as safetensors files of bounded size, with digests: in memory
+(shared_memory.py) or over HTTP (http_source.py).
 """
 
 import threading
@@ -13,31 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from torch import Tensor
-
 from train.errors import TransferError
 from train.weights.manifest import Probe, SentTensor, WeightFile, WeightManifest
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-def copy_to_cpu(weights: Iterable[tuple[str, "Tensor"]], max_bytes: int) -> "Iterator[dict[str, Tensor]]":
-    """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
-    group: dict[str, Tensor] = {}
-    size = 0
-    for name, tensor in weights:
-        if group and size + tensor.nbytes > max_bytes:
-            yield group
-            group, size = {}, 0
-        # Tensors of a model may share their memory, which the format does not allow.
-        group[name] = tensor.detach().to("cpu", copy=True).contiguous()
-        size += tensor.nbytes
-    if group:
-        yield group
-
-
 Weights = Iterable[tuple[str, "Tensor"]]  # whole tensors under the names that the model's files have
+
+FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
 
 
 class WeightPublisher(Protocol):
@@ -66,6 +48,38 @@ class WeightSource(Protocol):
         """Remove what was fetched."""
 
 
+class InProcessTransport:
+    """Publisher and source at once. It keeps a copy of the newest version, since the learner changes its own tensors.
+
+    Any thread may fetch while another one publishes.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._version = -1
+        self._tensors: list[tuple[str, Tensor]] = []
+
+    def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
+        """Copy the tensors to the memory of the CPU; see `WeightPublisher`."""
+        sent: list[SentTensor] = []
+        copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in with_checksums(weights, sent)]
+        with self._lock:
+            self._version, self._tensors = version, copies
+        return WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
+
+    def fetch(self, manifest: WeightManifest) -> Weights:
+        """Return the tensors; see `WeightSource`."""
+        with self._lock:
+            if manifest.version != self._version:
+                raise TransferError(f"weights {manifest.version} are gone: {self._version} have replaced them")
+            return self._tensors
+
+    def close(self) -> None:
+        """Forget the tensors."""
+        with self._lock:
+            self._version, self._tensors = -1, []
+
+
 @dataclass(frozen=True, slots=True)
 class TensorFiles:
     """The tensors of safetensors files. Each of an engine's processes can read the files by itself."""
@@ -73,7 +87,7 @@ class TensorFiles:
     paths: tuple[Path, ...]
 
     def __iter__(self) -> "Iterator[tuple[str, Tensor]]":
-        """Read the tensors one after another. Raises TransferError if that is not possible any more."""
+        """Read the tensors one after another. Raises TransferError if a file is missing or damaged."""
         from safetensors import SafetensorError, safe_open
 
         for path in self.paths:
@@ -85,19 +99,6 @@ class TensorFiles:
                 raise TransferError(
                     f"{path}: weights that were fetched cannot be read: {error}. Start the worker again"
                 ) from error
-
-
-def with_checksums(weights: Weights, tensors: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":
-    """Pass tensors on, and add a note with the checksum of each to `tensors`."""
-    from train.weights.checksums import checksum
-
-    for name, tensor in weights:
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        tensors.append(SentTensor(name, dtype, tuple(tensor.shape), checksum(tensor)))
-        yield name, tensor
-
-
-FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
 
 
 def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes: int = FILE_BYTES) -> WeightManifest:
@@ -130,33 +131,25 @@ def locate_files(manifest: WeightManifest, folder: Path) -> TensorFiles:
     return TensorFiles(paths)
 
 
-class InProcessTransport:
-    """Publisher and source at once. It keeps a copy of the newest version, since the learner changes its own tensors.
+def with_checksums(weights: Weights, sent: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":
+    """Pass tensors on, and append the description and checksum of each to `sent`."""
+    from train.weights.checksums import checksum
 
-    Any thread may fetch while another one publishes.
-    """
+    for name, tensor in weights:
+        sent.append(SentTensor(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), checksum(tensor)))
+        yield name, tensor
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._version = -1
-        self._tensors: list[tuple[str, Tensor]] = []
 
-    def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
-        """Copy the tensors to the memory of the CPU; see source.py."""
-        sent: list[SentTensor] = []
-        copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in with_checksums(weights, sent)]
-        with self._lock:
-            self._version, self._tensors = version, copies
-        return WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
-
-    def fetch(self, manifest: WeightManifest) -> Weights:
-        """Return the tensors; see source.py."""
-        with self._lock:
-            if manifest.version != self._version:
-                raise TransferError(f"weights {manifest.version} are gone: {self._version} have replaced them")
-            return self._tensors
-
-    def close(self) -> None:
-        """Forget the tensors."""
-        with self._lock:
-            self._version, self._tensors = -1, []
+def copy_to_cpu(weights: Weights, max_bytes: int) -> "Iterator[dict[str, Tensor]]":
+    """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
+    group: dict[str, Tensor] = {}
+    size = 0
+    for name, tensor in weights:
+        if group and size + tensor.nbytes > max_bytes:
+            yield group
+            group, size = {}, 0
+        # Tensors of a model may share their memory, which the format does not allow.
+        group[name] = tensor.detach().to("cpu", copy=True).contiguous()
+        size += tensor.nbytes
+    if group:
+        yield group

@@ -10,8 +10,8 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
+from train.learning.model_files import write_weights  # noqa: E402
 from train.learning.policy import bucket_parameter_names, export_tensors, load_causal_lm  # noqa: E402
-from train.learning.sharded_model import write_weights  # noqa: E402
 
 
 @pytest.mark.parametrize(("family", "file_bytes"), [("qwen2", 10_000), ("qwen3-moe", 10_000), ("phi", 10**9)])

@@ -9,8 +9,8 @@ import random_models  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
+from train.learning.model_files import check_packing_support, empty_model, load_shards  # noqa: E402
 from train.learning.policy import export_tensors, load_causal_lm  # noqa: E402
-from train.learning.sharded_model import check_packing_support, empty_model, load_shards  # noqa: E402
 
 FAMILIES = ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"]
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from curate.commands.main import main
 from train.errors import SamplerError
-from train.sampling.model_name import check_model
+from train.sampling.model_check import check_model
 
 ROOT = Path(__file__).parents[3]
 
@@ -55,7 +55,7 @@ def here(tmp_path, monkeypatch):
 def said_of(models, endpoint, folder):
     """Return what is said of each model by a process that takes this address for the Hub's; None if it exists."""
     program = (
-        "import sys\nfrom train.errors import SamplerError\nfrom train.sampling.model_name import check_model\n"
+        "import sys\nfrom train.errors import SamplerError\nfrom train.sampling.model_check import check_model\n"
         "for model in sys.argv[1:]:\n    try:\n        check_model(model)\n        print()\n"
         "    except SamplerError as error:\n        print(error)\n"
     )

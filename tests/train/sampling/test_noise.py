@@ -1,8 +1,11 @@
 """Counted noise is the same everywhere, and what it draws follows the model's distribution."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from train.sampling.commitment import commit
 from train.sampling.seeded_sampling import (
@@ -10,12 +13,19 @@ from train.sampling.seeded_sampling import (
     _hashed,
     _keys,
     bfloat16_bits,
-    gumbel,
     gumbel_tensor,
     sample_tokens,
 )
 
 SEEDS, POSITIONS = [0, 5, 2**31 - 1, 2**40 + 1, 2**64 - 1], [0, 3, 7, 100_000, 1]
+
+
+def gumbel(seeds: Sequence[int], positions: Sequence[int], vocabulary: int) -> NDArray[np.float32]:
+    """Return what `gumbel_tensor` does, computed by numpy."""
+    hashed = _hashed(np.array(_keys(seeds, positions), dtype=np.int64), np.arange(vocabulary, dtype=np.int64))
+    uniform = np.minimum((2 * hashed + 1).astype(np.float32) * np.float32(2**-33), np.float32(1 - 2**-24))
+    noise: NDArray[np.float32] = -np.log(-np.log1p(-uniform))
+    return noise
 
 
 def test_the_integers_are_those_that_were_published() -> None:

@@ -3,6 +3,7 @@
 import http.server
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ import msgspec  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
 
 from train.errors import TransferError  # noqa: E402
-from train.weights.folder import FolderTransport, version_folder_name  # noqa: E402
 from train.weights.http_source import HttpSource  # noqa: E402
-from train.weights.manifest import WeightFile  # noqa: E402
+from train.weights.manifest import WeightFile, WeightManifest  # noqa: E402
+from train.weights.source import write_files  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 TOKEN = {"authorization": "Bearer secret"}
@@ -55,7 +56,7 @@ class Server:
         start = int(re.fullmatch(r"bytes=(\d+)-", request.headers["range"])[1])
         self.requests.append((name, start))
         assert request.headers["authorization"] == "Bearer secret"
-        path = self.folder / version_folder_name(int(version)) / name
+        path = self.folder / version / name
         trouble = self.trouble(len(self.requests), name, start)
         if trouble == "status" or not path.exists():
             request.send_error(503 if trouble else 404)
@@ -84,7 +85,8 @@ class Server:
 
 @pytest.fixture
 def publisher(tmp_path):
-    return FolderTransport(tmp_path / "published", file_bytes=300_000)
+    """Return the folder of what the server offers."""
+    return tmp_path / "published"
 
 
 @pytest.fixture
@@ -101,9 +103,15 @@ def source(tmp_path, server):
     made.close()
 
 
-def published(publisher, version=1):
-    # Machines that fetch over HTTP do not see the folder.
-    return replace(publisher.publish(model(version).items(), version, None, 1.0), folder="")
+def published(publisher, version=1) -> WeightManifest:
+    folder = publisher / str(version)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def write(number, content):
+        (folder / f"weights-{number:05d}.safetensors").write_bytes(content)
+        return f"weights-{number:05d}.safetensors"
+
+    return replace(write_files(model(version).items(), write, 300_000), version=version)
 
 
 def folders(path):
@@ -156,7 +164,7 @@ def test_weights_that_vanish_in_the_midst_are_named(publisher, server, source, t
 
     def vanish(number, name, start):
         if number == 3:
-            publisher.close()
+            shutil.rmtree(publisher)
 
     server.trouble = vanish
     with pytest.raises(TransferError, match=r"weights 1 are gone: http.* answers 404 for weights-0000"):

@@ -13,7 +13,7 @@ from train.asynchronous.controller_threads import RetryPolicy
 from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import ConfigError
 from train.sampling.engine_spec import clear_trainer_environment, start_engine
-from train.sampling.model_name import check_model
+from train.sampling.model_check import check_model
 from train.swarm.broadcast.relay_source import RelaySource, default_folder
 from train.swarm.node.identity_key import DEFAULT_KEY_PATH, load_or_create_key
 from train.swarm.node.node_description import engine_description, hardware_description

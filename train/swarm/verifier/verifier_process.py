@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from train.asynchronous.controller_threads import RetryPolicy
 from train.errors import ConfigError, ControllerUnreachable, RunError
-from train.sampling.model_name import check_model
+from train.sampling.model_check import check_model
 from train.swarm.files.self_test import self_test
 from train.swarm.files.sizes import max_file_bytes
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult

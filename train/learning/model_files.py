@@ -1,17 +1,16 @@
-"""Load a model of which each rank holds only its parts: no process reads, or ever holds, the whole.
+"""The files of a model: each rank reads its parts of the weights, and rank 0 writes what was trained.
 
-The model is built without memory (on torch's meta device), divided among the ranks, and filled: each rank reads from
-the safetensors files only the slices that are its own. transformers converts names, and joins experts, as it does for
-whole models.
+With several ranks, no process reads, or ever holds, the whole model. It is built without memory (on torch's meta
+device), divided among the ranks, and filled: each rank reads from the safetensors files only the slices that are its
+own. transformers converts names, and joins experts, as it does for whole models.
 
-MERGED The LoRA layers of a model alone, as peft, transformers and vLLM read them.
-
-The whole model with the layers merged in needs no such support; this is for those who keep many adapters of one model.
-
-MERGED Write a model's weights as safetensors files of bounded size, which transformers and vLLM read.
+A trained model is written as transformers and vLLM read it, in files of bounded size. With LoRA, its folder also has
+the layers alone, for those who keep many adapters of one model.
 """
 
+import copy
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,25 +19,26 @@ import torch
 from torch import Tensor
 
 from train.config import ModelConfig
-from train.errors import LearnerError
+from train.errors import LearnerError, recovery_hint
 from train.learning.attention import PACKED
 from train.learning.policy import (
     add_lora_and_checkpointing,
     base_dtype,
+    check_complete,
     enable_packed_attention,
     init_lora,
     is_lora,
     load_hf_config,
     set_train_mode,
+    translate_loading_errors,
 )
 from train.learning.ranks import full_tensor
 from train.weights.source import copy_to_cpu
 
+ADAPTER = "adapter"  # the folder of the LoRA layers within that of the model
+FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor has more; as many are in memory while it is written
+_PREFIX, _NAME = "base_model.model.", ".default"  # what peft puts before the names of modules, and its name of a layer
 _PROBE_VOCABULARY = 64
-_NO_FILES = (
-    "{}: torchrun needs weights in safetensors files, of which each rank reads its own part. Convert the model first: "
-    "load it with transformers and save it with save_pretrained."
-)
 
 
 def empty_model(config: ModelConfig) -> Any:
@@ -71,7 +71,7 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: str) -> 
     adapted = {name.removesuffix(".base_layer.weight") for name, _ in causal.named_parameters() if "base_layer" in name}
     names = {f"{module}.{kind}": f"{module}.base_layer.{kind}" for module in adapted for kind in ("weight", "bias")}
     trained = {name for name, weight in causal.named_parameters() if weight.requires_grad}
-    try:
+    with translate_loading_errors(config.path):
         slices = {names.get(name, name): _Slices(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
         how = LoadStateDictConfig(
             pretrained_model_name_or_path=config.path,
@@ -85,12 +85,9 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: str) -> 
         for weight in causal.parameters():
             weight._is_hf_initialized = True  # otherwise transformers would draw the weights of LoRA layers anew
         loading = type(causal)._finalize_model_loading(causal, how, loading)
-    except Exception as error:  # many types of exceptions, as when a whole model is loaded
-        raise LearnerError(f"{config.path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
     for name, weight in causal.named_parameters():
         weight.requires_grad_(name in trained)
-    if missing := sorted(loading.missing_keys):
-        raise LearnerError(f"{config.path}: weights are missing: {', '.join(missing[:5])}. Give a complete model.")
+    check_complete(config.path, loading.missing_keys)
 
 
 def check_packing_support(path: str) -> None:
@@ -146,22 +143,65 @@ def _open(path: str) -> list[Any]:
     fetch: Callable[[str], str | None] = lambda name: cached_file(  # noqa: E731
         folder, name, _raise_exceptions_for_missing_entries=False
     )
-    try:
+    with translate_loading_errors(path):
         if (index := fetch(SAFE_WEIGHTS_INDEX_NAME)) is not None:
             files, _ = get_checkpoint_shard_files(folder, index)  # type: ignore[no-untyped-call]
         elif (single := fetch(SAFE_WEIGHTS_NAME)) is not None:
             files = [single]
         else:
-            raise LearnerError(_NO_FILES.format(path))
+            raise LearnerError(
+                f"{path}: torchrun needs weights in safetensors files, of which each rank reads its own part. Convert "
+                "the model first: load it with transformers and save it with save_pretrained."
+            )
         return [safe_open(file, framework="pt") for file in files]
-    except LearnerError:
-        raise
-    except Exception as error:  # many types of exceptions: no network, damaged files
-        raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
 
 
-FOLDER = "adapter"
-_PREFIX, _NAME = "base_model.model.", ".default"  # what peft puts before the names of modules, and its name of a layer
+def write_model(
+    folder: Path, weights: Iterable[tuple[str, Tensor]], adapter: Callable[[], Mapping[str, Tensor]] | None,
+    causal: Any, config: ModelConfig,
+) -> None:  # fmt: skip
+    """Write a model and its tokenizer as transformers and vLLM read them, completely or not at all.
+
+    weights  whole tensors in the precision of the computation
+    adapter  returns those of `adapter_weights`; called after the weights were read; None without LoRA
+
+    Raises LearnerError if they cannot be written.
+    """
+    from safetensors import SafetensorError
+
+    aside = folder.with_name(f".{folder.name}.writing")
+    try:
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        write_weights(weights, aside)
+        _write_settings(aside, causal, config)
+        if adapter is not None:
+            write_adapter(adapter(), config, aside / ADAPTER)
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise LearnerError(
+            f"cannot write the model to {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
+            "continues."
+        ) from error
+
+
+def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
+    """Write all that belongs to a model besides its weights."""
+    from transformers import AutoTokenizer
+    from transformers.utils import GENERATION_CONFIG_NAME
+    from transformers.utils.hub import cached_file
+
+    path = str(Path(config.path).expanduser())
+    settings = copy.deepcopy(causal.config)
+    settings.dtype = getattr(torch, config.dtype)  # the configuration says float32, as the trained weights are
+    settings.architectures = [type(causal).__name__]
+    settings.save_pretrained(folder)
+    generation = cached_file(path, GENERATION_CONFIG_NAME, _raise_exceptions_for_missing_entries=False)
+    if generation is not None:
+        shutil.copyfile(generation, folder / GENERATION_CONFIG_NAME)
+    AutoTokenizer.from_pretrained(path).save_pretrained(folder)
 
 
 def adapter_weights(causal: Any) -> Iterator[tuple[str, Tensor]]:
@@ -188,9 +228,6 @@ def write_adapter(weights: Mapping[str, Tensor], config: ModelConfig, folder: Pa
     folder.mkdir(parents=True)
     settings.save_pretrained(str(folder))
     save_file({name: weight.contiguous() for name, weight in weights.items()}, folder / "adapter_model.safetensors")
-
-
-FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor has more; as many are in memory while it is written
 
 
 def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_bytes: int = FILE_BYTES) -> None:

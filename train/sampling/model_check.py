@@ -1,0 +1,105 @@
+"""Checks of a model's name and chat template, before any work is done for the model."""
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+
+from train.errors import SamplerError
+
+_PATH_PREFIXES = (".", "/", "~")  # anything else may be the name of a model on the Hub
+_HUB_SECONDS = 10.0
+_TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
+
+
+def check_model(model: str, revision: str | None = None) -> None:
+    """Raise SamplerError unless there is a model of this name: in a folder here, or on the Hub.
+
+    revision: of a model on the Hub; None: the newest
+
+    If the Hub's cache on this machine has the model, the Hub is not asked.
+    """
+    check_folder(model)
+    if not Path(model).expanduser().exists():
+        _check_hub(model, revision)
+
+
+def check_folder(model: str) -> None:
+    """Raise SamplerError if the name can only be that of a folder, and there is no model in it."""
+    folder = Path(model).expanduser()
+    is_path = model.startswith(_PATH_PREFIXES) or model.count("/") > 1 or folder.exists()
+    if is_path and not folder.is_file() and not (folder / "config.json").is_file():
+        raise SamplerError(
+            f"{model} is not the folder of a model: it has no config.json.{_near(folder)} Give such a folder, or a "
+            "Hub id."
+        )
+
+
+def check_chat_template(model: str, revision: str | None = None) -> None:
+    """Raise SamplerError if the files of a model say that it has no chat template, as base models have none.
+
+    Nothing is loaded or fetched: a model on the Hub whose files are not here yet is not checked.
+    """
+    settings = _file(model, "tokenizer_config.json", revision)
+    if settings is None or any(_file(model, name, revision) for name in _TEMPLATE_FILES):
+        return
+    try:
+        template = json.loads(settings.read_text(encoding="utf-8")).get("chat_template")
+    except (OSError, ValueError, AttributeError):
+        return  # the engine will say more about such a file
+    if not template:
+        raise SamplerError(
+            f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give --mode complete, "
+            "or the tokenizer of a model of chat: --engine tokenizer=NAME."
+        )
+
+
+def _check_hub(model: str, revision: str | None) -> None:
+    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
+
+    near = _near(Path(model).expanduser())
+    problems: dict[type[Exception], str] = {  # a subclass stands before its base class
+        errors.HFValidationError: f"{model} is neither a folder here nor the name of a model on the Hub.{near}",
+        errors.GatedRepoError: f"{model} is gated: accept its conditions on the Hub, then type: hf auth login, or set "
+        "HF_TOKEN.",
+        errors.RepositoryNotFoundError: f"{model} is neither a folder here nor a model on the Hub.{near} If it is "
+        "private, set HF_TOKEN.",
+        errors.RevisionNotFoundError: f"the Hub has {model}, but not its revision {revision}. Give another one, or "
+        "leave it out.",
+        errors.EntryNotFoundError: f"the Hub has {model}, but it is not a model: it has no config.json. Give the Hub "
+        "id of a model.",
+        errors.OfflineModeIsEnabled: f"{model} is neither a folder here nor in the Hub's cache, and HF_HUB_OFFLINE is "
+        f"set.{near}",
+    }
+    try:
+        if _file(model, "config.json", revision) is None:
+            get_hf_file_metadata(hf_hub_url(model, "config.json", revision=revision), timeout=_HUB_SECONDS)
+    except tuple(problems) as error:
+        raise SamplerError(next(text for kind, text in problems.items() if isinstance(error, kind))) from None
+    except Exception as error:  # the client passes on the errors of the HTTP library that it uses
+        raise SamplerError(
+            f"{model} is not a folder here, and the Hub cannot be reached to look for it.{near} ({error})"
+        ) from error
+
+
+def _file(model: str, name: str, revision: str | None) -> Path | None:
+    """Return a file of a model; None if it is not on this machine."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder / name if (folder / name).is_file() else None
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model, name, revision=revision)
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def _near(folder: Path) -> str:
+    """Return a question that suggests the folder of a model with a similar name; "" if there is none."""
+    if not folder.parent.is_dir():
+        return ""
+    models = [path.name for path in folder.parent.iterdir() if (path / "config.json").is_file()]
+    names = get_close_matches(folder.name, models, 1)
+    return f" Did you mean {folder.with_name(names[0])}?" if names else ""
