@@ -67,7 +67,7 @@ class Training:
         found = []
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.Error):  # it has just ended
-                if "train.asynchronous.local_worker_main" in child.cmdline():
+                if "train.asynchronous.rollout_process" in child.cmdline():
                     found.append(child)
         return found
 

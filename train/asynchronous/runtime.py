@@ -13,9 +13,10 @@ from typing import Any
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import FOLDER, RunJournal
-from train.asynchronous.local_workers import TOKEN_VARIABLE, LocalWorkers
+from train.asynchronous.local_workers import LocalWorkers
 from train.asynchronous.messages import ReleaseRequest
 from train.asynchronous.pipeline import AsynchronousPipeline
+from train.asynchronous.rollout_process import TOKEN_VARIABLE
 from train.asynchronous.rollout_worker import RolloutWorker
 from train.asynchronous.server import ControllerServer
 from train.config import Config

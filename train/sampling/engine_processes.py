@@ -17,10 +17,10 @@ from typing import Any
 from torch import Tensor
 
 from train import config
+from train.child import RestartBudget
 from train.errors import ParityError, SamplerError, TransferError
 from train.sampling.engine_spec import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
-from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.nccl import BACKEND, NcclSender
 from train.weights.proof import CHECKED_SHARE_METRIC, prove
