@@ -14,10 +14,10 @@ import psutil
 import pytest
 import small_runs
 from click.testing import CliRunner
+from journal_audit import audit_journal
 
 from cli import main
 from train.asynchronous import journal
-from train.asynchronous.journal_audit import audit_journal
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

@@ -25,7 +25,7 @@ from statistics import fmean
 
 from rewards import reward
 from rewards.reward import Reward
-from train.asynchronous import events, journal
+from train.asynchronous import events
 from train.asynchronous.dispatcher import (
     ControllerSettings,
     Dispatcher,
@@ -40,6 +40,7 @@ from train.asynchronous.dispatcher import (
 from train.asynchronous.evaluation_sampler import ControllerSampler, EvaluationQueue
 from train.asynchronous.events import Event
 from train.asynchronous.group_states import GroupState, OpenGroup
+from train.asynchronous.journal import NullJournal
 from train.asynchronous.leases import LeaseTable, ResultConstraints, WorkerInfo, validation_error
 from train.asynchronous.messages import (
     Heartbeat,
@@ -164,7 +165,7 @@ class Controller:
         self,
         questions: PromptSource,
         settings: ControllerSettings,
-        recorder: journal.Recorder,
+        recorder: NullJournal,
         *,
         submit: SubmitForReward,
         decode: Callable[[Sequence[int]], str],

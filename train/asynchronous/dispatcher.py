@@ -159,7 +159,7 @@ class JournaledGroups:
     Raises CheckpointError if the journal is damaged, and RolloutError if it cannot be written.
     """
 
-    def __init__(self, recorder: journal.Recorder, *, step: int, position: int) -> None:
+    def __init__(self, recorder: journal.NullJournal, *, step: int, position: int) -> None:
         self.groups = Groups()
         self._journal = recorder
         self._recorded: Iterator[tuple[int, list[Group]]] = iter(())
