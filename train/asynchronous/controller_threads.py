@@ -1,10 +1,7 @@
-"""Retry calls to an unreachable controller, with backoff, until a deadline.
+"""The threads of a worker that talk to the controller, so that the engine never waits for the network.
 
-MERGED What a worker holds, shared by the thread of its engine and those that talk to the controller.
-
-MERGED The threads of a worker that talk to the controller, so that the engine never waits for the network.
-
-One hands over answers and asks for groups, one fetches weights, and one says that the worker lives.
+One hands over answers and asks for groups, one fetches weights, and one sends heartbeats. `WorkerState` is what they
+share with the thread of the engine. Calls to an unreachable controller are retried, with backoff, until a deadline.
 """
 
 import logging

@@ -1,15 +1,8 @@
-"""What a controller has to know of a run's configuration.
+"""The rules by which groups are asked and batches are cut: settings, load balancing, and the groups with their journal.
 
-MERGED The next batch: which groups are in it, and when it is ready.
-
-MERGED Least-loaded assignment of groups to waiting workers.
-
-MERGED The groups of a run and their journal, which change only together.
-
-Every event is recorded before it has an effect. A resumed run replays its journal: batches recorded after the
-checkpoint are returned first, then new ones are taken.
-
-MERGED Dispatch groups to workers, within the staleness bound and balanced against the other workers' load.
+A worker gets groups within the staleness bound, and balanced against the load of the other workers. Groups and journal
+change only together: every event is recorded before it has an effect. A resumed run replays its journal: batches
+recorded after the checkpoint are returned first, then new ones are taken.
 """
 
 import heapq

@@ -383,7 +383,7 @@ BROKEN = {
     "a token that does not exist": {"tokens": pack_tokens([1, 2, 3, 100])},
     "a number beyond the group": {"number": 3},
     "a negative number": {"number": -1},
-    "an unknown ending": {"finish": "abort"},
+    "an unknown ending": {"finish_reason": "abort"},
     "no bytes at all": {"tokens": None},
     "spans of text": {"spans": (("0", 0, 4),)},
 }

@@ -21,9 +21,8 @@ from train.asynchronous.client import ControllerClient
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.events import GroupDispatched, GroupRejected
 from train.asynchronous.journal import NullJournal
-from train.asynchronous.messages import LeaseRequest, LeaseResponse, ReleaseRequest
-from train.asynchronous.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
-from train.asynchronous.server import ControllerServer
+from train.asynchronous.messages import MSGPACK, RUN_HEADER, LeaseRequest, LeaseResponse, ReleaseRequest
+from train.asynchronous.server import MAX_BODY_BYTES, ControllerServer
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightFile, WeightManifest
