@@ -87,7 +87,7 @@ class WorkerState:
     tokens_sampled  tokens that were drawn so far
     busy_seconds    seconds that this took
     is_over         the run has ended
-    is_leaving the worker is to end
+    is_leaving      the worker is to end
     error           what ended a thread
     """
 
@@ -183,7 +183,7 @@ _MAX_FAILURES = 40  # successive attempts to fetch weights
 
 
 class ControllerThreads:
-    """cache_use: returns the share of the engine's cache that is in use."""
+    """The three threads. cache_use: returns the share of the engine's cache that is in use."""
 
     def __init__(
         self,

@@ -63,9 +63,6 @@ class ControllerSettings:
     vocab_size: int = 2**32
 
 
-_LOST = "lost"
-
-
 def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] | None:
     """Return the groups that can be trained on now, or None if they are not ready.
 
@@ -94,7 +91,7 @@ def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     """Return what a scored group teaches (train.rollouts.groups.signal_from_rewards), or "lost" if all of its
     answers were lost."""
     if not group.answers:
-        return _LOST
+        return "lost"
     of_steps = group.step_rewards() if settings.process_supervision else ()
     return signal_from_rewards(group.rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=of_steps)
 

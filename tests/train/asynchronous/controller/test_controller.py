@@ -548,7 +548,7 @@ def test_a_worker_that_leaves_after_the_end_keeps_no_other_from_hearing_of_it(tm
 
 
 def test_evaluation_is_drawn_by_workers_with_the_newest_weights_before_anything_else(controller):
-    sampler, old, new = controller.sampler(), Worker(controller, "old"), Worker(controller, "new")
+    sampler, old, new = controller.create_sampler(), Worker(controller, "old"), Worker(controller, "new")
     publish(controller, 1)
     new.load()
 
@@ -570,13 +570,13 @@ def test_evaluation_is_drawn_by_workers_with_the_newest_weights_before_anything_
         assert all(lease.group >= 0 for lease in old.ask(slots=1))
         samples += work()
     assert sorted(done) == [0, 1, 2, 3, 4]
-    assert {lease.draw.top_p for lease in samples} == {0.9}
+    assert {lease.sampling_params.top_p for lease in samples} == {0.9}
     assert [done[index].prompt_ids for index in range(5)] == [(0,), (1,), (2,), (3,), (4,)]
     assert done[0].versions == (1, 1, 1, 1)
 
 
 def test_evaluation_gives_workers_the_stops_and_leaves_them_out_of_the_text(controller):
-    sampler, worker = controller.sampler(), Worker(controller)
+    sampler, worker = controller.create_sampler(), Worker(controller)
     publish(controller, 1)
     worker.load()
     done = []
@@ -620,7 +620,7 @@ def test_evaluation_goes_on_after_a_prompt_that_is_refused():
 
 
 def test_evaluation_does_not_wait_for_ever(controller):
-    sampler = controller.sampler(patience_seconds=0.01)
+    sampler = controller.create_sampler(timeout_seconds=0.01)
     with pytest.raises(SamplerError, match="no sample within .* Start workers"):
         list(sampler.sample([((1,), 0)], SamplingParams(1.0, 1.0, 8)))
     assert all(lease.group >= 0 for lease in Worker(controller).ask())
@@ -629,7 +629,7 @@ def test_evaluation_does_not_wait_for_ever(controller):
 def test_a_sample_that_worker_after_worker_loses_is_given_up(controller, clock):
     done, living = [], Worker(controller, "living", -1)
     sampling = SamplingParams(1.0, 1.0, 8)
-    drawing = threading.Thread(target=lambda: done.extend(controller.sampler().sample([((1,), 0)], sampling)))
+    drawing = threading.Thread(target=lambda: done.extend(controller.create_sampler().sample([((1,), 0)], sampling)))
     drawing.start()
     for name in "abc":
         while not any(lease.group < 0 for lease in Worker(controller, name).ask(slots=1)):

@@ -36,10 +36,10 @@ def test_the_oldest_are_cut_first_and_only_if_none_of_the_others_gets_too_old():
     assert cut(1, [(1, 7)], [0]) is None
     assert cut(1, [(1, 7), (1, 8)], [0]) is None  # it would be used at version 2
     assert cut(0, [(0, 7), (0, 8)], [0, 0]) == [7, 8]
-    assert cut(0, [(0, 7)], [], short=True) == [7]
-    assert cut(0, [(0, 7)], [0, 0], short=True) == [7]
-    assert cut(0, [(0, 7)], [0, 0, 0], short=True) is None  # three would be left for the two places of version 1
-    assert cut(0, [], [], short=True) is None
+    assert cut(0, [(0, 7)], [], allow_partial=True) == [7]
+    assert cut(0, [(0, 7)], [0, 0], allow_partial=True) == [7]
+    assert cut(0, [(0, 7)], [0, 0, 0], allow_partial=True) is None  # three would be left for the two places of version 1
+    assert cut(0, [], [], allow_partial=True) is None
 
 
 class Schedule:

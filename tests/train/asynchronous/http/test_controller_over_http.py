@@ -16,7 +16,7 @@ import pytest
 import urllib3
 from fleet import Worker, publish
 
-from train.asynchronous import routes
+from train.asynchronous import server as server_module
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.events import GroupDispatched, GroupRejected
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_refused_with_words(server, body, kind, status, w
 
 
 def test_a_body_that_never_ends_is_refused(server, monkeypatch):
-    monkeypatch.setattr(routes, "_BODY_SECONDS", 0.3)
+    monkeypatch.setattr(server_module, "_BODY_SECONDS", 0.3)
     ended = threading.Event()
 
     def trickle():
