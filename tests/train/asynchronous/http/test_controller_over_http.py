@@ -305,7 +305,7 @@ def test_nothing_is_lost_or_doubled_by_a_bad_network(seed):
     version, trained = 0, []
     with ExitStack() as stack:
         server = ControllerServer(controller, "127.0.0.1:0", token=TOKEN, run="the run", spec=TERMS)
-        stack.callback(server.close, over=False)  # these workers do not ask whether the run is over
+        stack.callback(server.close, run_ended=False)  # these workers do not ask whether the run is over
         workers = [Worker(BadNetwork(ControllerClient(server.url, TOKEN), 10 * seed + n), f"w{n}") for n in range(3)]
         while version < SETTINGS.total_steps:
             for worker in workers:
