@@ -25,7 +25,7 @@ from rewards.async_rewards import AsyncRewards
 from rewards.reward import Completion, Reward, Task
 from train.config import Config, DataConfig, ModelConfig, RolloutConfig, RunConfig
 from train.loop import Trainer
-from train.rollouts.batch_pipeline import BatchPipeline
+from train.rollouts.pipeline import BatchPipeline
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run

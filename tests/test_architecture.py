@@ -43,11 +43,12 @@ DIRECTIONS = {
     "strength options recipe ingestion dataset dedup report derivation difficulty decontamination "
     "expressions row_filter splitting merging build_state stage stages exports pipeline audit recipes "
     "commands __main__",
-    "train": "errors recovery_hints fsync interrupts engine_options config presets weights sampling evaluation "
-    "learning rollouts asynchronous swarm planning run_evaluation run loop commands",
+    "train": "errors interrupts child engine_options config presets weights sampling evaluation learning rollouts "
+    "asynchronous swarm planning run loop commands",
     "train.learning": "sequences context_parallel attention logprob heartbeats ranks policy model_files sharded_state "
     "objectives loss learner",
-    "train.asynchronous": "messages binary_arrays groups journal controller http workers pipeline replay runtime",
+    "train.asynchronous": "staleness messages events group_states journal leases dispatcher evaluation_sampler "
+    "controller server client controller_threads rollout_worker rollout_process ray_actors local_workers pipeline",
 }
 
 

@@ -6,11 +6,10 @@
     learning/          from scored completions to better weights: objectives, model, optimizer steps
     rollouts/          batches of scored completions, and new weights for the sampler
     weights/           new weights on their way from the learner to the engines
-    asynchronous/ a controller and its workers: training while sampling never stops
+    asynchronous/      a controller and its workers: training while sampling never stops
     swarm/             workers that nobody has to trust: verified, paid, banned
     planning/          a run on a simulated clock: how long it takes, and how to split GPUs
-    run_evaluation/ evaluations of a run, within its steps or beside it
-    run/               the folder of a run: checkpoints, metrics, pictures, the model card
+    run/               the folder of a run: checkpoints, metrics, evaluations, pictures, the model card
     loop.py            the training loop, which reads from top to bottom
     commands/          curate train, evaluate, difficulty and plot
     errors.py          what can go wrong; TrainError is the base

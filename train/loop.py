@@ -15,17 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from train.asynchronous.pipeline import ReplayPipeline
-from train.asynchronous.runtime import open_async_pipeline
+from train.asynchronous.pipeline import ReplayPipeline, open_async_pipeline
 from train.config import Config
 from train.config.checks import config_warnings
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.interrupts import defer_interrupts, handle_signals, interrupt_requested
 from train.learning.learner import Learner
-from train.rollouts.batch_pipeline import BatchPipeline
 from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.groups import Group, SubmitForReward, to_training_sequences
-from train.rollouts.pipeline import Pipeline
+from train.rollouts.pipeline import BatchPipeline, Pipeline
 from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.rewards import open_scorer
 from train.rollouts.weight_sync import check_mismatch
@@ -57,11 +55,8 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
     """
     for doubt in config_warnings(config):
         log.warning("%s", doubt)
-    with handle_signals(), ExitStack() as stack:
-        learner = stack.enter_context(closing(_load_learner(config)))
-        if learner.rank:
-            with defer_interrupts():  # rank 0 decides when it ends
-                learner.serve_calls()
+    with _first_rank(config) as (learner, stack):
+        if learner is None:
             return
         tokenizer = _tokenizer(config.model.path)
         questions = PromptDataset(
@@ -71,15 +66,11 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
         rewards = stack.enter_context(
             open_scorer(config.reward, config.sandbox, config.most, seed=config.run.seed, kinds=questions.kinds)
         )
-        metrics = stack.enter_context(
-            closing(MetricsLog(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb))
-        )
-        done = _restore(config, run, learner, questions.digest)
-        metrics.truncate_after(done.step if done.step else -1)  # step 0 is evaluated again
+        metrics = _open_metrics(config, run, stack)
+        done = _restore(config, run, learner, metrics, questions.digest)
         timeline = Timeline(run, after_seconds=done.seconds)
-        open_pipeline = _open_async_pipeline if config.rollout.pipeline == "async" else _open_batch_pipeline
         pipeline = stack.enter_context(
-            open_pipeline(config, run, learner, questions, tokenizer, rewards.submit, timeline, done)
+            _open_pipeline(config, run, learner, questions, tokenizer, rewards.submit, timeline, done)
         )
         Trainer(config, run, learner, pipeline, suites, metrics, timeline, report, done).run()
 
@@ -93,20 +84,25 @@ def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = 
 
     Raises a TrainError that says what to do; what was saved stays valid.
     """
-    with handle_signals(), ExitStack() as stack:
-        learner = stack.enter_context(closing(_load_learner(config)))
-        if learner.rank:
-            with defer_interrupts():
-                learner.serve_calls()
+    with _first_rank(config) as (learner, stack):
+        if learner is None:
             return
-        metrics = stack.enter_context(
-            closing(MetricsLog(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb))
-        )
-        done = _restore(config, run, learner, questions="")
-        metrics.truncate_after(done.step if done.step else -1)
+        metrics = _open_metrics(config, run, stack)
+        done = _restore(config, run, learner, metrics, questions="")
         timeline = Timeline(run, after_seconds=done.seconds)
         pipeline = ReplayPipeline(recorded, config.optimizer.minibatches, step=done.step)
         Trainer(config, run, learner, pipeline, (), metrics, timeline, report, done).run()
+
+
+@contextmanager
+def _first_rank(config: Config) -> Iterator[tuple[Learner | None, ExitStack]]:
+    """Yield the learner in rank 0, and what else is to be closed with it. Other ranks serve it first, and get None."""
+    with handle_signals(), ExitStack() as stack:
+        learner = stack.enter_context(closing(_load_learner(config)))
+        if learner.rank:
+            with defer_interrupts():  # rank 0 decides when it ends
+                learner.serve_calls()
+        yield None if learner.rank else learner, stack
 
 
 def _load_learner(config: Config) -> Learner:
@@ -121,13 +117,14 @@ def _load_learner(config: Config) -> Learner:
     )
 
 
-def _restore(config: Config, run: Path, learner: Learner, questions: str) -> RunProgress:
-    """Load the newest checkpoint, if there is one, and return its progress.
+def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, questions: str) -> RunProgress:
+    """Load the newest checkpoint, if there is one, return its progress, and remove the metrics of later steps.
 
     questions: digest of the questions to train on
     """
     saved = checkpoint.list_checkpoints(run)
     if not saved:
+        metrics.truncate_after(-1)  # step 0 is evaluated again
         return RunProgress(dataset_digest=questions)
     progress = checkpoint.load(saved[-1], learner.load_state)
     if progress.dataset_digest != questions:
@@ -136,34 +133,32 @@ def _restore(config: Config, run: Path, learner: Learner, questions: str) -> Run
             "Give the same data.include as then, or choose another --out."
         )
     log.info("continues after step %d", progress.step)
+    metrics.truncate_after(progress.step)
     return progress
 
 
-@contextmanager
-def _open_batch_pipeline(
-    config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: SubmitForReward,
-    timeline: Timeline, done: RunProgress,
-) -> Iterator[Pipeline]:  # fmt: skip
-    """Yield one of the pipelines that sample batch by batch."""
-    with closing(open_engine(config)) as sampler:
-        yield BatchPipeline(
-            config, sampler, learner, questions, submit, timeline,
-            step=done.step, position=done.position, ahead=done.prefetched_groups,
-            max_tokens=config.stages[done.stage].max_tokens,
-        )  # fmt: skip
+def _open_metrics(config: Config, run: Path, stack: ExitStack) -> MetricsLog:
+    return stack.enter_context(closing(MetricsLog(run, tensorboard=config.run.tensorboard, wandb=config.run.wandb)))
 
 
 @contextmanager
-def _open_async_pipeline(
+def _open_pipeline(
     config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: SubmitForReward,
     timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
-    """Yield the pipeline in which sampling never stops."""
-    with open_async_pipeline(
-        config, run, learner, questions, tokenizer, submit,
-        step=done.step, position=done.position, max_tokens=config.stages[done.stage].max_tokens,
-    ) as pipeline:  # fmt: skip
-        yield pipeline
+    max_tokens = config.stages[done.stage].max_tokens
+    if config.rollout.pipeline == "async":
+        with open_async_pipeline(
+            config, run, learner, questions, tokenizer, submit,
+            step=done.step, position=done.position, max_tokens=max_tokens,
+        ) as pipeline:  # fmt: skip
+            yield pipeline
+    else:
+        with closing(open_engine(config)) as sampler:
+            yield BatchPipeline(
+                config, sampler, learner, questions, submit, timeline,
+                step=done.step, position=done.position, ahead=done.prefetched_groups, max_tokens=max_tokens,
+            )  # fmt: skip
 
 
 class Trainer:
@@ -330,17 +325,17 @@ class Trainer:
         self._report(step, metrics)
 
     def _progress(self, step: int, num_tokens: float) -> RunProgress:
-        ahead = self._pipeline.prefetched_batch()
+        position, ahead = self._pipeline.resume_point()
         return replace(
             self._last_progress,
             step=step,
-            position=self._pipeline.position if ahead is None else ahead[0],
+            position=position,
             num_tokens=num_tokens,
             seconds=self._timeline.clock(),
             stage=self._schedule.index,
             evaluated_seconds=self._evaluations.schedule.seconds,
             recent_clipped=tuple(self._schedule.recent_truncated),
-            prefetched_groups=None if ahead is None else tuple(ahead[1]),
+            prefetched_groups=None if ahead is None else tuple(ahead),
         )
 
     def _save(self, *, held: bool = False) -> None:

@@ -13,7 +13,7 @@ from fleet import Clock, MemoryJournal, Worker, answer_to, publish
 from rewards.reward import Completion as Scorable
 from rewards.reward import Reward, Task
 from train.asynchronous.dispatcher import ControllerSettings
-from train.asynchronous.journal import Recorder
+from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import Lease, SampleResult
 from train.rollouts.groups import Group
 
@@ -26,7 +26,7 @@ class Run:
     """
 
     def __init__(
-        self, seed: int, *, steps: int, journal: Recorder | None = None, max_faults: int = 120, **settings: Any
+        self, seed: int, *, steps: int, journal: NullJournal | None = None, max_faults: int = 120, **settings: Any
     ) -> None:
         self.rng = rng = random.Random(seed)
         drawn = ControllerSettings(

@@ -11,7 +11,7 @@ from rewards.reward import Reward, Task
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings, PromptSource
 from train.asynchronous.events import Event, SegmentStarted
-from train.asynchronous.journal import NullJournal, Recorder
+from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import (
     Heartbeat,
     Lease,
@@ -35,7 +35,7 @@ class Clock:
         return self.seconds
 
 
-class MemoryJournal:
+class MemoryJournal(NullJournal):
     """A journal in memory, which outlives its controller. `archive` has the segments that were removed, too."""
 
     def __init__(self) -> None:
@@ -54,12 +54,8 @@ class MemoryJournal:
         self._segment = header.batches_taken
         self.append(header)
 
-    def sync(self) -> None: ...
-
     def prune(self, segments_before: int) -> None:
         self._segments = {each: events for each, events in self._segments.items() if each >= segments_before}
-
-    def close(self) -> None: ...
 
 
 class Endless:
@@ -86,7 +82,7 @@ def first_token_decides(answer: Scorable, task: Task) -> "Future[Reward]":
 
 def controller(
     settings: ControllerSettings,
-    recorder: Recorder | None = None,
+    recorder: NullJournal | None = None,
     questions: PromptSource | None = None,
     **changes: Any,
 ) -> Controller:

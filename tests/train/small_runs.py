@@ -85,9 +85,8 @@ def without_a_file(preset: str, model: Path, dataset: Path, *changes: str) -> li
 _START = """
 from types import SimpleNamespace
 from curate.commands.main import main
-from train.asynchronous.workers import local_workers
-from train.run_evaluation import process_backend
-local_workers.sys = process_backend.sys = SimpleNamespace(executable={python!r})
+from train import child
+child.sys = SimpleNamespace(executable={python!r})
 main()
 """
 

@@ -4,11 +4,11 @@ import pytest
 import small_runs
 import tiny_world
 from click.testing import CliRunner
+from journal_audit import audit_journal
 from small_runs import same, trained, weights
 
 from cli import main
-from train.asynchronous import journal, runtime
-from train.asynchronous.journal_audit import audit_journal
+from train.asynchronous import journal, pipeline
 from train.asynchronous.messages import LeaseRequest, SubmitRequest
 from train.asynchronous.rollout_worker import encode_result
 from train.errors import SamplerError
@@ -190,6 +190,6 @@ class Lockstep:
 @pytest.mark.thorough
 def test_with_a_staleness_of_one_a_run_in_lockstep_is_a_one_off_run_to_the_last_bit(small, tmp_path, monkeypatch):
     one_off = trained(small, tmp_path / "one-off", "run.steps=5", "rollout.pipeline=one-off", *ASYNC[1:3])
-    monkeypatch.setattr(runtime, "RolloutWorker", Lockstep)
+    monkeypatch.setattr(pipeline, "RolloutWorker", Lockstep)
     asynchronous = trained(small, tmp_path / "async", "run.steps=5", *ASYNC, "rollout.staleness=1")
     assert same(weights(asynchronous), weights(one_off))

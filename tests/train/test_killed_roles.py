@@ -14,10 +14,10 @@ import psutil
 import pytest
 import small_runs
 from click.testing import CliRunner
+from journal_audit import audit_journal
 
 from cli import main
 from train.asynchronous import journal
-from train.asynchronous.journal_audit import audit_journal
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -67,7 +67,7 @@ class Training:
         found = []
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.Error):  # it has just ended
-                if "train.asynchronous.local_worker_main" in child.cmdline():
+                if "train.asynchronous.rollout_process" in child.cmdline():
                     found.append(child)
         return found
 

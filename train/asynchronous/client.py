@@ -10,6 +10,8 @@ from urllib3.exceptions import HTTPError, LocationValueError
 from urllib3.util import Timeout, parse_url
 
 from train.asynchronous.messages import (
+    MSGPACK,
+    RUN_HEADER,
     Heartbeat,
     HeartbeatResponse,
     LeaseRequest,
@@ -18,7 +20,6 @@ from train.asynchronous.messages import (
     ResultStatus,
     SubmitRequest,
 )
-from train.asynchronous.routes import MSGPACK, RUN_HEADER
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightManifest

@@ -1,13 +1,11 @@
-"""What is counted beside the groups: losses, lengths, ages. A cut closes the account.
+"""The controller, which hands out groups under leases, takes answers, has them scored, and cuts batches.
 
-MERGED Hands out groups under leases, takes answers, has them scored, and cuts batches that are never too old.
+Workers call `request_leases`, `submit_results`, `heartbeat`, `wait_for_weights` and `release`; the trainer calls
+`wait_for_batch`, `publish_weights` and the rest. Every event is recorded before it has an effect (journal.py), so that
+a run that is killed continues with what was ready, and trains on recorded cuts again.
 
-Workers call `request_leases`, `submit_results`, `heartbeat` and `wait_for_weights`; the trainer calls `wait_for_batch`,
-`published` and the rest. Every event is recorded before it has an effect (journal/), so that a run that is killed
-continues with what was ready, and trains on recorded cuts again.
-
-There are no threads here: `check` ends leases that are over, is called by every other call, and has to be called by a
-timer of the owner about once a second, so that dead workers are noticed when no one else calls.
+There are no threads here. Every call expires overdue leases first, and the owner calls `expire_leases` about once a
+second, so that dead workers are noticed when no one else calls.
 """
 
 import hashlib
@@ -25,7 +23,7 @@ from statistics import fmean
 
 from rewards import reward
 from rewards.reward import Reward
-from train.asynchronous import events, journal
+from train.asynchronous import events
 from train.asynchronous.dispatcher import (
     ControllerSettings,
     Dispatcher,
@@ -38,8 +36,8 @@ from train.asynchronous.dispatcher import (
     rejection_reason,
 )
 from train.asynchronous.evaluation_sampler import ControllerSampler, EvaluationQueue
-from train.asynchronous.events import Event
 from train.asynchronous.group_states import GroupState, OpenGroup
+from train.asynchronous.journal import NullJournal
 from train.asynchronous.leases import LeaseTable, ResultConstraints, WorkerInfo, validation_error
 from train.asynchronous.messages import (
     Heartbeat,
@@ -58,6 +56,11 @@ from train.errors import ControllerUnreachable, RolloutError
 from train.rollouts.groups import Group, SubmitForReward, steps_in_tokens
 from train.sampling.protocol import Prompt
 from train.weights.manifest import WeightManifest
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
+_MAX_INVALID_RESULTS = 3  # answers that make no sense, after which a worker gets no more work
 
 
 @dataclass(slots=True)
@@ -137,12 +140,6 @@ def _bias(lengths: Sequence[_Lengths]) -> float:
     return (used / n_used) / (came / n_came) if came and n_used else nan
 
 
-log = logging.getLogger(__name__)
-
-_RETRY_SECONDS = 0.25  # a worker for which there is nothing asks again after this time
-_MAX_INVALID_RESULTS = 3  # answers that make no sense, after which a worker gets no more work
-
-
 class Controller:
     """The groups of a run, from being asked to being trained on. All methods can be called by any thread.
 
@@ -164,7 +161,7 @@ class Controller:
         self,
         questions: PromptSource,
         settings: ControllerSettings,
-        recorder: journal.Recorder,
+        recorder: NullJournal,
         *,
         submit: SubmitForReward,
         decode: Callable[[Sequence[int]], str],
@@ -183,7 +180,7 @@ class Controller:
         self._leases = LeaseTable(
             now(), silent_seconds=settings.worker_timeout_seconds, min_seconds=settings.min_lease_seconds
         )
-        self._state = EvaluationQueue(settings.vocab_size)
+        self._evaluation = EvaluationQueue(settings.vocab_size)
         self._metrics = ControllerMetrics()
         self._manifest: WeightManifest | None = None
         self._published = -inf  # when that was
@@ -210,11 +207,16 @@ class Controller:
         if version != self._groups.batches_taken:
             raise ValueError(f"the next cut is that of version {self._groups.batches_taken}, not {version}")
         with self._locked():
-            taken = self._take()
-        if taken is None:
+            batch = next_batch(self._groups, self._settings)
+            if batch is not None:
+                self._metrics.signal_counts = dict(self._groups.signal_counts)
+            if batch:
+                self._record.take_batch(batch)
+                self._metrics.record_batch(version, batch, staleness=self._settings.max_staleness)
+        if batch is None:
             return None
         self._record.sync()
-        return [group.rollouts() for group in taken]
+        return [group.rollouts() for group in batch]
 
     def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
         """Return the same as `try_take_batch`, as soon as it is there.
@@ -234,7 +236,7 @@ class Controller:
     def publish_weights(self, manifest: WeightManifest) -> None:
         """Let workers have new weights; they can be fetched as the manifest says."""
         with self._locked():
-            self._append_event(events.WeightsPublished(manifest.version, _digest(manifest)))
+            self._record.append(events.WeightsPublished(manifest.version, _digest(manifest)))
             self._manifest = manifest
             self._published = self._now()
             self._changed.notify_all()
@@ -249,7 +251,7 @@ class Controller:
 
         timeout_seconds: if no sample is finished for so long, it raises SamplerError.
         """
-        return ControllerSampler(self._state, self._changed, self._check_error, self._encode, timeout_seconds)
+        return ControllerSampler(self._evaluation, self._changed, self._check_error, self._encode, timeout_seconds)
 
     def expire_leases(self, now: float | None = None) -> None:
         """Expire overdue leases and log dead workers. Call about once a second."""
@@ -360,10 +362,7 @@ class Controller:
 
     def release(self, leaving: ReleaseRequest) -> None:
         with self._worker_call():
-            if leaving.leases is None:
-                ended = self._leases.remove_worker(leaving.worker)
-            else:
-                ended = self._leases.release(leaving.worker, leaving.leases)
+            ended = self._leases.release(leaving.worker, leaving.leases)
             if self._over:
                 return
             does = "leaves" if leaving.leases is None else "goes on"
@@ -386,8 +385,8 @@ class Controller:
     def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
         if request.loaded_version != self._newest():
             return []
-        n = min(request.slots, len(self._state.waiting))
-        leases = [self._state.lease(request.worker, request.loaded_version, self._leases, now) for _ in range(n)]
+        n = min(request.slots, len(self._evaluation.waiting))
+        leases = [self._evaluation.lease(request.worker, request.loaded_version, self._leases, now) for _ in range(n)]
         if leases:
             self._changed.notify_all()  # the sampler may have further prompts
         return leases
@@ -416,7 +415,7 @@ class Controller:
         return receipt
 
     def _judge_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
-        receipt, reason = self._state.accept(answer, self._newest(), self._decode)
+        receipt, reason = self._evaluation.accept(answer, self._newest(), self._decode)
         if receipt == "taken":
             self._leases.end((answer.group, answer.attempt))
             self._changed.notify_all()
@@ -453,7 +452,7 @@ class Controller:
             self._lose(key, "broken")
 
     def _accept_answer(self, answer: SampleResult, text: str) -> None:
-        group = self._append_event(events.ResultReceived(answer, text))
+        group = self._record.append(events.ResultReceived(answer, text))
         assert group is not None
         key = answer.group, answer.attempt
         self._leases.renew(key, self._now())
@@ -477,7 +476,7 @@ class Controller:
             try:
                 worth = future.result()
                 tokens = tuple(unpack_tokens(answer.tokens)) if worth.steps else ()
-                group = self._append_event(
+                group = self._record.append(
                     events.ResultScored(
                         answer.group,
                         answer.attempt,
@@ -501,11 +500,11 @@ class Controller:
         if reason := rejection_reason(group, taught, self._settings):
             self._reject(group, reason)
         else:
-            self._append_event(events.GroupAccepted(group.dispatched.group, group.dispatched.attempt, taught))
+            self._record.append(events.GroupAccepted(group.dispatched.group, group.dispatched.attempt, taught))
             self._changed.notify_all()
 
     def _reject(self, group: OpenGroup, taught: str) -> None:
-        self._append_event(events.GroupRejected(group.dispatched.group, group.dispatched.attempt, taught))
+        self._record.append(events.GroupRejected(group.dispatched.group, group.dispatched.attempt, taught))
         self._leases.end((group.dispatched.group, group.dispatched.attempt))
         self._asking.discard(group.dispatched.group)
         self._changed.notify_all()
@@ -529,34 +528,18 @@ class Controller:
 
     def _lose(self, key: LeaseKey, reason: str) -> None:
         if key[0] < 0:
-            self._state.requeue(key)
+            self._evaluation.requeue(key)
             return
         lost = self._groups.lease_lost_event(*key, reason)
         if lost is None:
             return
         self._metrics.n_lost_leases += 1
-        group = self._append_event(lost)
+        group = self._record.append(lost)
         self._asking.discard(key[0])
         if group is not None and group.state is GroupState.SCORED:
             self._accept_or_reject(group)
 
-    # --- cutting ---
-
-    def _take(self) -> list[OpenGroup] | None:
-        """Record the next cut and return its groups, or None if it is not allowed yet."""
-        version, batch = self._groups.batches_taken, next_batch(self._groups, self._settings)
-        if batch is None:
-            return None
-        self._metrics.signal_counts = dict(self._groups.signal_counts)
-        if batch:
-            self._record.take_batch(batch)
-            self._metrics.record_batch(version, batch, staleness=self._settings.max_staleness)
-        return batch
-
-    # --- events, errors, the past ---
-
-    def _append_event(self, event: Event) -> OpenGroup | None:
-        return self._record.append(event)
+    # --- errors, the past ---
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -599,7 +582,7 @@ class Controller:
         for group in self._groups.groups_in_state(GroupState.READY):
             if has_no_known_reward(group):  # what computes rewards may work again, so others are asked
                 self._reject(group, "unknown")
-        self._append_event(self._groups.resumption_event(step))
+        self._record.append(self._groups.resumption_event(step))
         self._metrics.last_ignored_version = max(
             (group.dispatched.start_version for group in self._groups.open.values()), default=-1
         )

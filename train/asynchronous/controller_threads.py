@@ -1,10 +1,7 @@
-"""Retry calls to an unreachable controller, with backoff, until a deadline.
+"""The threads of a worker that talk to the controller, so that the engine never waits for the network.
 
-MERGED What a worker holds, shared by the thread of its engine and those that talk to the controller.
-
-MERGED The threads of a worker that talk to the controller, so that the engine never waits for the network.
-
-One hands over answers and asks for groups, one fetches weights, and one says that the worker lives.
+One hands over answers and asks for groups, one fetches weights, and one sends heartbeats. `WorkerState` is what they
+share with the thread of the engine. Calls to an unreachable controller are retried, with backoff, until a deadline.
 """
 
 import logging
@@ -90,7 +87,7 @@ class WorkerState:
     tokens_sampled  tokens that were drawn so far
     busy_seconds    seconds that this took
     is_over         the run has ended
-    is_leaving the worker is to end
+    is_leaving      the worker is to end
     error           what ended a thread
     """
 
@@ -186,7 +183,7 @@ _MAX_FAILURES = 40  # successive attempts to fetch weights
 
 
 class ControllerThreads:
-    """cache_use: returns the share of the engine's cache that is in use."""
+    """The three threads. cache_use: returns the share of the engine's cache that is in use."""
 
     def __init__(
         self,

@@ -1,15 +1,8 @@
-"""What a controller has to know of a run's configuration.
+"""The rules by which groups are asked and batches are cut: settings, load balancing, and the groups with their journal.
 
-MERGED The next batch: which groups are in it, and when it is ready.
-
-MERGED Least-loaded assignment of groups to waiting workers.
-
-MERGED The groups of a run and their journal, which change only together.
-
-Every event is recorded before it has an effect. A resumed run replays its journal: batches recorded after the
-checkpoint are returned first, then new ones are taken.
-
-MERGED Dispatch groups to workers, within the staleness bound and balanced against the other workers' load.
+A worker gets groups within the staleness bound, and balanced against the load of the other workers. Groups and journal
+change only together: every event is recorded before it has an effect. A resumed run replays its journal: batches
+recorded after the checkpoint are returned first, then new ones are taken.
 """
 
 import heapq
@@ -70,9 +63,6 @@ class ControllerSettings:
     vocab_size: int = 2**32
 
 
-_LOST = "lost"
-
-
 def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] | None:
     """Return the groups that can be trained on now, or None if they are not ready.
 
@@ -101,7 +91,7 @@ def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
     """Return what a scored group teaches (train.rollouts.groups.signal_from_rewards), or "lost" if all of its
     answers were lost."""
     if not group.answers:
-        return _LOST
+        return "lost"
     of_steps = group.step_rewards() if settings.process_supervision else ()
     return signal_from_rewards(group.rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=of_steps)
 
@@ -159,7 +149,7 @@ class JournaledGroups:
     Raises CheckpointError if the journal is damaged, and RolloutError if it cannot be written.
     """
 
-    def __init__(self, recorder: journal.Recorder, *, step: int, position: int) -> None:
+    def __init__(self, recorder: journal.NullJournal, *, step: int, position: int) -> None:
         self.groups = Groups()
         self._journal = recorder
         self._recorded: Iterator[tuple[int, list[Group]]] = iter(())

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from train.asynchronous.leases import LeaseTable, ResultConstraints, validation_error
 from train.asynchronous.messages import Lease, LeaseKey, ResultStatus, SampleResult, unpack_logprobs, unpack_tokens
@@ -67,7 +67,7 @@ class EvaluationQueue:
         return Lease(number, sample.attempt, loaded_version, sample.prompt, (sample.seed,), sample.draw, seconds)
 
     def requeue(self, key: LeaseKey) -> None:
-        """Let the sample be asked again, but not for ever."""
+        """Let the sample be asked again, up to _MAX_ATTEMPTS times."""
         sample = self._samples.get(key[0])
         if sample is None or sample.attempt != key[1]:
             return
@@ -97,11 +97,11 @@ class EvaluationQueue:
 class ControllerSampler:
     """A Sampler (train/sampling/protocol.py) whose samples are drawn by the workers of a controller.
 
-    desk              where samples wait
-    changed           the lock of the controller, which is notified whenever something has changed
-    check             raises the error that ended the run, if there is one
-    encode            returns the token ids of a prompt
-    patience_seconds  if no sample is finished for so long, no further ones can be drawn
+    queue            where samples wait
+    changed          the lock of the controller, which is notified whenever something has changed
+    check            raises the error that ended the run, if there is one
+    encode           returns the token ids of a prompt
+    timeout_seconds  if no sample is finished for so long, no further ones can be drawn
     """
 
     def __init__(
@@ -112,19 +112,17 @@ class ControllerSampler:
         encode: Callable[[Prompt], Sequence[int]],
         timeout_seconds: float,
     ) -> None:
-        self._state = queue
+        self._queue = queue
         self._changed = changed
         self._check = check
         self._encode = encode
-        self._patience_seconds = timeout_seconds
+        self._timeout_seconds = timeout_seconds
         self._closed = False
 
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        draw = SamplingParams(
-            sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.logprobs, sampling.stop
-        )
+        draw = replace(sampling, verifiable=False)
         done: _Done = deque()
         numbers: set[int] = set()
         arriving = enumerate(prompts)
@@ -143,7 +141,7 @@ class ControllerSampler:
                     yield done.popleft()
         finally:
             with self._changed:
-                self._state.discard(numbers)
+                self._queue.discard(numbers)
 
     def close(self) -> None:
         """End calls of `sample` that are in progress. The workers go on."""
@@ -152,7 +150,7 @@ class ControllerSampler:
             self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        return len(self._state.waiting) < _MAX_WAITING
+        return len(self._queue.waiting) < _MAX_WAITING
 
     def _add(self, index: int, prompt: SeededPrompt, draw: SamplingParams, done: _Done) -> list[int]:
         """Let a sample wait for a worker, and return its number. A prompt that is refused is done at once."""
@@ -164,10 +162,10 @@ class ControllerSampler:
             return []
         with self._changed:
             self._changed.notify_all()
-            return [self._state.add(_Sample(index, asked, ids, seed, draw, done))]
+            return [self._queue.add(_Sample(index, asked, ids, seed, draw, done))]
 
     def _wait(self, enough: Callable[[], bool]) -> None:
-        """Wait, but not for ever: workers may be gone."""
+        """Wait with a time limit: workers may be gone."""
         start_time = warned = time.monotonic()
         with self._changed:
             while not enough():
@@ -175,15 +173,15 @@ class ControllerSampler:
                     raise SamplerError("the sampler was closed")
                 self._check()
                 now = time.monotonic()
-                if now - start_time > self._patience_seconds:
+                if now - start_time > self._timeout_seconds:
                     raise SamplerError(
                         f"timed out: no sample within {now - start_time:.0f} s. Start workers that can load the newest "
                         "weights: curate rollout --controller URL"
                     )
                 if now - warned > _WARNED_SECONDS:
                     warned = now
-                    log.warning("%d samples wait for workers with the newest weights", len(self._state.waiting))
-                self._changed.wait(min(1.0, self._patience_seconds))
+                    log.warning("%d samples wait for workers with the newest weights", len(self._queue.waiting))
+                self._changed.wait(min(1.0, self._timeout_seconds))
 
 
 def _completion(

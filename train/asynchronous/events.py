@@ -1,4 +1,4 @@
-"""What happens to groups, as the journal records it. Folding these events gives the state of all groups (states.py).
+"""The events of groups, as the journal records them. Folding them gives the state of all groups (group_states.py).
 
 A group is identified by its number and the attempt. Versions count weights; `cuts` counts batches. Events that make
 groups wait say all that has to be known of them, since the segment of the journal in which they were asked may be gone.

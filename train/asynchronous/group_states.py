@@ -1,6 +1,4 @@
-"""One group that was asked: its answers, its rewards, and what a learner takes of it.
-
-MERGED The states of groups: events in, the group that changed out. There is no clock, no file and no thread here.
+"""The states of groups: events in, the group that changed out. There is no clock, no file and no thread here.
 
     waiting -> leased -> finished -> scored -> ready -> used
        ^         |                      |
@@ -171,20 +169,19 @@ class Groups:
                 self._begin(event)
             case events.RunResumed():
                 self._resume(event)
-            case events.GroupDispatched():
-                return self._ask(event)
-            case events.ResultReceived(answer=answer):
-                return self._answer(self._current(answer.group, answer.attempt), event)
-            case events.ResultScored():
-                return self._score(self._current(event.group, event.attempt), event)
-            case events.GroupAccepted():
-                return self._accept(self._current(event.group, event.attempt), event.signal)
-            case events.GroupRejected():
-                return self._reject(self._current(event.group, event.attempt), event.signal)
-            case events.LeaseLost():
-                return self._lose(self._current(event.group, event.attempt), event)
             case events.BatchTaken():
                 self.take(event)
+            case events.GroupDispatched():
+                return self._ask(event)
+            case events.LeaseLost(pending_group=PendingGroup() as pending):
+                group = self._current(event.group, event.attempt)
+                self.open.pop(event.group, None)
+                self.waiting[event.group] = pending
+                return group
+            case events.ResultReceived(answer=answer):
+                return self._change(self._current(answer.group, answer.attempt), event)
+            case events.ResultScored() | events.GroupAccepted() | events.GroupRejected() | events.LeaseLost():
+                return self._change(self._current(event.group, event.attempt), event)
         return None
 
     def take(self, batch: events.BatchTaken) -> list[OpenGroup]:
@@ -199,17 +196,12 @@ class Groups:
         return group if group is not None and group.dispatched.attempt == attempt else None
 
     def _begin(self, begun: events.SegmentStarted) -> None:
-        if (
-            begun.batches_taken != self.batches_taken
-        ):  # batches were taken without this journal: what was open is given up
+        if begun.batches_taken != self.batches_taken:  # batches were taken without this journal: open groups are lost
             self.open.clear()
             self.signal_counts.clear()
             self.n_rejected = 0
-        self.batches_taken, self.next_group, self.next_position = (
-            begun.batches_taken,
-            begun.next_group,
-            begun.next_position,
-        )
+        self.batches_taken, self.next_group = begun.batches_taken, begun.next_group
+        self.next_position = begun.next_position
         self.waiting = {waiting.group: waiting for waiting in begun.pending_groups}
 
     def _resume(self, resumed: events.RunResumed) -> None:
@@ -227,39 +219,27 @@ class Groups:
         group = self.open[asked.group] = OpenGroup(asked)
         return group
 
-    def _answer(self, group: OpenGroup | None, answered: events.ResultReceived) -> OpenGroup | None:
-        if group is not None and group.state is GroupState.LEASED:
-            group.answers.setdefault(answered.answer.number, answered)
-            if len(group.answers) == group.dispatched.n_completions:
+    def _change(self, group: OpenGroup | None, event: Event) -> OpenGroup | None:
+        if group is None:
+            return None
+        match event:
+            case events.ResultReceived() if group.state is GroupState.LEASED:
+                group.answers.setdefault(event.answer.number, event)
+                if len(group.answers) == group.dispatched.n_completions:
+                    _advance(group)
+            case ResultScored() if event.number in group.answers:
+                group.scores.setdefault(event.number, event)
+                if group.state is GroupState.FINISHED:
+                    _advance(group)
+            case events.LeaseLost():
                 _advance(group)
-        return group
-
-    def _score(self, group: OpenGroup | None, scored: ResultScored) -> OpenGroup | None:
-        if group is not None and scored.number in group.answers:
-            group.scores.setdefault(scored.number, scored)
-            if group.state is GroupState.FINISHED:
-                _advance(group)
-        return group
-
-    def _accept(self, group: OpenGroup | None, signal: str) -> OpenGroup | None:
-        if group is not None:
-            group.state = GroupState.READY
-            self.signal_counts[signal] += 1
-        return group
-
-    def _reject(self, group: OpenGroup | None, signal: str) -> OpenGroup | None:
-        if group is not None:
-            del self.open[group.dispatched.group]
-            self.signal_counts[signal] += 1
-            self.n_rejected += 1
-        return group
-
-    def _lose(self, group: OpenGroup | None, lost: events.LeaseLost) -> OpenGroup | None:
-        if lost.pending_group is not None:
-            self.open.pop(lost.group, None)
-            self.waiting[lost.group] = lost.pending_group
-        elif group is not None:
-            _advance(group)
+            case events.GroupAccepted(signal=signal):
+                group.state = GroupState.READY
+                self.signal_counts[signal] += 1
+            case events.GroupRejected(signal=signal):
+                del self.open[group.dispatched.group]
+                self.signal_counts[signal] += 1
+                self.n_rejected += 1
         return group
 
 

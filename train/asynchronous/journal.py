@@ -1,16 +1,4 @@
-"""fsync files and directories.
-
-MERGED The files of a journal: segments, each a series of frames, as the docstring of this package describes them.
-
-MERGED Cut off what a killed process left at the end of a journal.
-
-MERGED A journal as it is read: its events, and the batches that were cut.
-
-MERGED A journal that is open for writing.
-
-MERGED What a controller needs of a journal, and a journal that records nothing.
-
-MERGED Everything that happened to groups, in files that only grow, and the ways to read them.
+"""Everything that happened to the groups of a run, in files that only grow, and the ways to read them.
 
     RUN/journal/000007.frames    from the cut of version 6 (or the start of the run) to the cut of version 7, inclusive
 
@@ -20,37 +8,38 @@ leaves at most one torn frame, the last, which is cut off when the journal is op
 
 A group that is used at version v was asked after the cut of version v - eta - 1, so older files are needed only to
 train these versions again.
-
-recorder.py      what a controller needs of a journal
-frames.py        the files
-reader.py        events and cuts out of the files
-repair.py        what a killed process left at the end is cut off
-writer.py        a journal that is open for writing
-audit.py         proof from the journal: nothing was lost, doubled, or too old
-audit_report.py  what a journal proves, in words
 """
 
 import errno
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 from blake3 import blake3
 
 from train.asynchronous import events
 from train.asynchronous.events import Event
-from train.asynchronous.group_states import Groups
+from train.asynchronous.group_states import Groups, GroupState, OpenGroup
 from train.errors import CheckpointError
 from train.rollouts.groups import Group
 
+FOLDER = "journal"  # of a run
+_SUFFIX = ".frames"
+_DIGEST_BYTES = 8
+_HEAD_BYTES = 4 + _DIGEST_BYTES
+_MAX_FINDINGS = 5  # of those that a message names
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+
 
 def fsync_path(path: Path) -> None:
-    """Wait until a file, or the list of files in a folder, is on the disk. Raises OSError."""
+    """Wait until a file, or the list of files in a folder, is on disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -58,48 +47,96 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-FOLDER = "journal"  # of a run
-_SUFFIX = ".frames"
-_DIGEST_BYTES = 8
-_HEAD_BYTES = 4 + _DIGEST_BYTES
-_encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+class NullJournal:
+    """A journal that records nothing, for simulations. Its methods are what a controller needs of a journal."""
+
+    def history(self) -> Iterable[Event]:
+        """Return what was appended, in this process and before. Raises CheckpointError if that is damaged."""
+        return ()
+
+    def append(self, event: Event) -> None:
+        """Record an event, without waiting for the disk. Raises OSError."""
+
+    def rotate(self, header: events.SegmentStarted) -> None:
+        """Begin the segment after a cut. Raises OSError."""
+
+    def sync(self) -> None:
+        """Return when everything that was appended before is on disk. Raises OSError."""
+
+    def prune(self, segments_before: int) -> None:
+        """Remove old segments. Raises OSError."""
+
+    def close(self) -> None:
+        """Close the files."""
 
 
-def encode_frame(event: Event) -> bytes:
-    data = _encoder.encode(event)
-    return len(data).to_bytes(4, "little") + blake3(data).digest(_DIGEST_BYTES) + data
+class RunJournal(NullJournal):
+    """The journal of a run, open for writing. Another thread may call `sync` while one appends."""
 
+    def __init__(self, folder: Path, segment: int) -> None:
+        self._folder = folder
+        self._file = self._open(segment)
+        self._unsynced = [self._file]
+        self._lock = threading.Lock()
+        self._closed = False
 
-def read_frames(path: Path) -> Iterator[tuple[Event, int]]:
-    """Yield each event, and where its frame ends. Ends before the first frame that is torn."""
-    end = 0
-    with path.open("rb") as file:
-        while len(head := file.read(_HEAD_BYTES)) == _HEAD_BYTES:
-            length = int.from_bytes(head[:4], "little")
-            data = file.read(length)
-            if len(data) < length or blake3(data).digest(_DIGEST_BYTES) != head[4:]:
+    @classmethod
+    def open(cls, folder: Path) -> "RunJournal":
+        """Open the journal in a folder, which is made if needed, after repairing its end.
+
+        Raises CheckpointError if it is damaged before its end, and OSError.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        repair(folder)
+        return cls(folder, max(_segment_paths(folder), default=0))
+
+    def history(self) -> Iterable[Event]:
+        return read_events(self._folder)
+
+    def append(self, event: Event) -> None:
+        data = _encoder.encode(event)
+        frame = len(data).to_bytes(4, "little") + blake3(data).digest(_DIGEST_BYTES) + data
+        written = self._file.write(frame)
+        if written != len(frame):  # a full disk; what is torn is cut off when the journal is opened again
+            raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes could be written to {self._folder}")
+
+    def rotate(self, header: events.SegmentStarted) -> None:
+        with self._lock:
+            self._file = self._open(header.batches_taken)
+            self._unsynced.append(self._file)
+        self.append(header)
+
+    def sync(self) -> None:
+        with self._lock:
+            if self._closed:
                 return
-            end += _HEAD_BYTES + length
-            try:
-                event = _decoder.decode(data)
-            except msgspec.MsgspecError as error:
-                raise CheckpointError(f"{path}: written by another version of this program ({error})") from error
-            yield event, end
+            for file in self._unsynced:
+                os.fsync(file.fileno())
+                if file is not self._file:
+                    file.close()
+            self._unsynced = [self._file]
+        fsync_path(self._folder)
 
+    def prune(self, segments_before: int) -> None:
+        for segment, path in _segment_paths(self._folder).items():
+            if segment < segments_before:
+                path.unlink(missing_ok=True)
 
-def segment_paths(folder: Path) -> dict[int, Path]:
-    paths = folder.glob(f"*{_SUFFIX}")
-    return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdigit()))
+    def close(self) -> None:
+        with suppress(OSError):
+            self.sync()
+        with self._lock:
+            self._closed = True
+            for file in self._unsynced:
+                file.close()
 
-
-def open_segment(folder: Path, segment: int) -> FileIO:
-    path = folder / f"{segment:06d}{_SUFFIX}"
-    is_new = not path.exists()
-    file = path.open("ab", buffering=0)
-    if is_new:
-        fsync_path(folder)
-    return file
+    def _open(self, segment: int) -> FileIO:
+        path = self._folder / f"{segment:06d}{_SUFFIX}"
+        is_new = not path.exists()
+        file = path.open("ab", buffering=0)
+        if is_new:
+            fsync_path(self._folder)
+        return file
 
 
 def repair(folder: Path) -> None:
@@ -107,13 +144,13 @@ def repair(folder: Path) -> None:
 
     Raises CheckpointError if batches were cut after that place, so that cutting it off would lose them.
     """
-    segments = list(segment_paths(folder).values())
-    for place, path in enumerate(segments):
-        valid = max((end for _, end in read_frames(path)), default=0)
+    segments = list(_segment_paths(folder).values())
+    for number, path in enumerate(segments):
+        valid = max((end for _, end in _read_frames(path)), default=0)
         if valid == path.stat().st_size:
             continue
-        later = segments[place + 1 :]
-        if any(isinstance(event, events.BatchTaken) for after in later for event, _ in read_frames(after)):
+        later = segments[number + 1 :]
+        if any(isinstance(event, events.BatchTaken) for after in later for event, _ in _read_frames(after)):
             raise CheckpointError(
                 f"{path}: damaged at byte {valid}, and later batches cannot be repeated without it. Restore the file "
                 "from a copy, or delete the folder to continue from the newest checkpoint without a journal."
@@ -129,10 +166,10 @@ def repair(folder: Path) -> None:
 
 def read_events(folder: Path) -> Iterator[Event]:
     """Yield all events of a journal; a torn frame at its end is left out. Raises CheckpointError if it is damaged."""
-    segments = list(segment_paths(folder).values())
+    segments = list(_segment_paths(folder).values())
     for path in segments:
         end, size = 0, path.stat().st_size  # the file may be removed while its last event is worked on
-        for event, end_of_frame in read_frames(path):
+        for event, end_of_frame in _read_frames(path):
             end = end_of_frame
             yield event
         if end < size and path is not segments[-1]:
@@ -167,111 +204,132 @@ def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple
         yield event.version, [group.rollouts() for group in taken]
 
 
-class RunJournal:
-    """The journal of a run, open for writing. Another thread may call `sync` while one appends."""
+def _segment_paths(folder: Path) -> dict[int, Path]:
+    paths = folder.glob(f"*{_SUFFIX}")
+    return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdigit()))
 
-    def __init__(self, folder: Path, segment: int) -> None:
-        self._folder = folder
-        self._file = open_segment(folder, segment)
-        self._unsynced = [self._file]
-        self._lock = threading.Lock()
-        self._closed = False
 
-    @classmethod
-    def open(cls, folder: Path) -> "RunJournal":
-        """Open the journal in a folder, which is made if needed, after repairing its end.
-
-        Raises CheckpointError if it is damaged before its end, and OSError.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        repair(folder)
-        return cls(folder, max(segment_paths(folder), default=0))
-
-    def history(self) -> Iterable[Event]:
-        return read_events(self._folder)
-
-    def append(self, event: Event) -> None:
-        frame = encode_frame(event)
-        written = self._file.write(frame)
-        if written != len(frame):  # a full disk; what is torn is cut off when the journal is opened again
-            raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes could be written to {self._folder}")
-
-    def rotate(self, header: events.SegmentStarted) -> None:
-        with self._lock:
-            self._file = open_segment(self._folder, header.batches_taken)
-            self._unsynced.append(self._file)
-        self.append(header)
-
-    def sync(self) -> None:
-        with self._lock:
-            if self._closed:
+def _read_frames(path: Path) -> Iterator[tuple[Event, int]]:
+    """Yield each event, and where its frame ends. Ends before the first frame that is torn."""
+    end = 0
+    with path.open("rb") as file:
+        while len(head := file.read(_HEAD_BYTES)) == _HEAD_BYTES:
+            length = int.from_bytes(head[:4], "little")
+            data = file.read(length)
+            if len(data) < length or blake3(data).digest(_DIGEST_BYTES) != head[4:]:
                 return
-            for file in self._unsynced:
-                os.fsync(file.fileno())
-                if file is not self._file:
-                    file.close()
-            self._unsynced = [self._file]
-        fsync_path(self._folder)
-
-    def prune(self, segments_before: int) -> None:
-        for segment, path in segment_paths(self._folder).items():
-            if segment < segments_before:
-                path.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self.sync()
-        with self._lock:
-            self._closed = True
-            for file in self._unsynced:
-                file.close()
+            end += _HEAD_BYTES + length
+            try:
+                event = _decoder.decode(data)
+            except msgspec.MsgspecError as error:
+                raise CheckpointError(f"{path}: written by another version of this program ({error})") from error
+            yield event, end
 
 
-class Recorder(Protocol):
-    """What a controller needs of a journal."""
+@dataclass(slots=True)
+class JournalAudit:
+    """What a journal proves: no group was lost or trained on twice, and no token was too old.
 
-    def history(self) -> Iterable[Event]:
-        """Return what was appended, in this process and before. Raises CheckpointError if that is damaged."""
+    n_batches         batches that were trained on
+    n_used            groups that were trained on
+    rejection_counts  groups that were given up, by reason
+    n_open            groups that were neither, at the end
+    max_staleness     the age of the oldest token that was trained on, in versions
+    findings          faults, in words; a sound journal has none
+    """
 
-    def append(self, event: Event) -> None:
-        """Record an event, without waiting for the disk. Raises OSError."""
-
-    def rotate(self, header: events.SegmentStarted) -> None:
-        """Begin the segment after a cut. Raises OSError."""
-
-    def sync(self) -> None:
-        """Return when everything that was appended before is on disk. Raises OSError."""
-
-    def prune(self, segments_before: int) -> None:
-        """Remove old segments."""
-
-    def close(self) -> None: ...
-
-
-class NullJournal:
-    """Records nothing, for simulations."""
-
-    def history(self) -> Iterable[Event]:
-        return ()
-
-    def append(self, event: Event) -> None: ...
-
-    def rotate(self, header: events.SegmentStarted) -> None: ...
-
-    def sync(self) -> None: ...
-
-    def prune(self, segments_before: int) -> None: ...
-
-    def close(self) -> None: ...
+    n_batches: int = 0
+    n_used: int = 0
+    rejection_counts: Counter[str] = field(default_factory=Counter)
+    n_open: int = 0
+    max_staleness: int = 0
+    findings: list[str] = field(default_factory=list)
 
 
-__all__ = [
-    "FOLDER",
-    "RunJournal",
-    "NullJournal",
-    "Recorder",
-    "read_batches",
-    "replay_batches",
-    "read_events",
-    "repair",
-]
+def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
+    """Check the events of a journal against the bound on staleness and against each other."""
+    audit, groups = JournalAudit(), Groups()
+    ends: dict[int, str] = {}  # of the groups that were used or given up
+    cut_short: set[int] = set()  # groups that go on with the answers they have
+    first_kept = -1  # groups below this number may have been asked before the first segment that is kept
+
+    def check_age(what: str, born: int, version: int) -> None:
+        audit.max_staleness = max(audit.max_staleness, version - born)
+        if not 0 <= version - born <= staleness:
+            audit.findings.append(f"{what} was drawn at version {born} and used at version {version}; "
+                                  f"{staleness} is allowed")  # fmt: skip
+
+    for event in recorded:
+        match event:
+            case events.SegmentStarted() if first_kept < 0:
+                first_kept = event.next_group
+            case events.GroupDispatched():
+                skipped = range(groups.next_group, event.group)
+                audit.findings += [f"group {number} was never asked, and a later one was" for number in skipped]
+                if event.group in ends:
+                    audit.findings.append(f"group {event.group} was asked again after it was {ends[event.group]}")
+            case events.LeaseLost() if event.pending_group is None:
+                cut_short.add(event.group)
+            case events.GroupRejected():
+                if event.group not in groups.open and event.group >= first_kept:
+                    audit.findings.append(f"group {event.group} was rejected, and it was not open")
+                ends[event.group] = "rejected"
+                audit.rejection_counts[event.signal] += 1
+            case events.BatchTaken(version=version):
+                if version != groups.batches_taken:
+                    audit.findings.append(f"after {groups.batches_taken} batches, one of version {version} was cut")
+                audit.n_batches += 1
+                audit.n_used += len(event.groups)
+                for number, attempt, start_version in event.groups:
+                    name, group = f"group {number}", groups.open.get(number)
+                    if number in ends:
+                        audit.findings.append(f"{name} was used at version {version} after it was {ends[number]}")
+                    ends[number] = f"used at version {version}"
+                    check_age(name, start_version, version)
+                    if group is not None:
+                        audit.findings += _faults(name, group, attempt, start_version, cut_short=number in cut_short)
+                        for answer, received in group.answers.items():
+                            for born, _, _ in received.answer.spans:
+                                check_age(f"a token of {name}, answer {answer},", born, version)
+                    elif number >= first_kept:
+                        audit.findings.append(f"{name} was used, and it was never asked")
+        groups.apply(event)
+    audit.n_open = len(groups.open) + len(groups.waiting)
+    return audit
+
+
+def _faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, cut_short: bool) -> Iterator[str]:
+    asked = group.dispatched
+    if (asked.attempt, asked.start_version) != (attempt, start_version):
+        yield f"{name} was used as another attempt or birth than it was asked with"
+    if group.state is not GroupState.READY or group.scores.keys() != group.answers.keys():
+        yield f"{name} was used before all its answers were scored"
+    if len(group.answers) < asked.n_completions and not cut_short:
+        yield f"{name} was used with {len(group.answers)} of {asked.n_completions} answers, and was not lost"
+
+
+def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
+    """Yield lines about the journal of the run in a folder; none if it has no journal.
+
+    staleness: the bound that no token may exceed
+
+    Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
+    """
+    found = audit_journal(read_events(run_folder / FOLDER), staleness=staleness)
+    if found.findings:
+        raise CheckpointError(
+            f"the journal of {run_folder} proves {len(found.findings)} faults: "
+            f"{'; '.join(found.findings[:_MAX_FINDINGS])}. If a file of {run_folder / FOLDER} was removed or replaced, "
+            "restore it from a copy; otherwise, please report this."
+        )
+    if not found.n_batches:
+        return
+    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(found.rejection_counts.items())) or "none"
+    yield (
+        f"journal    {found.n_batches:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
+        f"open at the end: {found.n_open:,}"
+    )
+    yield (
+        f"staleness  the oldest token was trained on {found.max_staleness} updates after its weights; "
+        f"allowed: {staleness}"
+    )

@@ -1,19 +1,16 @@
-"""Leases of groups to workers: which worker samples which group, and which workers have stopped. All times are given,
-in seconds.
+"""Leases of groups to workers, and the checks of what workers send.
 
 A lease lasts three times as long as 99 of 100 answers take, at least a minute. It begins anew with each answer, and
-with each sign of life that names it while the worker draws tokens: long answers are not lost because they are long, but
-an engine that hangs is noticed although its process lives. A worker that says nothing for 15 seconds is dead, and a
-worker that lives but does not know of a lease (the reply never reached it) loses that lease after the same time.
-
-MERGED Answers as they come from a worker: each is checked before anything is done with it.
+with each heartbeat that names it while the worker draws tokens: long answers are not lost because they are long, but an
+engine that hangs is noticed although its process lives. A worker that sends nothing for 15 seconds is dead. A worker
+that lives but does not know of a lease (the reply never reached it) loses that lease after the same time. All times are
+given, in seconds.
 
 Workers hold the token of the run, so they are not enemies; but programs have bugs, and one answer that makes no sense
 must neither end the run nor be trained on.
 """
 
 import math
-from array import array
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -26,14 +23,16 @@ _STALL_SECONDS = 5.0  # a pause this long in our own process would make live wor
 _ANSWERS = 1000  # the latest answers, by whose times leases are measured
 _MEASURED_EACH = 20  # answers
 _MULTIPLE = 3.0
+_ABOVE_ZERO = 1e-3  # rounding may lift the logarithm of a probability that is nearly 1 so far above 0
+_FINISHES = ("stop", "length", "refused")
 
 
 @dataclass(slots=True)
 class WorkerInfo:
-    """What is known of a worker.
+    """A worker as the controller sees it.
 
-    last_seen          when it last said anything
-    last_heartbeat     when it last sent a sign of life
+    last_seen          when it last sent anything
+    last_heartbeat     when it last sent a heartbeat
     loaded_version     version of its weights
     n_leases           leases that it has
     n_invalid_results  answers it sent that make no sense
@@ -86,7 +85,7 @@ class LeaseTable:
         self._checked = now
 
     def touch(self, name: str, now: float) -> WorkerInfo:
-        """Note that the worker said something."""
+        """Note that the worker sent something."""
         worker = self.workers.setdefault(name, WorkerInfo(now, now))
         worker.last_seen = now
         return worker
@@ -97,19 +96,14 @@ class LeaseTable:
         self.touch(worker, now).n_leases += 1
         return self._seconds
 
-    def remove_worker(self, name: str) -> list[EndedLease]:
-        """Forget a worker that ends, and return the leases that it gives back."""
-        ended = [EndedLease(key, name, RELEASED_REASON) for key, lease in self._leases.items() if lease.worker == name]
+    def release(self, name: str, keys: Collection[LeaseKey] | None) -> list[EndedLease]:
+        """Return those of these leases that the worker gives back and goes on; None: all, and the worker ends."""
+        given = list(self._leases) if keys is None else keys
+        ended = [EndedLease(key, name, RELEASED_REASON) for key in given if self.holder(key) == name]
         for each in ended:
             self.end(each.key)
-        self.workers.pop(name, None)
-        return ended
-
-    def release(self, name: str, keys: Collection[LeaseKey]) -> list[EndedLease]:
-        """Return those of these leases that the worker has; it gives them back, and goes on."""
-        ended = [EndedLease(key, name, RELEASED_REASON) for key in keys if self.holder(key) == name]
-        for each in ended:
-            self.end(each.key)
+        if keys is None:
+            self.workers.pop(name, None)
         return ended
 
     def renew(self, key: LeaseKey, now: float) -> None:
@@ -123,7 +117,7 @@ class LeaseTable:
                 self._seconds = max(self._min_seconds, _MULTIPLE * slowest)
 
     def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
-        """Note a sign of life, and return which of the groups that the worker runs are not its own any more."""
+        """Note a heartbeat, and return the leases that it names and that the worker does not hold any more."""
         self.touch(name, now).last_heartbeat = now
         foreign = []
         for key in running:
@@ -178,10 +172,6 @@ class LeaseTable:
                 lease.known = min(now, lease.known + stall)  # the beat that is read next may be older than the lease
 
 
-_ABOVE_ZERO = 1e-3  # rounding may lift the logarithm of a probability that is nearly 1 so far above 0
-_FINISHES = ("stop", "length", "refused")
-
-
 @dataclass(frozen=True, slots=True)
 class ResultConstraints:
     """What an answer has to satisfy.
@@ -216,33 +206,21 @@ def _objection(answer: SampleResult, expected: ResultConstraints) -> str | None:
         return None
     if len(answer.tokens) % 4 or len(answer.logprobs) % 4:
         return "its tokens or log-probabilities are not 4 bytes each"
-    tokens = unpack_tokens(answer.tokens)
-    return (
-        _about_tokens(tokens, expected)
-        or _about_logprobs(unpack_logprobs(answer.logprobs), len(tokens), expected)
-        or _about_spans(answer, len(tokens), expected)
-    )
-
-
-def _about_tokens(tokens: "array[int]", expected: ResultConstraints) -> str | None:
+    tokens, logprobs = unpack_tokens(answer.tokens), unpack_logprobs(answer.logprobs)
     if len(tokens) > expected.max_tokens:
         return f"{len(tokens)} tokens, and the limit is {expected.max_tokens}"
     if tokens and max(tokens) >= expected.vocab_size:
         return f"token {max(tokens)} of a vocabulary of {expected.vocab_size}"
-    return None
-
-
-def _about_logprobs(logprobs: "array[float]", n_tokens: int, expected: ResultConstraints) -> str | None:
-    if len(logprobs) != (n_tokens if expected.requires_logprobs else 0):
-        return f"{n_tokens} tokens and {len(logprobs)} log-probabilities"
+    if len(logprobs) != (len(tokens) if expected.requires_logprobs else 0):
+        return f"{len(tokens)} tokens and {len(logprobs)} log-probabilities"
     if not math.isfinite(sum(logprobs)):  # it is finite only if all of them are
         return "a log-probability is not a finite number"
     if logprobs and max(logprobs) > _ABOVE_ZERO:
         return f"a log-probability of {max(logprobs):g}"
-    return None
+    return _spans_objection(answer, len(tokens), expected)
 
 
-def _about_spans(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
+def _spans_objection(answer: SampleResult, n_tokens: int, expected: ResultConstraints) -> str | None:
     place, version = 0, expected.start_version
     for of_span, start, end in answer.spans:
         if start != place or end <= start:

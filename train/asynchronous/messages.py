@@ -1,8 +1,7 @@
-"""Token ids and log-probabilities as they are sent and stored: 4 bytes each, little-endian.
+"""What workers and the controller say to each other, the same in one process and over HTTP (as msgpack).
 
-MERGED What workers and the controller say to each other, the same in one process and over HTTP (as msgpack).
-
-A worker asks; the controller never calls a worker. All versions are numbers of weights, counted from 0.
+A worker asks; the controller never calls a worker. All versions are numbers of weights, counted from 0. Token ids and
+log-probabilities are sent and stored as 4 bytes each, little-endian.
 """
 
 import sys
@@ -14,6 +13,9 @@ from msgspec import Meta, Struct, field
 
 from train.sampling.protocol import SamplingParams
 from train.weights.manifest import WeightManifest
+
+MSGPACK = "application/msgpack"  # content type of messages
+RUN_HEADER = "x-curate-run"  # name of the run that a worker belongs to
 
 _Number = TypeVar("_Number", int, float)
 

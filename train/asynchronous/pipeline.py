@@ -1,38 +1,56 @@
-"""The asynchronous pipeline, as the loop sees it: batches are cut by a controller, and new weights are announced to it.
+"""The asynchronous pipeline of a run: a controller with its journal, publisher, timer and server, and the workers that
+belong to it; and the replay of a journal.
 
 Sampling never waits for training, nor training for weights to be loaded: `publish` returns as soon as workers can fetch
 the weights, and the next batch is cut from what is ready.
-
-MERGED A run that is trained again from its journal: the same batches in the same order, without engines and rewards.
-
-With the same configuration, the weights must be the same; with another objective, two objectives are compared on the
-same samples.
 """
 
+import logging
+import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from math import nan
 from pathlib import Path
+from secrets import token_urlsafe
+from socket import gethostname
+from typing import Any
 
 from train.asynchronous import journal
 from train.asynchronous.controller import Controller
+from train.asynchronous.dispatcher import ControllerSettings
+from train.asynchronous.local_workers import LocalWorkers
+from train.asynchronous.messages import ReleaseRequest
+from train.asynchronous.rollout_process import TOKEN_VARIABLE
+from train.asynchronous.rollout_worker import RolloutWorker
+from train.asynchronous.server import ControllerServer
 from train.config import Config
 from train.errors import CheckpointError, NoRunError, RolloutError
 from train.learning.learner import Learner
-from train.rollouts.groups import Group
+from train.rollouts.groups import Group, SubmitForReward
+from train.rollouts.pipeline import Pipeline, probe_prompts, split_into_minibatches
 from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.weight_sync import make_probe
-from train.sampling.protocol import SampledCompletion, Sampler, SamplingParams, SeededPrompt
+from train.sampling.open_engine import engine_spec, open_engine_in_process
+from train.sampling.text import tokenize_prompt
 from train.weights.manifest import WeightManifest
-from train.weights.source import WeightPublisher
+from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import InProcessTransport, WeightPublisher
 
-_PROBES = 4  # prompts with which engines are compared with the learner, others with each version
+log = logging.getLogger(__name__)
+
+_LOOPBACK = "127.0.0.1:0"
+_LOGS = "workers"  # folder of a run, for the output of its workers
+_CHECK_SECONDS = 1.0
+_SHUTDOWN_SECONDS = 10.0
 
 
-class AsynchronousPipeline:
-    """A Pipeline (train/rollouts/pipeline.py) whose batches are cut by a controller."""
+class AsynchronousPipeline(Pipeline):
+    """A pipeline whose batches are cut by a controller."""
+
+    sampling_seconds = nan  # workers report their share of idle time themselves
 
     def __init__(
         self,
@@ -42,51 +60,37 @@ class AsynchronousPipeline:
         publisher: WeightPublisher,
         questions: PromptDataset,
     ) -> None:
-        self.sampler: Sampler = controller.create_sampler(config.rollout.max_seconds)
-        self.signal_counts: dict[str, int] = {}
-        self.wait_seconds = 0.0
+        self.sampler = controller.create_sampler(config.rollout.max_seconds)
         self._config = config
         self._controller = controller
         self._learner = learner
         self._publisher = publisher
         self._prompts = questions
-        self._proofs = _Latest()
-
-    @property
-    def position(self) -> int:
-        return self._controller.position
-
-    @property
-    def sampling_seconds(self) -> float:
-        return nan  # workers tell their share of idle time themselves
+        self._load_metrics: dict[str, float] = {}
 
     def publish(self, step: int) -> dict[str, float]:
-        prompts = [self._prompts.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
-        probe = make_probe(self._learner, prompts)
+        probe = make_probe(self._learner, probe_prompts(self._prompts, step))
         manifest = self._publisher.publish(self._learner.export_weights(), step, probe, self._config.engine.parity)
         self._controller.publish_weights(manifest)
-        return self._proofs.take()
+        return self._load_metrics
 
     def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
         """Note the proof that a worker of this process has made after it loaded weights."""
-        self._proofs.put(metrics)
+        self._load_metrics = metrics
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         start_time = time.monotonic()
         groups = self._controller.wait_for_batch(step - 1, self._config.rollout.max_seconds)
         self.wait_seconds = time.monotonic() - start_time
-        self.signal_counts = _with_rounds(self._controller.signal_counts(), self._config.rollout.prompts)
+        signals = self._controller.signal_counts()
+        rounds = -(-sum(signals.values()) // self._config.rollout.prompts)  # that the groups would have been
+        none = dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0)
+        self.signal_counts = {**none, **signals, "rounds": rounds}
         if groups:
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
-    def wait_until_idle(self) -> None:
-        """Do nothing: sampling never ends (evaluation.where = "idle" is refused)."""
-
-    def wait_for_sampling(self) -> None:
-        """Do nothing: weights may change at any time."""
-
-    def prefetched_batch(self) -> None:
-        """Return None: what was sampled ahead is in the journal."""
+    def resume_point(self) -> tuple[int, None]:
+        return self._controller.position, None  # what was sampled ahead is in the journal
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)
@@ -96,39 +100,174 @@ class AsynchronousPipeline:
             self._controller.prune_journal(oldest_step)
 
     def metrics(self) -> dict[str, float]:
-        return {**self._controller.metrics(), "epoch": self.position / len(self._prompts)}
+        return {**self._controller.metrics(), "epoch": self._controller.position / len(self._prompts)}
 
 
-def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
-    """Divide the groups of a batch into at most n minibatches of equal size; the last one may be smaller."""
-    size = max(1, -(-len(groups) // n))
-    return [list(groups[first : first + size]) for first in range(0, len(groups), size)]
+@contextmanager
+def open_async_pipeline(
+    config: Config,
+    run: Path,
+    learner: Learner,
+    questions: PromptDataset,
+    tokenizer: Any,
+    submit: SubmitForReward,
+    *,
+    step: int,
+    position: int,
+    max_tokens: int,
+) -> Iterator[AsynchronousPipeline]:
+    """Yield the asynchronous pipeline of a run, with the controller and the workers that belong to it.
+
+    run         folder of the run; its journal is continued
+    tokenizer   a tokenizer of transformers
+    submit      has an answer scored
+    step        the step that was made last
+    position    the position in the data of the next prompt, if there is no journal
+    max_tokens  length limit of the answers
+
+    Raises CheckpointError if the journal is damaged, SamplerError if an engine cannot be started, and ConfigError.
+    """
+    with ExitStack() as stack:
+        controller = Controller(
+            questions,
+            controller_settings(config, max_tokens, vocabulary=_vocabulary(config.model.path)),
+            journal.RunJournal.open(run / journal.FOLDER),
+            submit=submit,
+            decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
+            encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.template_arguments),
+            seed=config.run.seed,
+            step=step,
+            position=position,
+        )
+        stack.callback(controller.close)
+        stack.enter_context(_repeated(controller.expire_leases, _CHECK_SECONDS))
+        in_processes = config.workers.local and bool(config.engine.gpus)
+        serves = in_processes or bool(config.workers.listen)
+        weights = stack.enter_context(closing(SharedMemoryTransport() if serves else InProcessTransport()))
+        pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
+        if config.workers.local and not in_processes:
+            engine = stack.enter_context(closing(open_engine_in_process(config)))
+            worker = RolloutWorker(controller, engine, weights, name="trainer", loaded=pipeline.record_load_metrics)
+            stack.enter_context(_at_work(worker, controller))
+        if serves:
+            token = _token(config)
+            server = stack.enter_context(_server(config, run, controller, token))
+            if in_processes:
+                stack.enter_context(_local_workers(config, run, controller, server.url, token))
+        stack.enter_context(_over_if_all_is_well(controller))
+        yield pipeline
 
 
-def _with_rounds(signals: dict[str, int], prompts: int) -> dict[str, int]:
-    """Add how many rounds of prompts the groups would have been."""
-    return {**dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0), **signals,
-            "rounds": -(-sum(signals.values()) // prompts)}  # fmt: skip
+def _token(config: Config) -> str | None:
+    """Return what workers must know. Without a choice of the user's, other users of this machine must not get in."""
+    return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
 
 
-class _Latest:
-    """The latest metrics of a proof, from one thread to another."""
+def _server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
+    """Return the server for workers in other processes, on this machine only unless the configuration says more."""
+    listens = config.workers.listen
+    server = ControllerServer(
+        controller,
+        listens or _LOOPBACK,
+        token=token,
+        run=run.name,
+        spec=engine_spec(config, run.name),
+        fail=controller.fail,
+    )
+    if listens:
+        url = server.url.replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
+        log.warning("workers can join: curate rollout --controller %s", url)
+    return server
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._metrics: dict[str, float] = {}
 
-    def put(self, metrics: dict[str, float]) -> None:
-        with self._lock:
-            self._metrics = metrics
+def _local_workers(config: Config, run: Path, controller: Controller, url: str, token: str | None) -> LocalWorkers:
+    return LocalWorkers(
+        config.engine,
+        url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"),
+        token,
+        run / _LOGS,
+        gone=lambda name: controller.release(ReleaseRequest(name)),
+        fail=controller.fail,
+    )
 
-    def take(self) -> dict[str, float]:
-        with self._lock:
-            return self._metrics
+
+def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> ControllerSettings:
+    """Return what the controller has to know of the configuration."""
+    rollout = config.rollout
+    return ControllerSettings(
+        prompts_per_batch=rollout.prompts,
+        completions_per_prompt=rollout.completions,
+        total_steps=config.run.steps,
+        max_tokens=max_tokens,
+        max_staleness=rollout.staleness,
+        max_running_groups=rollout.most_running,
+        online_filter=rollout.online_filter,
+        max_rounds=rollout.max_rounds,
+        temperature=rollout.temperature,
+        count_truncated_rewards=config.objective.overlong != "unknown",
+        process_supervision=config.objective.supervision == "process",
+        weight_load_timeout_seconds=config.engine.sync_seconds,
+        vocab_size=vocabulary,
+    )
 
 
-class ReplayPipeline:
-    """A Pipeline (train/rollouts/pipeline.py) of batches from a journal.
+def _vocabulary(path: str) -> int:
+    """Return the number of tokens of a model, which can be more than its tokenizer knows."""
+    from transformers import AutoConfig
+
+    settings = AutoConfig.from_pretrained(str(Path(path).expanduser())).get_text_config()
+    return int(settings.vocab_size)
+
+
+@contextmanager
+def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Call a function again and again in another thread."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            call()
+
+    thread = threading.Thread(target=repeat, name="controller-timer", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+@contextmanager
+def _at_work(worker: RolloutWorker, controller: Controller) -> Iterator[None]:
+    """Let a worker work in another thread. If it fails, the trainer gets the error at its next call."""
+
+    def work() -> None:
+        try:
+            worker.run()
+        except BaseException as error:
+            controller.fail(error)
+
+    thread = threading.Thread(target=work, name="worker", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        controller.close()
+        worker.leave()
+        thread.join(_SHUTDOWN_SECONDS)
+
+
+@contextmanager
+def _over_if_all_is_well(controller: Controller) -> Iterator[None]:
+    """Tell workers that the run is over if it is. After an error they wait for it to be continued."""
+    yield
+    controller.close()
+
+
+class ReplayPipeline(Pipeline):
+    """The batches of a journal, trained on again in the same order, without engines and rewards.
+
+    With the same configuration, the weights must be the same; with another objective, two objectives are compared on
+    the same samples. Nothing is evaluated: there is no engine.
 
     recorded     folder of the run that the journal belongs to
     minibatches  updates of each batch
@@ -143,17 +282,10 @@ class ReplayPipeline:
             raise NoRunError(
                 f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be trained again from one'
             )
-        self.sampler = _NoSampler()
-        self.position = 0
         self.signal_counts: Counter[str] = Counter()  # the filter was at work when the journal was written
-        self.wait_seconds = self.sampling_seconds = 0.0
         self._recorded = recorded
         self._minibatches = minibatches
         self._batches = journal.read_batches(folder, step)
-
-    def publish(self, step: int) -> dict[str, float]:
-        """Do nothing: there is no one to hand weights to."""
-        return {}
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         version, groups = next(self._batches, (-1, []))
@@ -168,32 +300,3 @@ class ReplayPipeline:
                 "keep all of it."
             )
         yield split_into_minibatches(groups, self._minibatches)
-
-    def wait_until_idle(self) -> None:
-        """Do nothing: nothing is sampled."""
-
-    def wait_for_sampling(self) -> None:
-        """Do nothing."""
-
-    def prefetched_batch(self) -> None:
-        """Return None: what comes next is in the journal."""
-
-    def set_max_tokens(self, max_tokens: int) -> None:
-        """Do nothing: the answers are there."""
-
-    def on_checkpoint_saved(self, oldest_step: int) -> None:
-        """Do nothing: the journal belongs to another run."""
-
-    def metrics(self) -> dict[str, float]:
-        return {}
-
-
-class _NoSampler:
-    """There is nothing to evaluate with."""
-
-    def sample(
-        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
-    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        raise RolloutError("a run that is trained again from its journal is not evaluated: it has no engine")
-
-    def close(self) -> None: ...

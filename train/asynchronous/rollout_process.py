@@ -1,7 +1,4 @@
-"""Weights from wherever this machine can read them soonest.
-
-MERGED What `curate rollout` does: start an engine as a run needs it, and let it work for that run.
-"""
+"""What `curate rollout` does: start an engine as a run needs it, and let it work for that run."""
 
 import logging
 import os
@@ -10,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,35 +25,7 @@ from train.weights.source import TensorFiles, WeightSource, locate_files
 
 log = logging.getLogger(__name__)
 
-
-class LocalFirstSource:
-    """A source (train/weights/source.py) of files in this machine's memory, in a folder that it sees, or over HTTP.
-
-    url, headers  of the controller
-    folder        where files from other machines are kept; None: one that all workers of this machine share
-    """
-
-    def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
-        self._memory = SharedMemoryTransport()
-        self._http = HttpSource(url, headers, folder or default_folder(url))
-
-    def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Return the files. Raises TransferError if they cannot be had in any way."""
-        try:
-            if manifest.folder.startswith("/proc/"):
-                return self._memory.fetch(manifest)
-            return locate_files(manifest, Path(manifest.folder))
-        except TransferError as error:
-            log.debug("fetched over HTTP: %s", error)
-            return self._http.fetch(manifest)
-
-    def close(self) -> None:
-        """Remove what was copied, unless another process of this machine reads it."""
-        self._memory.close()
-        self._http.close()
-
-
-log = logging.getLogger(__name__)
+TOKEN_VARIABLE = "CURATE_TOKEN"  # in the environment of workers, wherever they are
 
 LogLine = Callable[[str], None]
 
@@ -141,3 +111,36 @@ class RolloutProcess:
     def _pause(self, seconds: float) -> bool:
         time.sleep(seconds)
         return not self._leaves
+
+
+class LocalFirstSource:
+    """A source (train/weights/source.py) of files in this machine's memory, in a folder that it sees, or over HTTP.
+
+    url, headers  of the controller
+    folder        where files from other machines are kept; None: one that all workers of this machine share
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
+        self._memory = SharedMemoryTransport()
+        self._http = HttpSource(url, headers, folder or default_folder(url))
+
+    def fetch(self, manifest: WeightManifest) -> TensorFiles:
+        """Return the files. Raises TransferError if they cannot be had in any way."""
+        try:
+            if manifest.folder.startswith("/proc/"):
+                return self._memory.fetch(manifest)
+            return locate_files(manifest, Path(manifest.folder))
+        except TransferError as error:
+            log.debug("fetched over HTTP: %s", error)
+            return self._http.fetch(manifest)
+
+    def close(self) -> None:
+        """Remove what was copied, unless another process of this machine reads it."""
+        self._memory.close()
+        self._http.close()
+
+
+def main(url: str, name: str) -> None:
+    """Run a worker that `LocalWorkers` has started as a child process."""
+    options = RolloutOptions(url, name=name, token=os.environ.get(TOKEN_VARIABLE) or None)
+    RolloutProcess(options, note=partial(print, flush=True)).run()

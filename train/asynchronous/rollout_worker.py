@@ -1,10 +1,8 @@
-"""A finished completion as the answer that a worker sends.
-
-MERGED A worker: one engine that samples for a controller, in the controller's process or on another machine.
+"""A worker: one engine that samples for a controller, in the controller's process or on another machine.
 
 The thread that calls `run` steps the engine. Between two steps it loads new weights, and begins what has arrived. It
-never waits for the network: other threads hand over answers, ask for groups, fetch weights and say that the worker
-lives (controller_threads.py).
+never waits for the network: other threads hand over answers, ask for groups, fetch weights and send heartbeats
+(controller_threads.py).
 
     ask for groups until there is no room or nothing to ask -> draw a token of each answer -> hand over what is finished
 
@@ -32,6 +30,8 @@ from train.sampling.protocol import Engine, SampledCompletion
 from train.weights.manifest import WeightManifest
 from train.weights.proof import prove
 from train.weights.source import Weights, WeightSource
+
+log = logging.getLogger(__name__)
 
 
 def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> SampleResult:
@@ -62,8 +62,6 @@ def version_spans(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
         spans.append((version, start, end))
     return tuple(spans)
 
-
-log = logging.getLogger(__name__)
 
 _LEASE_WAIT_SECONDS = 10.0  # the engine waits so long for groups before it draws on with less than it has room for
 _SHUTDOWN_SECONDS = 10.0

@@ -1,31 +1,77 @@
-"""The HTTP server of a controller, in a thread of rank 0's process."""
+"""The controller over HTTP, in a thread of rank 0's process, for workers on other machines and in other processes.
 
+    POST /work /answers /beat /leave   the calls of messages.py, as msgpack
+    GET  /weights?after=N&wait=S       the newest manifest, or 204 if there is none within S seconds
+    GET  /weights/VERSION/NAME         a file of one of the newest two versions; parts can be asked for by ranges
+    GET  /run                          what a worker needs in order to start its engine
+    GET  /health                       open to everyone
+
+Every other call needs the token, if there is one. A body may have 64 MiB, and take two minutes. What is refused is
+answered with words, as JSON.
+"""
+
+import asyncio
+import hmac
 import logging
 import threading
 import time
 from collections.abc import Callable
+from http import HTTPStatus
+from math import isfinite
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
+import anyio
+import msgspec
 import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from sandbox.service.allowed_hosts import AllowedHosts
 from sandbox.service.bounded_http import MAX_CONNECTIONS, bounded_config
 from sandbox.service.server import listen, raise_descriptor_limit
+from sandbox.service.service_errors import (
+    CrossOriginRequest,
+    MalformedRequest,
+    MisdirectedRequest,
+    PayloadTooLarge,
+    RequestTimeout,
+    ServiceError,
+    Unauthorized,
+    UnsupportedMediaType,
+)
 from sandbox.service.settings import is_loopback
-from train.asynchronous.messages import ControllerAPI
-from train.asynchronous.routes import ControllerApp
-from train.errors import ConfigError, RunError
+from train.asynchronous.messages import (
+    MSGPACK,
+    RUN_HEADER,
+    ControllerAPI,
+    Heartbeat,
+    LeaseRequest,
+    ReleaseRequest,
+    SubmitRequest,
+)
+from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
+from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
+MAX_BODY_BYTES = 64 * 2**20
+_MAX_WAIT_SECONDS = 30.0
+_POLL_SECONDS = 0.1  # between two looks for new weights
+_BODY_SECONDS = 120.0  # for all of a body: those that never end must not fill the memory
+_THREADS = 16  # calls of the controller at once; they only take its lock and decode answers
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
 _SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and are then told that the run is over
 _STOP_SECONDS = 5.0
-_FILES_PER_CONNECTION = (
-    4  # that the process may open: one connection reads a file of weights, and the trainer has its own
-)
+_FILES_PER_CONNECTION = 4  # descriptors: one connection reads a file of weights, and the trainer has its own
+
+Message = TypeVar("Message")
 
 
 class ControllerServer:
@@ -110,3 +156,227 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"workers.listen must be HOST:PORT, not {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+class WrongRun(ServiceError):
+    """The worker belongs to another run."""
+
+    status = HTTPStatus.CONFLICT
+
+
+class WeightsNotFound(ServiceError):
+    status = HTTPStatus.NOT_FOUND
+
+
+class RunStopped(ServiceError):
+    """The run has stopped because of an error; it may be continued."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class ControllerApp:
+    """The controller as an ASGI application.
+
+    run    name of the run, the same when it is continued
+    host   the name or address that the service is bound to
+    token  what workers must send as `Authorization: Bearer TOKEN`; None serves everyone
+    spec   what GET /run answers
+    """
+
+    def __init__(self, controller: ControllerAPI, spec: EngineSpec, *, run: str, host: str, token: str | None) -> None:
+        self._controller = controller
+        self._spec = spec
+        self._run = run
+        self._token = None if token is None else token.encode()
+        self._hosts = AllowedHosts(host, token=token is not None)
+        self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
+        self._is_over = False
+        self._told: dict[int, WeightManifest] = {}  # those of the newest two versions that workers were told of
+        self._looked = 0.0  # when `_newest` was
+        self._newest: WeightManifest | None = None
+        self._heard: dict[str, float] = {}  # workers that do not know yet that the run is over, and when they called
+        self._app = Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route("/run", self._about),
+                Route("/weights", self._weights),
+                Route("/weights/{version}/{name}", self._file),
+                Route("/work", self._work, methods=["POST"]),
+                Route("/answers", self._answers, methods=["POST"]),
+                Route("/beat", self._beat, methods=["POST"]),
+                Route("/leave", self._leave, methods=["POST"]),
+            ],
+            exception_handlers={ServiceError: _refused, 404: _unknown, 405: _unknown},
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            self._hosts.check(scope["headers"])
+            if scope["path"] != "/health":
+                self._check(request)
+        except (MisdirectedRequest, CrossOriginRequest, Unauthorized, WrongRun) as refusal:
+            await (await _refused(request, refusal))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def stop(self) -> None:
+        """Let no one wait for new weights any more."""
+        self._is_over = True
+
+    def all_workers_notified(self, seconds: float) -> bool:
+        """Return whether every worker that called within so many seconds knows that the run is over."""
+        return all(time.monotonic() - heard > seconds for heard in list(self._heard.values()))
+
+    def _check(self, request: Request) -> None:
+        kind, _, sent = request.headers.get("authorization", "").partition(" ")
+        if self._token is not None and not (
+            kind.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self._token)
+        ):
+            raise Unauthorized("the token is missing or wrong: set CURATE_TOKEN to that of the run")
+        if (run := request.headers.get(RUN_HEADER)) and run != self._run:
+            raise WrongRun(f"another run is here now ({self._run}, not {run}): start the worker again")
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"service": "curate", "status": "controller"})
+
+    async def _about(self, request: Request) -> Response:
+        return _packed(self._spec)
+
+    async def _work(self, request: Request) -> Response:
+        message = await _message(request, LeaseRequest)
+        work = await self._call(lambda: self._controller.request_leases(message))
+        self._note(message.worker, work.run_ended)
+        return _packed(work)
+
+    async def _answers(self, request: Request) -> Response:
+        message = await _message(request, SubmitRequest)
+        return _packed(await self._call(lambda: self._controller.submit_results(message)))
+
+    async def _beat(self, request: Request) -> Response:
+        message = await _message(request, Heartbeat)
+        orders = await self._call(lambda: self._controller.heartbeat(message))
+        self._note(message.worker, orders.run_ended)
+        return _packed(orders)
+
+    async def _leave(self, request: Request) -> Response:
+        message = await _message(request, ReleaseRequest)
+        await self._call(lambda: self._controller.release(message))
+        if message.leases is None:
+            self._heard.pop(message.worker, None)
+        return Response(status_code=204)
+
+    async def _weights(self, request: Request) -> Response:
+        after, wait_seconds = _number(request, "after", -1), _number(request, "wait", 0.0)
+        if not isfinite(wait_seconds):
+            raise MalformedRequest("wait must be a number of seconds")
+        until = time.monotonic() + min(wait_seconds, _MAX_WAIT_SECONDS)
+        manifest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(after, 0.0))
+        while manifest is None or manifest.version == after:
+            if time.monotonic() >= until or self._is_over or await request.is_disconnected():
+                return Response(status_code=204)
+            await asyncio.sleep(_POLL_SECONDS)
+            manifest = await self._looked_up()
+        self._remember(manifest)
+        return _packed(manifest)
+
+    async def _looked_up(self) -> WeightManifest | None:
+        """Return the newest manifest to one of those who wait, hundreds of workers perhaps: one looks for all of them.
+
+        None: another one is looking. What is returned was looked up after the caller began to wait.
+        """
+        if time.monotonic() - self._looked >= _POLL_SECONDS:
+            self._looked, self._newest = time.monotonic(), None
+            self._newest = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
+        return self._newest
+
+    async def _file(self, request: Request) -> Response:
+        version, name = request.path_params["version"], request.path_params["name"]
+        newest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
+        if newest is not None:
+            self._remember(newest)
+        manifest = next((told for each, told in self._told.items() if str(each) == version), None)
+        if manifest is None or name not in {file.name for file in manifest.files}:
+            raise WeightsNotFound(
+                f"there is no file {name} of weights {version}; the newest weights are "
+                f"{'none' if newest is None else newest.version}"
+            )
+        path = Path(manifest.folder) / name
+        if not path.is_file():
+            raise WeightsNotFound(f"the file {name} of weights {version} is gone")
+        return FileResponse(path, media_type="application/octet-stream")
+
+    def _remember(self, newest: WeightManifest) -> None:
+        """Keep the manifest and the one before it, as publishers do: a download may take longer than a step."""
+        self._told = {each: told for each, told in self._told.items() if each == newest.version - 1}
+        self._told[newest.version] = newest
+
+    def _note(self, worker: str, over: bool) -> None:
+        self._is_over = self._is_over or over
+        if over:
+            self._heard.pop(worker, None)
+        else:
+            self._heard[worker] = time.monotonic()
+
+    async def _call(self, call: Callable[[], Any]) -> Any:
+        self._limiter = self._limiter or anyio.CapacityLimiter(_THREADS)
+        try:
+            return await anyio.to_thread.run_sync(call, limiter=self._limiter)
+        except ControllerUnreachable as error:
+            raise RunStopped(str(error), retry_after=5) from error
+
+
+async def _message(request: Request, kind: type[Message]) -> Message:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MSGPACK:
+        raise UnsupportedMediaType(f"the body must be msgpack; send the header content-type: {MSGPACK}")
+    try:
+        return msgspec.msgpack.decode(await _body(request), type=kind)
+    except (msgspec.DecodeError, OverflowError, RecursionError) as error:
+        raise MalformedRequest(
+            f"the body is not of type {kind.__name__}: {error}. Trainer and worker must have the same version of curate"
+        ) from error
+
+
+async def _body(request: Request) -> bytes:
+    chunks, size = [], 0
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
+        raise _too_large()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > MAX_BODY_BYTES:
+                    raise _too_large()
+                chunks.append(chunk)
+    except TimeoutError:
+        raise RequestTimeout(f"the body did not arrive within {_BODY_SECONDS:g} s") from None
+    except ClientDisconnect:
+        raise MalformedRequest("the client has gone") from None
+    return b"".join(chunks)
+
+
+def _too_large() -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body must have at most {MAX_BODY_BYTES:,} bytes; send fewer answers at once")
+
+
+def _number(request: Request, name: str, default: Any) -> Any:
+    try:
+        return type(default)(request.query_params.get(name, default))
+    except ValueError:
+        raise MalformedRequest(f"{name} must be a number") from None
+
+
+def _packed(message: Any) -> Response:
+    return Response(msgspec.msgpack.encode(message), media_type=MSGPACK)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)
+    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    return JSONResponse({"detail": str(error), "error": error.error}, error.status, headers)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    detail = f"{request.method} {request.url.path} is not a call of a controller"
+    return JSONResponse({"detail": detail, "error": "Unknown"}, getattr(error, "status_code", 404))

@@ -73,7 +73,7 @@ def command(
     from train.errors import TrainError
 
     with report_user_errors(TrainError), _interrupted():
-        from train.asynchronous.local_workers import TOKEN_VARIABLE
+        from train.asynchronous.rollout_process import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
         from train.swarm.coordinator.vocab_size import read_vocab_size

@@ -165,8 +165,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
 def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> Parts:
     """Return the parts of the first relay of a run."""
     from train.asynchronous.client import ControllerClient
-    from train.asynchronous.local_workers import TOKEN_VARIABLE
-    from train.asynchronous.rollout_process import LocalFirstSource
+    from train.asynchronous.rollout_process import TOKEN_VARIABLE, LocalFirstSource
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
     from train.swarm.broadcast.manifest import sanitize_run_name
     from train.swarm.broadcast.origin import Origin

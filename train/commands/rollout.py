@@ -128,8 +128,7 @@ def command(
             _join(invite, model, engine, key, patience)
         return
     with report_user_errors(TrainError):
-        from train.asynchronous.local_workers import TOKEN_VARIABLE
-        from train.asynchronous.rollout_process import RolloutOptions, RolloutProcess
+        from train.asynchronous.rollout_process import TOKEN_VARIABLE, RolloutOptions, RolloutProcess
         from train.swarm.broadcast.relay_source import RelaySourceFactory
         from train.swarm.signatures import parse_public_key
 

@@ -162,7 +162,7 @@ def _replay(
 ) -> None:
     """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
     from train import loop
-    from train.asynchronous.journal_audit import audit_lines
+    from train.asynchronous.journal import audit_lines
     from train.config import with_overrides
     from train.errors import ConfigError
     from train.run.folder import open_run, read_stored_config

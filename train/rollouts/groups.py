@@ -1,11 +1,10 @@
-"""Where the steps of an answer end: rewards count characters of its text, and the learner counts tokens.
-
-MERGED A batch of completions with their rewards: sampled, scored as each is finished, filtered, and refilled.
+"""Groups of completions with their rewards: sampled, scored as each is finished, filtered and refilled, and what the
+learner sees of them.
 
 Groups come in the order of their prompts, each as soon as it and all groups before it are scored. This order prevents
-the learner from learning more from short answers than from long ones, and lets a run be repeated to the last bit.
-
-MERGED What the learner sees of a group: a sequence for each answer, with the advantage of each token.
+the learner from learning more from short answers than from long ones, and lets a run be repeated to the last bit. The
+learner sees a sequence for each answer, with the advantage of each token. Where the steps of an answer have rewards of
+their own, rewards count characters of its text, and the learner counts tokens.
 """
 
 import hashlib

@@ -1,21 +1,16 @@
-"""Which dataset a position of the data takes its prompt from, if a run mixes several.
+"""The problems of a run as prompts: those of each dataset once in an epoch of it, in an order that the seed decides.
 
+A position counts prompts over all datasets and epochs, so a checkpoint needs to remember nothing else about the data.
 Positions come in blocks. Within a block, the datasets have their shares almost exactly: the block is divided as evenly
 as a comb that the seed shifts, so that over all blocks each share is right, however small it is. The order within a
-block is shuffled. All of it follows from the seed, so a position is enough to continue from.
+block is shuffled.
 
-MERGED The problems of one dataset of a run: a dataset that curate built, or a file of prompts and answers.
-
-A file has a row for each prompt, in any form that curate reads (JSONL, Parquet, CSV):
+A dataset is one that curate built, or a file of prompts in any form that curate reads (JSONL, Parquet, CSV):
 
     prompt   what the model is asked: a text, or a list of messages with role and content. It is used as it is
     answer   the expected answer, for reward.math or a function of one's own; may be missing
     id       name of the row; by default, its number
     source   where it comes from, for the metrics; by default, the name of the file
-
-MERGED The problems of a run as prompts: those of each dataset once in an epoch of it, in an order that the seed decides.
-
-A position counts prompts over all datasets and epochs. A checkpoint needs to remember nothing else about the data.
 """
 
 import hashlib
@@ -46,6 +41,8 @@ from sandbox import Suite
 from train.config import DataConfig
 from train.errors import ConfigError
 from train.sampling.text import tokenize_prompt
+
+log = logging.getLogger(__name__)
 
 _BLOCK = 128  # positions
 _MAX_CACHED_BLOCKS = 64  # a batch takes positions from a few
@@ -232,9 +229,6 @@ def _chat(prompt: Any) -> Chat | None:
         if message["role"] not in _ROLES or not isinstance(message["content"], str):
             return None
     return messages if messages[-1]["content"].strip() else None
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""A reward function of one's own: reward.function = "module:function" in the configuration of a run.
+"""The rewards that a run's configuration asks for: a weighted sum, computed while further completions are sampled.
 
-    def brevity(answer: Answer, task: Task) -> Reward | float | None
+A reward function of one's own is named by reward.function = "module:function":
+
+    def brevity(answer: Completion, task: Task) -> Reward | float | None
 
 It is called by many threads at once. None says that nothing is known about the answer. An exception is a mistake in the
 function, so it ends the run, with words; the last whole step is kept.
-
-MERGED The rewards that a run's configuration asks for: a weighted sum, computed while further completions are sampled.
 """
 
 import math

@@ -15,12 +15,7 @@ from typing import Any
 
 BEST, RECORD_FILE = "best", "best.json"
 _NEW, _OLD = ".best.new", ".best.old"
-_COMPARABLE_KEYS = (
-    "suite",
-    "exercises_sha256",
-    "temperature",
-    "top_p",
-)  # what must not differ between notes that are compared
+_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # equal in all records that are compared
 
 
 def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
@@ -76,7 +71,7 @@ def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
 
 
 def finish_interrupted_replace(run: Path) -> None:
-    """Complete what a run that was killed within `keep` had begun."""
+    """Complete what a run that was killed within `replace_best` had begun."""
     best, new, old = run / BEST, run / _NEW, run / _OLD
     if new.exists():
         shutil.rmtree(best, ignore_errors=True)

@@ -1,30 +1,44 @@
-"""When a run is evaluated: before the first step, after the last, and by steps, by time, or both in between.
+"""The evaluations of a run: when one is due, where it is made, and the best weights so far.
 
-MERGED The evaluations of a run, as the loop sees them.
+An evaluation is due before the first step, after the last, and in between by steps, by time, or both. It is made where
+evaluation.where says:
 
-An evaluation that is due is begun where evaluation.where says. Its metrics are those of the step whose weights it has,
-whenever they arrive. Whatever happens to it beside the run, the training goes on.
+inside  within the step, with the run's engine: the run waits for it
+idle    with the run's engine, in a thread, once the engine has drawn the next batch and waits for the learner
+own     in a process of its own with an engine of its own, which reads the weights from files. A failure costs no more
+        than this evaluation; the price is one start of an engine, which the run does not wait for
+
+Its metrics are those of the step whose weights it has, whenever they arrive. At most one evaluation runs at a time.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from train.child import Child
 from train.config import Config, EvaluationConfig
 from train.errors import LearnerError
 from train.interrupts import defer_interrupts
 from train.learning.learner import Learner
 from train.rollouts.pipeline import Pipeline, TimelineWriter
 from train.run import best_weights
-from train.run.evaluation_backends import EvaluationBackend, InlineBackend, OverlappedBackend, ProcessBackend
 from train.run.pending_evaluation import (
+    FOLDER,
     PendingEvaluation,
     RunSuite,
     SuiteMetrics,
+    evaluate_suites,
     forget_after,
     result_path,
     unfinished_evaluations,
 )
+
+log = logging.getLogger(__name__)
+
+_LOG = "own.log"
+
+MetricsCallback = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
 
 
 class EvaluationSchedule:
@@ -53,9 +67,123 @@ class EvaluationSchedule:
         self.seconds = seconds
 
 
-log = logging.getLogger(__name__)
+class InlineBackend:
+    """Evaluation within the step. Errors of the sampler and the sandbox end the run.
 
-MetricsCallback = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
+    The other places change what differs. The loop calls all methods from one thread.
+    """
+
+    def __init__(self, config: Config, suites: Sequence[RunSuite], pipeline: Pipeline) -> None:
+        self._config = config
+        self._suites = suites
+        self._pipeline = pipeline
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the evaluation that was begun is over."""
+        return True
+
+    def can_still_run(self, pending: PendingEvaluation, step: int) -> bool:
+        """Return whether an evaluation can still be made after this step."""
+        return pending.step == step
+
+    def begin(self, pending: PendingEvaluation) -> None:
+        """Begin an evaluation, or make it."""
+        evaluate_suites(self._config, self._suites, self._pipeline.sampler, pending)
+
+    def on_engine_idle(self) -> None:
+        """Note that the run's engine draws what was asked of it, and is free after that."""
+
+    def finish(self) -> None:
+        """Wait until the evaluation that was begun is over."""
+
+    def failure_reason(self) -> str:
+        """Return why the evaluation that is over has not found all it should."""
+        return ""
+
+    def close(self) -> None:
+        """Give up an evaluation that is not over."""
+
+
+class OverlappedBackend(InlineBackend):
+    """Evaluation with the idle engine. `close` has nothing to do: the thread ends when the run closes the engine."""
+
+    _pending: PendingEvaluation | None = None
+    _thread: threading.Thread | None = None
+    _error: BaseException | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._pending is None
+
+    def begin(self, pending: PendingEvaluation) -> None:
+        self._pending = pending
+
+    def on_engine_idle(self) -> None:
+        if self._pending is not None and self._thread is None:
+            self._thread = threading.Thread(
+                target=self._evaluate, args=(self._pending,), name="evaluation", daemon=True
+            )
+            self._thread.start()
+
+    def finish(self) -> None:
+        self.on_engine_idle()
+        if self._thread is not None:
+            self._thread.join()
+        self._pending = self._thread = None
+        if self._error is not None:
+            raise self._error
+
+    def _evaluate(self, pending: PendingEvaluation) -> None:
+        try:
+            self._pipeline.wait_until_idle()
+            super().begin(pending)
+        except BaseException as error:
+            self._error = error
+
+
+class ProcessBackend(InlineBackend):
+    """Evaluation in a process of its own. run: folder of the run"""
+
+    def __init__(self, run: Path) -> None:
+        self._log = run / FOLDER / _LOG
+        self._child: Child | None = None
+        self._refusal = ""  # why there is no process
+
+    @property
+    def has_ended(self) -> bool:
+        if self._child is not None and self._child.status() is None:
+            return False
+        if self._child is not None:
+            self._child.end()  # with the processes that vLLM has left
+        return True
+
+    def can_still_run(self, pending: PendingEvaluation, step: int) -> bool:
+        return pending.step == step or pending.model_folder.exists()
+
+    def begin(self, pending: PendingEvaluation) -> None:
+        self.close()
+        self._refusal = ""
+        try:
+            self._child = Child("train.run.pending_evaluation", str(pending.folder), log=self._log)
+        except OSError as error:
+            self._refusal = f"its process cannot be started: {error}"
+
+    def finish(self) -> None:
+        if self._child is not None and not self.has_ended:
+            log.info("waits for the evaluation that is not over")
+            self._child.wait()
+
+    def failure_reason(self) -> str:
+        if self._child is None:
+            return self._refusal
+        words = self._child.last_words()
+        return f"its process was {words}" if (self._child.status() or 0) < 0 else f"{words} (see {self._log})"
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.end()
+        self._child = None
 
 
 class EvaluationScheduler:
@@ -89,7 +217,12 @@ class EvaluationScheduler:
         self._pending: PendingEvaluation | None = None
         self._began = 0.0
         self._left_out_during: int | None = None  # step whose evaluation another one would have had to wait for
-        self._backend = _backend(config, run, pipeline, suites)
+        self._where = config.evaluation.where
+        self._backend = (
+            ProcessBackend(run)
+            if self._where == "own"
+            else {"inside": InlineBackend, "idle": OverlappedBackend}[self._where](config, suites, pipeline)
+        )
 
     def resume(self, step: int) -> None:
         """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
@@ -135,19 +268,20 @@ class EvaluationScheduler:
         if not self._prepare(pending):
             return {}
         self._begin(pending)
-        if not isinstance(self._backend, InlineBackend):
+        if self._where != "inside":
             return {}
         metrics = self._take()
         pending.remove()
         return metrics
 
     def on_engine_idle(self) -> None:
-        """Note that the engine has a batch to draw, and nothing to do after it until it gets new weights."""
+        """Note that the engine has a batch to draw, and nothing to do after that until it gets new weights."""
         self._backend.on_engine_idle()
 
     def wait_for_engine(self) -> None:
         """Wait until the engine may get new weights."""
-        self._backend.wait_for_engine()
+        if self._where == "idle":
+            self._backend.finish()
         self.collect()
 
     def collect(self) -> None:
@@ -168,16 +302,12 @@ class EvaluationScheduler:
         """Give up an evaluation that is not over. A run that is resumed goes on with it."""
         self._backend.close()
 
-    @property
-    def _needs_weights(self) -> bool:
-        settings = self._config.evaluation
-        return settings.where == "own" or (settings.where == "idle" and bool(settings.keep_best))
-
     def _prepare(self, pending: PendingEvaluation) -> bool:
         """Write what the evaluation needs. Returns False, with a warning, if it cannot be written: it is left out."""
         try:
             pending.write_request(self._config)
-            if self._needs_weights and not pending.model_folder.exists():
+            needs_weights = self._where == "own" or (self._where == "idle" and bool(self._config.evaluation.keep_best))
+            if needs_weights and not pending.model_folder.exists():
                 self._learner.save_pretrained(pending.model_folder)  # it has them: this is its latest step
         except (OSError, LearnerError) as error:
             log.warning("step %d is not evaluated: %s", pending.step, error)
@@ -232,11 +362,3 @@ class EvaluationScheduler:
                 best_weights.replace_best(self._run, pending.model_folder, note)
         except (OSError, LearnerError) as error:
             log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)
-
-
-def _backend(config: Config, run: Path, pipeline: Pipeline, suites: Sequence[RunSuite]) -> EvaluationBackend:
-    if config.evaluation.where == "own":
-        return ProcessBackend(run)
-    if config.evaluation.where == "idle":
-        return OverlappedBackend(config, suites, pipeline)
-    return InlineBackend(config, suites, lambda: pipeline.sampler)

@@ -1,34 +1,28 @@
-"""Where the results of a run's evaluations lie.
+"""The suites of a run, its evaluations as files, and the process that makes one of them.
 
-RUN/evaluations/SUITE/step-000120.json  the weights after a step, as `curate evaluate --out` writes results
+RUN/evaluations/SUITE/step-000120.json               the weights after a step, as `curate evaluate --out` writes results
+RUN/evaluations/.pending/step-000120/request.json    the configuration, and the length limit of the answers
+                                     model/          the weights, if not the run's engine evaluates them
+                                     SUITE.jsonl     the samples so far, with their verdicts
+                                     found.json      the metrics of the suites that are finished
 
-MERGED The suites on which a run is evaluated, and their names.
-
-MERGED An evaluation that is not over, as a folder: it outlives the process that makes the evaluation, and the run.
-
-RUN/evaluations/.pending/step-000120/request.json  the configuration, and the length limit of the answers
-                                     model/        the weights, if not the run's engine evaluates them
-                                     SUITE.jsonl   the samples so far, with their verdicts
-                                     found.json    the metrics of the suites that are finished
-
-MERGED Evaluate a model of a run on its suites, one after the other, and write their results.
-
-MERGED The evaluations of a run, read for comparisons and pictures.
+The folder of a pending evaluation outlives the process that makes it, and the run: a run that is resumed goes on with
+it, and no sample is drawn twice.
 """
 
 import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from curate.dataset.output_folder import write_atomic
 from curate.trust import TrustPolicy
-from train.config import Config, as_table, from_table
+from train.config import Config, WorkersConfig, as_table, from_table
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, NoRunError
 from train.evaluation.codeforces.rating import ratings_as_json
@@ -41,6 +35,7 @@ from train.evaluation.sample_store import SampleStore
 from train.evaluation.suites import dataset
 from train.evaluation.suites.registry import has_dates, parse_suite
 from train.rollouts.rewards import open_sandbox
+from train.sampling.engine_spec import clear_trainer_environment
 from train.sampling.protocol import Sampler, SamplingParams
 
 FOLDER = "evaluations"
@@ -183,7 +178,7 @@ class PendingEvaluation:
 
     @classmethod
     def read(cls, folder: Path) -> tuple[Self, Config]:
-        """Return what `request` has written."""
+        """Return what `write_request` has written."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), step_of(folder), request["max_tokens"]), from_table(request["config"])
 
@@ -261,6 +256,41 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 ratings=ratings_as_json(evaluation.outcomes),
             ).write(path)
             pending.record_suite_metrics(suite.name, evaluation.metrics())
+
+
+def main(folder: str) -> None:
+    """Make a pending evaluation with an engine of its own; `ProcessBackend` starts it as a child process."""
+    from train.sampling.open_engine import open_engine  # only now: readers of results need no engine
+
+    clear_trainer_environment()
+    pending, config = PendingEvaluation.read(Path(folder))
+    suites = read_suites(config)
+    with closing(open_engine(_engine_config(config, pending.model_folder))) as sampler:
+        evaluate_suites(config, suites, sampler, pending)
+
+
+def _engine_config(config: Config, model: Path) -> Config:
+    """Return the configuration of a run whose engine would be the one that evaluates.
+
+    model: folder of the weights to evaluate
+    """
+    settings = config.evaluation
+    engine = replace(
+        config.engine,
+        gpus=settings.gpus,
+        tensor_parallel=settings.tensor_parallel,
+        memory_share=settings.memory_share,
+        max_model_len=0,  # that of the run may be too short for evaluation.max_tokens
+        transfer="auto",
+    )
+    return replace(
+        config,
+        model=replace(config.model, path=str(model)),
+        engine=engine,
+        rollout=replace(config.rollout, pipeline="sync", naive=False),
+        workers=WorkersConfig(),
+        evaluation=replace(settings, where="inside", gpus=(), tensor_parallel=1),
+    )
 
 
 def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:

@@ -17,10 +17,10 @@ from typing import Any
 from torch import Tensor
 
 from train import config
+from train.child import RestartBudget
 from train.errors import ParityError, SamplerError, TransferError
 from train.sampling.engine_spec import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
-from train.sampling.restart_budget import RestartBudget
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.nccl import BACKEND, NcclSender
 from train.weights.proof import CHECKED_SHARE_METRIC, prove
@@ -38,9 +38,7 @@ class EngineProcesses:
         size = settings.tensor_parallel
         self._settings = settings
         self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
-        self._memory = SharedMemoryTransport(
-            kept=1
-        )  # all engines have read the newest version when `hand_over` returns
+        self._memory = SharedMemoryTransport(kept=1)  # all engines have read a version when `update_weights` returns
         self._manifest: WeightManifest | None = None  # of the newest weights
         self._processes = [size] * len(self._arguments)
         self._version = 0  # of weights that are being sent by NCCL
@@ -90,9 +88,7 @@ class EngineProcesses:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
         finally:
-            if (
-                any(missing) and not self._closed
-            ):  # the caller has stopped: answers still on their way would confuse the next call
+            if any(missing) and not self._closed:  # the caller has stopped: answers on their way would confuse the next
                 self.close()
 
     def update_weights(
@@ -136,7 +132,7 @@ class EngineProcesses:
             engine.expect("received", self._settings.sync_seconds)
 
     def sleep(self) -> None:
-        """Do nothing: the engines have GPUs of their own."""
+        """Keep the memory: the engines have GPUs of their own."""
 
     def close(self) -> None:
         """End the processes."""

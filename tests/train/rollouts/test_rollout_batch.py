@@ -1,16 +1,19 @@
 """A batch is sampled, scored, ordered, filtered and refilled."""
 
 import math
+import time
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from rewards.reward import Reward, Task
+from train.config import Config, DataConfig, ModelConfig, OptimizerConfig, RunConfig, StageConfig
 from train.config import RolloutConfig as Settings
 from train.errors import RolloutError
-from train.rollouts.batch_pipeline import BatchScheduler
 from train.rollouts.groups import BatchCollector, group_rewards, group_signal
+from train.rollouts.pipeline import BatchPipeline
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
@@ -38,6 +41,9 @@ class Sampler:
         for index in self._order(list(range(len(asked)))):
             text = f"{asked[index][0][0]} {index % 2}"
             yield index, SampledCompletion(text, "stop", 1, (1,), (2,), (-0.5,), (7,))
+
+    def sleep(self):
+        """Lend the memory to the learner."""
 
 
 def known(value, verdict="accepted"):
@@ -143,15 +149,20 @@ def test_no_seed_is_used_twice_and_a_repeated_run_uses_the_same_seeds():
     assert len({seed for _, seed in first.asked + later.asked}) == 12
 
 
-def pipeline(way, sampler, minibatches=2, last_step=3, **settings):
-    asked = replace(SETTINGS, prompts=4, pipeline=way, **settings)
-    return BatchScheduler(
-        asked,
-        minibatches,
-        lambda position: batch(sampler, settings=asked, position=position),
-        position=0,
-        last_step=last_step,
+def pipeline(way, sampler, minibatches=2, last_step=3, *, submit=by_number, position=0, ahead=None, **settings):
+    config = Config(
+        ModelConfig("none"),
+        DataConfig("none"),
+        (StageConfig(SAMPLING.max_tokens),),
+        rollout=replace(SETTINGS, **{"prompts": 4, "pipeline": way, **settings}),
+        optimizer=OptimizerConfig(minibatches=minibatches),
+        run=RunConfig(steps=last_step),
     )
+    timeline = SimpleNamespace(clock=time.monotonic, record=lambda *part, batch: None)
+    return BatchPipeline(
+        config, sampler, None, Endless(), submit, timeline,
+        step=0, position=position, ahead=ahead, max_tokens=SAMPLING.max_tokens,
+    )  # fmt: skip
 
 
 def names(stretches):
@@ -166,8 +177,7 @@ def test_every_pipeline_hands_out_the_same_groups(way):
         found += [minibatch for stretch in names(made.ready_minibatches(step)) for minibatch in stretch]
         made.wait_for_sampling()
     assert found == [[f"q{n}", f"q{n + 1}"] for n in range(0, 12, 2)]
-    assert made.position == 12
-    assert made.prefetched_batch() is None
+    assert made.resume_point() == (12, None)
 
 
 def test_one_off_samples_the_next_batch_while_it_trains_on_this_one():
@@ -176,11 +186,10 @@ def test_one_off_samples_the_next_batch_while_it_trains_on_this_one():
     for _ in made.ready_minibatches(1):
         made.wait_for_sampling()  # instead of learning
         assert len(sampler.asked) == 16
-    position, groups = made.prefetched_batch()
+    position, groups = made.resume_point()
     assert position == 8
     assert [group[0].problem_id for group in groups] == ["q4", "q5", "q6", "q7"]
-    resumed = pipeline("one-off", Sampler())
-    resumed.resume(position, groups)
+    resumed = pipeline("one-off", Sampler(), position=position, ahead=groups)
     assert names(resumed.ready_minibatches(2)) == [[["q4", "q5"], ["q6", "q7"]]]
     assert names(resumed.ready_minibatches(3)) == [[["q8", "q9"], ["q10", "q11"]]]
 
@@ -199,7 +208,6 @@ def test_a_batch_that_does_not_arrive_is_explained():
     def never(answer, task):
         return Future()
 
-    asked = replace(SETTINGS, max_seconds=0.2)
-    made = BatchScheduler(asked, 1, lambda position: batch(submit=never, settings=asked), position=0, last_step=1)
+    made = pipeline("sync", Sampler(), submit=never, max_seconds=0.2)
     with pytest.raises(RolloutError, match=r"no whole batch within 0\.2 s, only 0 groups"):
         list(made.ready_minibatches(1))

@@ -17,8 +17,7 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 
 from cli import main
-from train import loop
-from train.run import evaluation_backends
+from train import child, loop
 from train.run.folder import open_run
 from train.run.metrics_log import read_metrics
 from train.run.step_metrics import metric_description
@@ -69,7 +68,7 @@ def evaluators(parent):
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             parent_id = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent_id == parent and b"evaluation_process" in (folder / "cmdline").read_bytes():
+            if parent_id == parent and b"train.run.pending_evaluation" in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
 
@@ -78,7 +77,7 @@ def evaluators(parent):
 def forking_python():
     """Let the processes that evaluate be forks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation_backends, "sys", SimpleNamespace(executable=forked.python()))
+        patch.setattr(child, "sys", SimpleNamespace(executable=forked.python()))
         yield
 
 

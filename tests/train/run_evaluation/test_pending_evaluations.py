@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import small_runs
 
-from train.run.evaluation_backends import ProcessBackend
+from train.run.evaluation_scheduler import ProcessBackend
 from train.run.pending_evaluation import PendingEvaluation, unfinished_evaluations
 
 
@@ -26,14 +26,14 @@ def pending(config, tmp_path):
 
 
 def test_a_longer_run_keeps_what_was_found(pending, config):
-    pending.request(replace(config, run=replace(config.run, steps=99)))
+    pending.write_request(replace(config, run=replace(config.run, steps=99)))
     assert pending.samples_path("lcb").exists()
     assert pending.suite_metrics() == {"humaneval": {"eval/pass@1": 0.5}}
 
 
 @pytest.mark.parametrize(("section", "change"), [("evaluation", {"k": 7}), ("engine", {"kind": "vllm"})])
 def test_another_evaluation_forgets_all_but_the_weights(section, change, pending, config):
-    pending.request(replace(config, **{section: replace(getattr(config, section), **change)}))
+    pending.write_request(replace(config, **{section: replace(getattr(config, section), **change)}))
     assert sorted(path.name for path in pending.folder.iterdir()) == ["model", "request.json"]
 
 
@@ -42,7 +42,7 @@ def test_an_evaluation_that_is_half_removed_is_not_continued(pending, monkeypatc
     with monkeypatch.context() as killed:
         killed.setattr(shutil, "rmtree", lambda *arguments, **options: None)
         pending.remove()
-    assert pending.model.exists()
+    assert pending.model_folder.exists()
     assert unfinished_evaluations(pending.run) == []
     assert not pending.folder.exists()
 

@@ -7,11 +7,11 @@ import forked
 import pytest
 import small_runs
 from click.testing import CliRunner
+from journal_audit import audit_journal
 
 from cli import main
 from train.asynchronous import journal
 from train.asynchronous.events import BatchTaken
-from train.asynchronous.journal_audit import audit_journal
 from train.swarm.folder import SwarmFolder
 from train.swarm.ledger import audit as ledger_audit
 from train.swarm.ledger.entries import LeaseEntry, VerdictEntry

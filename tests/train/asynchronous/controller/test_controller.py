@@ -9,11 +9,11 @@ from dataclasses import replace
 import fleet
 import pytest
 from fleet import Clock, Endless, Worker, answer_to, publish
+from journal_audit import audit_journal
 
 from rewards.reward import Reward
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import RunJournal
-from train.asynchronous.journal_audit import audit_journal
 from train.asynchronous.messages import (
     LeaseRequest,
     ReleaseRequest,

@@ -6,8 +6,7 @@ from collections import Counter
 import chaos
 import pytest
 from fleet import MemoryJournal
-
-from train.asynchronous.journal_audit import audit_journal
+from journal_audit import audit_journal
 
 
 @pytest.fixture(autouse=True)

@@ -6,13 +6,13 @@ import time
 
 import fleet
 from fleet import Worker, answer_to, publish
+from journal_audit import audit_journal
 
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
 from train.asynchronous import journal
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import RunJournal
-from train.asynchronous.journal_audit import audit_journal
 from train.asynchronous.messages import LeaseRequest
 
 SETTINGS = ControllerSettings(

@@ -38,9 +38,7 @@ def test_the_oldest_are_cut_first_and_only_if_none_of_the_others_gets_too_old():
     assert cut(0, [(0, 7), (0, 8)], [0, 0]) == [7, 8]
     assert cut(0, [(0, 7)], [], allow_partial=True) == [7]
     assert cut(0, [(0, 7)], [0, 0], allow_partial=True) == [7]
-    assert (
-        cut(0, [(0, 7)], [0, 0, 0], allow_partial=True) is None
-    )  # three would be left for the two places of version 1
+    assert cut(0, [(0, 7)], [0, 0, 0], allow_partial=True) is None  # three are left for the two of version 1
     assert cut(0, [], [], allow_partial=True) is None
 
 

@@ -16,14 +16,13 @@ import pytest
 import urllib3
 from fleet import Worker, publish
 
-from train.asynchronous import routes
+from train.asynchronous import server as server_module
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.events import GroupDispatched, GroupRejected
 from train.asynchronous.journal import NullJournal
-from train.asynchronous.messages import LeaseRequest, LeaseResponse, ReleaseRequest
-from train.asynchronous.routes import MAX_BODY_BYTES, MSGPACK, RUN_HEADER
-from train.asynchronous.server import ControllerServer
+from train.asynchronous.messages import MSGPACK, RUN_HEADER, LeaseRequest, LeaseResponse, ReleaseRequest
+from train.asynchronous.server import MAX_BODY_BYTES, ControllerServer
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightFile, WeightManifest
@@ -155,7 +154,7 @@ def test_what_cannot_be_read_is_refused_with_words(server, body, kind, status, w
 
 
 def test_a_body_that_never_ends_is_refused(server, monkeypatch):
-    monkeypatch.setattr(routes, "_BODY_SECONDS", 0.3)
+    monkeypatch.setattr(server_module, "_BODY_SECONDS", 0.3)
     ended = threading.Event()
 
     def trickle():

@@ -14,13 +14,13 @@ import chaos
 import fleet
 import pytest
 from fleet import Worker, answer_to, publish
+from journal_audit import audit_journal
 
 from train.asynchronous import journal
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.events import BatchTaken, GroupDispatched, ResultScored, SegmentStarted, WeightsPublished
 from train.asynchronous.group_states import Groups
 from train.asynchronous.journal import RunJournal
-from train.asynchronous.journal_audit import audit_journal
 from train.asynchronous.messages import unpack_logprobs
 from train.errors import CheckpointError, RolloutError
 
@@ -331,9 +331,8 @@ def with_version(cut, version):
 @pytest.mark.parametrize(("change", "finding"), AUDITED.values(), ids=AUDITED.keys())
 def test_the_auditor_finds(finished, change, finding):
     folder, _ = finished
-    assert any(
-        finding in each for each in audit_journal(change(list(journal.read_events(folder))), staleness=1).findings
-    )
+    for audit in (audit_journal, journal.audit_journal):
+        assert any(finding in each for each in audit(change(list(journal.read_events(folder))), staleness=1).findings)
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 5))])

@@ -1,6 +1,6 @@
 """Engines that die are started again, but not without end."""
 
-from train.sampling.restart_budget import RestartBudget
+from train.child import RestartBudget
 
 
 def test_engines_may_be_started_again_so_many_times_within_an_hour():

@@ -1,18 +1,13 @@
-"""Proof from the journal alone: no group was trained on twice, none was lost, and no token was too old.
+"""Proof from a journal alone: no group was trained on twice, none was lost, and no token was too old.
 
-This is a second, independent reading of the events: it shares no code with states.py, whose errors it has to find.
-
-MERGED What the journal of a run proves, in words.
+This second reading of the events shares no code with group_states.py, whose errors it has to find.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from train.asynchronous import events
+from train.asynchronous import events, journal
 from train.asynchronous.events import Event
-from train.asynchronous.journal import FOLDER, read_events
-from train.errors import CheckpointError
 
 
 @dataclass(slots=True)
@@ -51,9 +46,15 @@ class _Asked:
 
 
 def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
-    """Check the events of a journal (journal.read) against the bound on staleness and against each other."""
-    result = JournalAudit()
+    """Check the events of a journal against the bound on staleness and against each other, and the audit of the product
+    against this one."""
+    recorded, result = list(recorded), JournalAudit()
     result.findings = list(_Auditor(result, staleness).findings(recorded))
+    if not result.findings:
+        found = journal.audit_journal(recorded, staleness=staleness)
+        assert found.findings == []
+        counts = (found.n_batches, found.n_used, found.rejection_counts, found.n_open, found.max_staleness)
+        assert counts == (result.n_batches, result.n_used, result.rejection_counts, result.n_open, result.max_staleness)
     return result
 
 
@@ -166,33 +167,3 @@ class _Auditor:
         self._result.max_staleness = max(self._result.max_staleness, version - born)
         if not 0 <= version - born <= self._staleness:
             yield f"{what} was drawn at version {born} and used at version {version}; {self._staleness} is allowed"
-
-
-_MAX_FINDINGS = 5  # of those that are named
-
-
-def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
-    """Yield lines about the journal of the run in a folder; none if it has no journal.
-
-    staleness: the bound that no token may exceed
-
-    Raises CheckpointError if the journal is damaged, or proves that a group was lost, trained on twice or too old.
-    """
-    found = audit_journal(read_events(run_folder / FOLDER), staleness=staleness)
-    if found.findings:
-        raise CheckpointError(
-            f"the journal of {run_folder} proves {len(found.findings)} faults: "
-            f"{'; '.join(found.findings[:_MAX_FINDINGS])}. If a file of {run_folder / FOLDER} was removed or replaced, "
-            "restore it from a copy; otherwise, please report this."
-        )
-    if not found.n_batches:
-        return
-    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(found.rejection_counts.items())) or "none"
-    yield (
-        f"journal    {found.n_batches:,} batches of {found.n_used:,} groups, none of them twice; given up: {given_up}; "
-        f"open at the end: {found.n_open:,}"
-    )
-    yield (
-        f"staleness  the oldest token was trained on {found.max_staleness} updates after its weights; "
-        f"allowed: {staleness}"
-    )

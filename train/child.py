@@ -1,0 +1,137 @@
+"""Child processes that end with the process that started them, and how often they may be started again.
+
+    python -m train.child MODULE ARGUMENT...    calls MODULE.main(ARGUMENT...)
+
+A child has a session of its own, so that Ctrl-C reaches the trainer only. Its standard input is a pipe from the parent:
+the kernel closes it however the parent ends, and the child then kills its own process group. A run that is resumed must
+find its GPUs free, and vLLM has a process for each GPU of an engine.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from math import inf
+from pathlib import Path
+
+_HOUR = 3600.0
+_POLL_SECONDS = 0.05
+
+
+class Child:
+    """A process that runs `main` of a module.
+
+    module       name of the module
+    arguments    arguments of its `main`
+    log          file for the output of the process
+    append       whether the log keeps what it holds
+    environment  variables in addition to those of this process
+
+    Raises OSError if the process cannot be started.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        log: Path,
+        append: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.log = log
+        with log.open("ab" if append else "wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "train.child", module, *arguments],
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def status(self) -> int | None:
+        """Return the exit status, negative for a signal, or None while the process runs.
+
+        The process is not reaped before `end`: it keeps its id, so that `end` cannot reach another process group.
+        """
+        if self._process.returncode is not None:
+            return self._process.returncode
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+    def wait(self, seconds: float = inf) -> None:
+        """Wait until the process has ended, but no longer than this."""
+        until = time.monotonic() + seconds
+        while self.status() is None and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+
+    def end(self) -> None:
+        """Kill the process, if it runs, and its process group."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def last_words(self) -> str:
+        """Return why the process has ended: the signal that killed it, or the last line of its log."""
+        status = self.status()
+        if status is not None and status < 0:
+            return f"killed by signal {-status}"
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
+        return next((line.removeprefix("Error: ") for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+class RestartBudget:
+    """Allows `per_hour` restarts within any hour, so that a run of weeks survives rare failures."""
+
+    def __init__(self, per_hour: int) -> None:
+        self.per_hour = per_hour
+        self._restarts: deque[float] = deque()
+
+    def spend(self, now: float) -> bool:
+        """Return whether one more restart is allowed at this time, in seconds, and count it if so."""
+        while self._restarts and now - self._restarts[0] > _HOUR:
+            self._restarts.popleft()
+        if len(self._restarts) >= self.per_hour:
+            return False
+        self._restarts.append(now)
+        return True
+
+
+def _main(module: str, *arguments: str) -> None:
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    from curate.errors import CurateError  # only now: the thread must not wait for slow imports
+    from sandbox import SandboxError
+    from train.errors import TrainError
+
+    try:
+        import_module(module).main(*arguments)
+    except (CurateError, SandboxError, TrainError, OSError) as error:
+        sys.stderr.write(f"Error: {error}\n")
+        sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1024):  # not through sys.stdin, whose lock would be missing when the interpreter ends
+        pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)  # the engine may be in the midst of a step that takes long
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
