@@ -1,6 +1,6 @@
 """The configuration of a run: a TOML file becomes one frozen Config, or an error that names the wrong key.
 
-    preset = "deepcoder-16k"         # train/presets/deepcoder-16k.toml has what differs from the defaults
+    preset = "deepcoder-16k"         # presets/deepcoder-16k.toml has what differs from the defaults
     [model]
     path = "Qwen/Qwen3-0.6B"
     [data]

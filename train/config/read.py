@@ -100,7 +100,7 @@ def _scalar(kind: Any, value: Any, name: str) -> Any:
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_PRESETS = Path(__file__).parents[1] / "presets"
+_PRESETS = Path(__file__).with_name("presets")
 
 
 def read_config(
