@@ -126,12 +126,7 @@ def metric_description(name: str) -> str | None:
     return next((text for pattern, text in patterns if re.fullmatch(pattern, name)), None)
 
 
-def batch_metrics(
-    groups: "Sequence[Group]",
-    *,
-    version: int,
-    tokens_before: float = 0,
-) -> dict[str, float]:
+def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: float = 0) -> dict[str, float]:
     """Return the figures of a batch's completions.
 
     version        version of the weights that are being trained now
