@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
-from train.commands.options import FiniteRange, engine_option, language, print_cells
+from train.commands.options import Command, FiniteRange, engine_option, language, print_cells
 from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
 from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
 from train.evaluation.protocols.settings import CHAT, COMPLETE, ProtocolOverrides
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from train.sampling.protocol import Sampler
 
 
-def _price(name: str, of: str) -> Any:
+def _price(name: str, of: str) -> Callable[[Command], Command]:
     return click.option(
         name,
         type=FiniteRange(0),
