@@ -22,7 +22,7 @@ from train.planning.simulate import (
     simulate,
 )
 from train.planning.timings import Gpu, ModelSize, estimate_engine_timings, estimate_learner_timings
-from train.run.memory import estimate, estimate_run, gpu_memory
+from train.run.memory import cache_bytes_per_token, estimate, estimate_run, gpu_memory
 
 MODES = (
     SYNC,
@@ -116,16 +116,8 @@ _UNITS_OF_MEAN = 16  # tokens of an answer of mean length in a message, at least
 def model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found."""
     memory = estimate(config.model, row_tokens=1, reference=False)
-    return ModelSize(memory.parameters, kv_bytes_per_token(load_hf_config(config.model.path).get_text_config()))
-
-
-def kv_bytes_per_token(settings: Any) -> float:
-    """Return the bytes of one token in an engine's cache, in half precision."""
-    heads = int(settings.num_attention_heads)
-    width = int(getattr(settings, "head_dim", None) or settings.hidden_size // heads)
-    key_heads = int(getattr(settings, "num_key_value_heads", None) or heads)
-    layers = int(settings.num_hidden_layers)
-    return 2.0 * layers * key_heads * width * 2
+    text_config = load_hf_config(config.model.path).get_text_config()
+    return ModelSize(memory.parameters, float(cache_bytes_per_token(text_config, 2)))
 
 
 def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected_share: float) -> Workload:
