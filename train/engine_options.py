@@ -1,4 +1,4 @@
-"""Options of the engine that samples a model: those of vLLM, and how many requests a server gets at once."""
+"""The options of the engine that samples a model: those of vLLM, and how many requests a server gets at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

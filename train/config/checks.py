@@ -1,4 +1,4 @@
-"""Check the values of a configuration: one function per section yields a message for each fault."""
+"""The conditions on the values of a configuration: one function per section yields a message for each fault."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
-"""The keys of a configuration with their types, defaults and comments, as they stand in the source of sections.py.
+"""The keys of a configuration with their types, defaults and comments, and a file in which every key is explained.
 
-MERGED A configuration file in which every key is explained.
+Types, defaults and comments are those in the source of sections.py.
 """
 
 import ast
