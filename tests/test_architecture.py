@@ -43,7 +43,7 @@ DIRECTIONS = {
     "strength options recipe ingestion dataset dedup report derivation difficulty decontamination "
     "expressions row_filter splitting merging build_state stage stages exports pipeline audit recipes "
     "commands __main__",
-    "train": "errors interrupts child engine_options config presets weights sampling evaluation learning rollouts "
+    "train": "errors interrupts child engine_options config weights sampling evaluation learning rollouts "
     "asynchronous swarm planning run loop commands",
     "train.learning": "sequences context_parallel attention logprob heartbeats ranks policy model_files sharded_state "
     "objectives loss learner",
@@ -124,7 +124,7 @@ def test_every_room_of_a_package_has_its_place_in_the_direction(package: str) ->
     rooms = {
         path.stem for path in folder_of(package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    assert rooms - {"__init__"} == set(DIRECTIONS[package].split()) - {"presets"}
+    assert rooms - {"__init__"} == set(DIRECTIONS[package].split())
 
 
 @pytest.mark.parametrize("package", DIRECTIONS)

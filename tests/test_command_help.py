@@ -7,13 +7,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from curate.commands.main import COMMANDS, load_command, main
+from curate.commands.main import command_modules, load_command, main
 
 DEFAULT = re.compile(r"\s+\[default[^][:]*: [^][]*(\[[^][]*\][^][]*)?\]$")
 REPEATABLE = ("Can be given several times.", "Repeatable.", "Repeatable; ")
 OPTIONS = [
     pytest.param(name, option, id=f"{name} {option.opts[0]}")
-    for name in sorted(COMMANDS)
+    for name in sorted(command_modules())
     for option in load_command(name).params
     if isinstance(option, click.Option)
 ]
@@ -31,7 +31,7 @@ def test_every_option_has_a_sentence_and_says_what_holds_without_it(command: str
     assert option.required or option.is_flag or shows_default or is_repeatable, "what is the default?"
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", sorted(command_modules()))
 def test_the_help_of_a_command_begins_with_a_sentence(command: str) -> None:
     first = " ".join((load_command(command).help or "").split("\n\n")[0].split())
     assert re.match(r"[A-Z].*\.$", first), first
@@ -42,16 +42,16 @@ def test_help_lists_every_command_with_its_whole_first_sentence(option: str) -> 
     shown = CliRunner().invoke(main, [option])
     assert shown.exit_code == 0
     listed = re.findall(r"^  ([a-z-]+)  ", shown.output.partition("Commands:")[2], re.MULTILINE)
-    assert listed == sorted(COMMANDS)
+    assert listed == sorted(command_modules())
     assert "..." not in shown.output.partition("Commands:")[2]
 
 
 def test_the_name_of_a_command_is_that_of_its_module() -> None:
-    for name, module in COMMANDS.items():
+    for name, module in command_modules().items():
         assert import_module(module).command.name == name
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", sorted(command_modules()))
 def test_every_command_knows_the_short_form_of_help(command: str) -> None:
     shown = CliRunner().invoke(main, [command, "-h"])
     assert shown.output.startswith(f"Usage: curate {command} ") or shown.output.startswith(f"Usage: main {command} ")

@@ -1,6 +1,6 @@
 """Sample from models, measure them, and train them with GRPO+ on datasets whose rewards can be trusted.
 
-    config/            what a run is: one frozen Config, read from a TOML file; presets/ has the settings of the papers
+    config/            what a run is: one frozen Config, read from a TOML file; its presets/ have the settings of papers
     sampling/          prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
     evaluation/        how often a model solves the problems of a set, and the statistics of it
     learning/          from scored completions to better weights: objectives, model, optimizer steps

@@ -1,12 +1,7 @@
-"""Options of the engine that samples a model: those of vLLM, and how many requests a server gets at once."""
+"""The options of the engine that samples a model: those of vLLM, and how many requests a server gets at once."""
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -55,7 +50,7 @@ class EngineOptions:
                        vLLM's EngineArgs
         reserved_keys  keys that are refused because something else decides them; the values are the names of the latter
 
-        Raises ConfigError for an unknown key, with the nearest known one, and for a value of the wrong type.
+        Raises ConfigError for a key that is refused, and for a value of the wrong type. vLLM refuses unknown options.
         """
         options: dict[str, Any] = {}
         for key, value in table.items():
@@ -66,7 +61,6 @@ class EngineOptions:
                 raise ConfigError(f"the engine option {key} is decided by {reserved_keys[key]}. Set that instead.")
             if name in _RESERVED:
                 raise ConfigError(f"the engine option {key} is set by curate itself. Leave it out.")
-            _check_name(key)
             if kind is not None:
                 _check_value(key, value, kind)
             if name in options:
@@ -96,38 +90,8 @@ class EngineOptions:
         return EngineOptions(self.concurrency, {**self.vllm, **vllm})
 
 
-def _check_name(key: str) -> None:
-    known = vllm_options()
-    if key in _OURS or known is None or key in known:
-        return
-    near = get_close_matches(key, [*_OURS, *sorted(known)], 1)
-    raise ConfigError(
-        f"unknown engine option {key}.{f' Did you mean {near[0]}?' if near else ''} Known are {', '.join(_OURS)}, and "
-        f"the {len(known)} options of vLLM's EngineArgs."
-    )
-
-
 def _check_value(key: str, value: Any, kind: type) -> None:
     fits = type(value) is kind or (kind is float and type(value) is int)
     if not fits or (value <= 0 and key != "max_model_len") or (key == "memory_share" and value > 1):
         wanted = "a share above 0, up to 1" if kind is float else "an integer above 0"
         raise ConfigError(f"the engine option {key} must be {wanted}, not {value!r}")
-
-
-@cache
-def vllm_options() -> frozenset[str] | None:
-    """Return the names of vLLM's options, or None if vLLM is not installed.
-
-    They are read from vLLM's source, because importing it takes many seconds.
-    """
-    spec = find_spec("vllm")
-    if spec is None or spec.origin is None:
-        return None
-    source = Path(spec.origin).with_name("engine") / "arg_utils.py"
-    if not source.is_file():
-        return None
-    for node in ast.parse(source.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and node.name == "EngineArgs":
-            targets = [line.target for line in node.body if isinstance(line, ast.AnnAssign)]
-            return frozenset(target.id for target in targets if isinstance(target, ast.Name)) or None
-    return None

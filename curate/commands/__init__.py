@@ -1,6 +1,6 @@
 """The commands that make datasets and show them, one file each. The folder also has the modules that they share:
 
-main      the command `curate` itself, which loads the commands of all packages by name
+main      the command `curate` itself, which loads the commands that all packages list in COMMANDS
 
 against   the option --against
 counts    tables of counts
@@ -9,3 +9,8 @@ printing  lines on a terminal of any encoding
 
 Code that is shared with the commands of other packages is in sandbox/commands/console.py.
 """
+
+COMMANDS = (
+    "build_dataset", "completion", "decontaminate", "diff", "export", "filter", "inspect", "merge", "push", "sources",
+    "split", "stats", "verify",
+)  # fmt: skip

@@ -1,9 +1,11 @@
 """The command `curate`: a group whose commands are modules in the packages that do the work.
 
-A command is imported only when it is used, so that each starts quickly. Its name is that of its module, with hyphens.
+Each package lists its commands in `COMMANDS` of its `commands` folder. A command is imported only when it is used, so
+that each starts quickly. Its name is that of its module, with hyphens.
 """
 
 import os
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,35 +14,34 @@ import click
 
 _HERE = Path(__file__).resolve().parents[2]
 _PACKAGES = ("sandbox", "rewards", "curate", "train")
-_MODULES = {
-    "curate.commands": ["build_dataset", "completion", "decontaminate", "diff", "export", "filter", "inspect", "merge"]
-    + ["push", "sources", "split", "stats", "verify"],
-    "sandbox.commands": ["doctor", "judge", "serve"],
-    "train.commands": ["compare", "config", "coordinator", "difficulty", "evaluate", "evaluations"]
-    + ["export_evaluation", "ledger", "plan", "plot", "relay", "rescore", "results", "rollout", "swarm", "train"]
-    + ["verifier"],
-}
-COMMANDS = {name.replace("_", "-"): f"{folder}.{name}" for folder, names in _MODULES.items() for name in names}
 
 
 class _Commands(click.Group):
     """Loads its commands on demand, and lists each with the first sentence of its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted(command_modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return load_command(cmd_name) if cmd_name in COMMANDS else None
+        return load_command(cmd_name) if cmd_name in command_modules() else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, _first_sentence(load_command(name))) for name in self.list_commands(ctx)])
 
 
+@cache
+def command_modules() -> dict[str, str]:
+    """Return the module of each command by the command's name. Raises ClickException beside foreign packages."""
+    _refuse_foreign_packages()
+    folders = [f"{package}.commands" for package in _PACKAGES if find_spec(f"{package}.commands")]
+    modules = [f"{folder}.{name}" for folder in folders for name in import_module(folder).COMMANDS]
+    return {module.rpartition(".")[2].replace("_", "-"): module for module in modules}
+
+
 def load_command(name: str) -> click.Command:
     """Import and return a command. Raises KeyError for an unknown name, and ClickException beside foreign packages."""
-    _refuse_foreign_packages()
-    command: click.Command = import_module(COMMANDS[name]).command
+    command: click.Command = import_module(command_modules()[name]).command
     return command
 
 

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 def commands() -> str:
     """Return a section for each command of `curate`: its help, its usage and its options."""
-    from curate.commands.main import COMMANDS, load_command
+    from curate.commands.main import command_modules, load_command
 
-    return "\n\n".join(_command(name, load_command(name)) for name in sorted(COMMANDS))
+    return "\n\n".join(_command(name, load_command(name)) for name in sorted(command_modules()))
 
 
 def columns() -> str:
@@ -69,7 +69,7 @@ def presets() -> str:
     """Return the table of the keys in which presets differ from the defaults, a column for each preset."""
     from train.config.describe import describe_sections
 
-    paths = sorted((ROOT / "train" / "presets").glob("*.toml"))
+    paths = sorted((ROOT / "train" / "config" / "presets").glob("*.toml"))
     tables = {path.stem: dict(_flat(tomllib.loads(path.read_text()))) for path in paths}
     defaults = {f"{section.name}.{key.name}": key.default for section in describe_sections() for key in section.keys}
     given = {key for table in tables.values() for key in table}

@@ -9,3 +9,5 @@ options        the options that several commands share
 table          tables and warnings, in colour on a terminal
 partial_file   a file of lines that an interrupted command leaves behind, and that the same command completes
 """
+
+COMMANDS = ("doctor", "judge", "serve")

@@ -12,7 +12,6 @@ from curate.recipes.toml_writer import toml_value
 from train import config
 from train.config import DataConfig, ModelConfig
 from train.config.describe import describe_sections, template_lines
-from train.engine_options import vllm_options
 from train.errors import ConfigError
 
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
@@ -75,12 +74,9 @@ def test_options_of_vllm_stand_in_the_section_of_the_engine(file):
     assert config.read_config(file(SMALL)) == config.Config(ModelConfig("m"), DataConfig("d"))
 
 
-@pytest.mark.skipif(vllm_options() is None, reason="vLLM is not installed, so its options are not known")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param("engine.enforce_eagr=true", "Did you mean engine.enforce_eager?", id="vLLM"),
-        pytest.param("engine.load_second=3", "Did you mean engine.load_seconds?", id="ours"),
         pytest.param("engine.dtype=half", "the engine option dtype is decided by model.dtype", id="elsewhere"),
         pytest.param("engine.max_num_seqs=8", "is decided by engine.concurrency", id="another name"),
         pytest.param("engine.worker_extension_cls=x", "is set by curate itself", id="reserved"),

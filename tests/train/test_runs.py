@@ -323,13 +323,6 @@ def test_a_damaged_checkpoint_is_named(part, tmp_path):
         load(folder)
 
 
-def test_a_checkpoint_of_an_earlier_version_is_explained(tmp_path):
-    folder = checkpoint.save(tmp_path, RunProgress(step=1), writer(1), keep=1).result()
-    (folder / "learner.pt").touch()
-    with pytest.raises(CheckpointError, match=r"earlier version .* --overwrite"):
-        load(folder)
-
-
 def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
     config, folder = small_runs.read(small), tmp_path / "run"
     with (

@@ -10,7 +10,7 @@ import click
 
 from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import warn
-from train.commands.options import FiniteRange, print_cells
+from train.commands.options import FiniteRange, changed_option, print_cells, print_changed_problems
 
 if TYPE_CHECKING:
     from train.evaluation.results.result import Result
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
     type=click.Choice(["first", "best"]),
     help="Compare with the first result, or with the best.  [default: first of two or of a run, best of more]",
 )
-@click.option(
-    "--changed",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="How many of the problems that changed most to show.",
-)
+@changed_option
 @click.option(
     "--fail-under",
     type=FiniteRange(-1, 1),
@@ -123,10 +117,10 @@ class _Compared:
         suite = self.results[self.reference].suite
         click.echo(f"{suite}: differences from {self.reference}, {'the first' if self.is_first else 'the best'}")
         print_cells(*tables.difference_table(self.reference, models, self.contenders))
-        for name in self.contenders:
-            if most_changed and name in of:
-                moved = tables.changed_problems(models[self.reference], models[name])
-                _print_changed(self.reference, name, moved, most_changed)
+        for name in (name for name in self.contenders if most_changed and name in of):
+            if moved := tables.changed_problems(models[self.reference], models[name]):
+                click.echo()
+                print_changed_problems(self.reference, name, moved, most_changed)
         for name, contender in self.contenders.items():
             if contender.comparison.n_unknown:
                 warn(f"{name}: {contender.comparison.n_unknown} problems have no verdict in one of the two")
@@ -140,13 +134,3 @@ class _Compared:
         for name, contender in self.contenders.items():
             if worse and contender.differs and contender.comparison.difference < 0:
                 yield f"{name} is significantly worse than {self.reference}"
-
-
-def _print_changed(first: str, second: str, moved: list[tuple[str, str, str]], most: int) -> None:
-    """Print the problems that two models solve differently often."""
-    if not moved:
-        return
-    click.echo()
-    rest = f", the {most} with the largest change" if len(moved) > most else ""
-    click.echo(f"{len(moved)} problem{'s' if len(moved) > 1 else ''} changed{rest}:")
-    print_cells(["", first, second], moved[:most])

@@ -1,16 +1,13 @@
 """Define the command `curate coordinator`."""
 
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.options import validate_urls
+from train.commands.options import report_interruption, validate_urls
 
 if TYPE_CHECKING:
     from train.asynchronous.client import ControllerClient
@@ -72,7 +69,7 @@ def command(
     require_extra("relay")
     from train.errors import TrainError
 
-    with report_user_errors(TrainError), _interrupted():
+    with report_user_errors(TrainError), report_interruption("start the command again to go on"):
         from train.asynchronous.rollout_process import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
@@ -105,13 +102,3 @@ def command(
             note=click.echo,
         )
         click.echo("the run is over")
-
-
-@contextmanager
-def _interrupted() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with report_user_errors(interrupt_message="start the command again to go on"):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

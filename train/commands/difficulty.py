@@ -2,8 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -20,8 +20,6 @@ from sandbox.commands.table import TableColumn, TableRow, print_table, warn
 from train.commands.options import engine_option, language
 
 if TYPE_CHECKING:
-    from curate.manifest import Manifest
-    from curate.trust import TrustPolicy
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
     from train.evaluation.difficulty import DifficultyMeasurement, DifficultySettings
@@ -116,13 +114,15 @@ def command(
         if languages:
             chosen["languages"] = languages
         sample_models(dataset, models, chosen, base_url, include, prompt, engine, sandbox, resample=resample)
-        rows = table.read(dataset)
-        if rows:
+        if rows := table.read(dataset):
             _print_solve_rates(rows, models)
         if band is None or out is None:
             return
         manifest = filter_by_solve_rate(dataset, out, band, models, overwrite=overwrite)
-    _print_kept(manifest, out)
+    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
+    if manifest.solve_rate is not None and manifest.solve_rate.warning:
+        warn(manifest.solve_rate.warning)
+    print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)
 
 
@@ -145,10 +145,14 @@ def sample_models(
 
     Raises CurateError, TrainError or SandboxError.
     """
+    from curate.dataset.dataset_reader import DatasetReader
     from curate.dataset.needed_packages import with_packages
+    from curate.difficulty import table
     from curate.prompt import read_prompt
     from curate.trust import TrustPolicy
     from train.engine_options import EngineOptions
+    from train.evaluation.difficulty import measure_difficulty
+    from train.sampling.model_check import check_model
 
     if prompt:
         overrides = {**overrides, "prompt": prompt}
@@ -159,46 +163,21 @@ def sample_models(
     if base_url is not None:
         engine_options.server_concurrency()
     else:
-        _check_models(dataset, models, engine_options)
+        DatasetReader(dataset)  # a folder without a dataset is the first thing to say
+        sampled = {row["model"] for row in table.read(dataset)}
+        for model in models:
+            if model not in sampled:  # one that was sampled before may be gone by now
+                check_model(model, engine_options.vllm.get("revision"))
     if models:
         sandbox = with_packages(sandbox, dataset)
-    open_sampler = partial(_sample_with, base_url=base_url, engine=engine_options)
-    _measure(dataset, models, overrides, open_sampler, sandbox, resample, TrustPolicy.from_choices(include))
-
-
-def _check_models(dataset: Path, models: Sequence[str], engine: "EngineOptions") -> None:
-    """Raise TrainError if a model does not exist. One that was sampled before may be gone by now."""
-    from curate.dataset.dataset_reader import DatasetReader
-    from curate.difficulty import table
-    from train.sampling.model_check import check_model
-
-    DatasetReader(dataset)  # a folder without a dataset is the first thing to say
-    sampled = {row["model"] for row in table.read(dataset)}
-    for model in models:
-        if model not in sampled:
-            check_model(model, engine.vllm.get("revision"))
-
-
-def _measure(
-    dataset: Path,
-    models: Sequence[str],
-    chosen: dict[str, Any],
-    open_sampler: "Callable[[DifficultySettings], AbstractContextManager[SampleFunction]]",
-    sandbox: "SandboxOptions",
-    resample: bool,
-    trust: "TrustPolicy",
-) -> None:
-    """Sample the models one after another, with progress shown."""
-    from train.evaluation.difficulty import measure_difficulty
-
-    packages = sandbox.find_packages()
+    packages, trust = sandbox.find_packages(), TrustPolicy.from_choices(include)
     with ProgressBar(" samples") as progress:
         for model in models:
             measured = measure_difficulty(
                 dataset,
                 model,
-                chosen,
-                open_sampler,
+                overrides,
+                partial(_sample_with, base_url=base_url, engine=engine_options),
                 sandbox.open,
                 resample=resample,
                 packages=packages,
@@ -235,13 +214,8 @@ def _warn(model: str, measured: "DifficultyMeasurement") -> None:
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
     """Print a line for each model and, below it, a count of the problems by their number of correct samples."""
-    columns = [
-        TableColumn("model", 40, is_text=True),
-        TableColumn("problems", 9),
-        TableColumn("samples", 9),
-        TableColumn("pass@1", 8),
-    ]
-    columns += [TableColumn("pass@k", 8), TableColumn("cut off", 9), TableColumn("no code", 9)]
+    widths = {"problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "cut off": 9, "no code": 9}
+    columns = [TableColumn("model", 40, is_text=True), *(TableColumn(name, width) for name, width in widths.items())]
     table = []
     for model in models or sorted({row["model"] for row in rows}):
         known = [row for row in rows if row["model"] == model and row["n"]]
@@ -253,11 +227,3 @@ def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> Non
         note = ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(counts.items()))
         table.append(TableRow(cells, note))
     print_table(columns, table)
-
-
-def _print_kept(manifest: "Manifest", out: Path) -> None:
-    """Print how many problems are in the band."""
-    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
-    if manifest.solve_rate is not None and manifest.solve_rate.warning:
-        warn(manifest.solve_rate.warning)
-    print_hashes(manifest)

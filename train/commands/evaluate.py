@@ -1,6 +1,10 @@
-"""Define the command `curate evaluate`."""
+"""Define the command `curate evaluate`: each suite is read before the model is loaded, then evaluated and printed."""
 
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,15 +13,33 @@ import click
 from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
-from sandbox.commands.console import report_user_errors, require_extra
+from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
-from train.commands.options import engine_option, language, price_options, protocol_options
-from train.commands.suite_evaluation import EvaluatedModel, EvaluationOptions, prepare, print_evaluation, run
+from train.commands.options import Command, FiniteRange, engine_option, language, print_cells
+from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
+from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
+from train.evaluation.protocols.settings import CHAT, COMPLETE, ProtocolOverrides
 
 if TYPE_CHECKING:
+    from curate.prompt import PromptFormat
+    from curate.trust import TrustPolicy
     from sandbox import SandboxOptions
-    from train.evaluation.protocols.settings import ProtocolOverrides
+    from train.engine_options import EngineOptions
+    from train.evaluation.codeforces.contests import Contest
+    from train.evaluation.evaluate import EvaluationResult
+    from train.evaluation.exercise import Exercise
+    from train.evaluation.protocols.settings import EvaluationSettings
     from train.evaluation.results.result import Prices
+    from train.sampling.protocol import Sampler
+
+
+def _price(name: str, of: str) -> Callable[[Command], Command]:
+    return click.option(
+        name,
+        type=FiniteRange(0),
+        metavar="AMOUNT",
+        help=f"Price of a million tokens of {of}, in any currency.  [default: the cost is not computed]",
+    )
 
 
 @click.command("evaluate")
@@ -43,7 +65,55 @@ if TYPE_CHECKING:
     "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
 )
 @include_option
-@protocol_options
+@click.option(
+    "--protocol",
+    type=click.Choice(list(PROTOCOLS)),
+    help="Measure as others did: their prompts, and their values of the options below, unless given.  [default: none]",
+)
+@click.option("--k", type=click.IntRange(min=1), help="Number of samples per problem.  [default: 8, or the protocol's]")
+@click.option(
+    "--window",
+    metavar="FROM..TO",
+    help="Use only contests held in this window, both days included: 2024-08-01..2025-01-31; '' for all.  "
+    "[default: all, or the protocol's]",
+)
+@click.option("--temperature", type=FiniteRange(0, 2), help="Sampling temperature.  [default: 0.6, or the protocol's]")
+@click.option(
+    "--top-p",
+    type=FiniteRange(0, 1, min_open=True),
+    help="Probability mass of the tokens that are sampled from.  [default: 0.95, or the protocol's]",
+)
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    help="Maximum number of tokens in an answer.  [default: 16384, or the protocol's]",
+)
+@click.option(
+    "--stop",
+    multiple=True,
+    metavar="TEXT",
+    help="A text that ends an answer; '' for none. Can be given several times.  [default: none, or the protocol's]",
+)
+@click.option(
+    "--extraction",
+    type=click.Choice(EXTRACTIONS),
+    help="How the program is found in an answer.  [default: curate, or the protocol's]",
+)
+@click.option(
+    "--form",
+    type=click.Choice([OWN_FORM, *FORMS]),
+    help="Official form of the prompt, or curate for our own.  [default: curate, or the protocol's]",
+)
+@click.option(
+    "--mode",
+    type=click.Choice([CHAT, COMPLETE]),
+    help="Ask in a chat, or let a base model continue the text of a program.  [default: chat]",
+)
+@click.option(
+    "--prefill",
+    metavar="TEXT",
+    help="Beginning of the model's own message, which it continues.  [default: none, or the protocol's]",
+)
 @click.option(
     "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
 )
@@ -64,7 +134,8 @@ if TYPE_CHECKING:
 )
 @prompt_options
 @engine_option
-@price_options
+@_price("--price-prompt", "prompts")
+@_price("--price-answer", "answers")
 @language
 @options.sandbox_options
 def command(
@@ -74,16 +145,18 @@ def command(
     problems: int | None,
     include: tuple[str, ...],
     protocol: str | None,
-    wishes: "ProtocolOverrides",
+    stop: tuple[str, ...],
     base_url: str | None,
     seed: int,
     contests: Path | None,
     out: Path | None,
     prompt: dict[str, Any],
     engine: dict[str, Any],
-    prices: "Prices | None",
+    price_prompt: float | None,
+    price_answer: float | None,
     languages: tuple[str, ...],
     sandbox: "SandboxOptions",
+    **overrides: Any,
 ) -> None:
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
@@ -101,31 +174,46 @@ def command(
     from sandbox import SandboxError
     from train.engine_options import EngineOptions
     from train.errors import TrainError
+    from train.evaluation.results.result import Prices
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
-    with report_user_errors(*kinds, interrupt_message=_to_continue(out)):
-        form = read_prompt(prompt)
-        asked = EvaluatedModel(model, base_url, EngineOptions.from_table(engine), form, prices)
-        trust, spoken = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
-        terms = EvaluationOptions(
-            protocol, wishes, form, problems or 0, trust, spoken, contests, has_several_suites=len(suites) > 1
+    to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
+    with report_user_errors(*kinds, interrupt_message=to_continue):
+        has_price = price_prompt is not None or price_answer is not None
+        request = _Request(
+            model,
+            base_url,
+            EngineOptions.from_table(engine),
+            read_prompt(prompt),
+            Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None,
+            protocol,
+            ProtocolOverrides(**overrides, stop=stop or None),
+            problems or 0,
+            TrustPolicy.from_choices(include),
+            languages or PYTHON_ONLY,
+            contests,
+            sandbox,
+            seed,
+            has_several_suites=len(suites) > 1,
         )
-        asked.check()
-        jobs = [prepare(*place, terms, sandbox) for place in _places(data, suites, out)]
-        asked.check_chat(exercise for job in jobs for exercise in job.exercises)
+        request.check_model()
+        jobs = [request.prepare(*place) for place in _places(data, suites, out)]
+        request.check_chat([exercise for job in jobs for exercise in job.exercises])
+        from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
+
         succeeded = []
-        with asked.open() as sampler:
+        with closing(open_sampler(model, base_url, request.engine, request.prompt.template_arguments)) as sampler:
             for job in jobs:
                 try:
                     with report_user_errors(*kinds):
-                        evaluation, ratings = run(job, asked, sampler, seed)
+                        evaluation, ratings = request.run(job, sampler)
                 except click.ClickException as error:
                     if len(jobs) == 1:
                         raise
                     warn(f"{job.suite} was not evaluated: {error.message}")
                     succeeded.append(False)
                 else:
-                    print_evaluation(job, asked, evaluation, ratings)
+                    _print(job, request, evaluation, ratings)
                     succeeded.append(evaluation.summary.n_samples > 0)
     sys.exit(0 if all(succeeded) else 1)
 
@@ -149,5 +237,190 @@ def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list
     return [(name, location, out / f"{name}.json") for name, location in places]
 
 
-def _to_continue(out: Path | None) -> str:
-    return f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The evaluation on one suite.
+
+    suite        its name; empty: none was named
+    location     where its rows are
+    result_path  the result file; None: no file
+    contests     those with which the model can be rated; none for most suites
+    """
+
+    suite: str
+    location: str
+    settings: "EvaluationSettings"
+    exercises: "tuple[Exercise, ...]"
+    sandbox: "SandboxOptions"
+    result_path: Path | None
+    contests: "Sequence[Contest]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What all jobs share: the model with its engine, and how it is evaluated.
+
+    base_url            address of a server; None: the model is run here
+    prices              of the model's tokens; None: unknown
+    protocol            the name of a protocol; None: none
+    overrides           values given in place of the protocol's
+    max_problems        the maximum number of problems; 0: all
+    contests_path       the file of contests for a rating; None: where it was fetched to, if it was
+    has_several_suites  whether there are several suites. Then a window is for those that have dates
+    """
+
+    model: str
+    base_url: str | None
+    engine: "EngineOptions"
+    prompt: "PromptFormat"
+    prices: "Prices | None"
+    protocol: str | None
+    overrides: ProtocolOverrides
+    max_problems: int
+    trust: "TrustPolicy"
+    languages: tuple[str, ...]
+    contests_path: Path | None
+    sandbox: "SandboxOptions"
+    seed: int
+    has_several_suites: bool
+
+    def check_model(self) -> None:
+        """Raise TrainError if there is no such model here, or if the options are not for it."""
+        from train.sampling.model_check import check_model
+
+        if self.base_url is not None:
+            self.engine.server_concurrency()
+        else:
+            check_model(self.model, self.engine.vllm.get("revision"))
+
+    def check_chat(self, exercises: "Sequence[Exercise]") -> None:
+        """Raise SamplerError if the model would be asked in a chat and cannot chat, as far as its files here say."""
+        from train.sampling.model_check import check_chat_template
+
+        chats = any(isinstance(one.prompt, list) for one in exercises)
+        if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:
+            check_chat_template(self.model, self.engine.vllm.get("revision"))
+
+    def prepare(self, suite: str, location: str, out: Path | None) -> _Job:
+        """Read a suite. Raises CurateError and SandboxError for what cannot be evaluated."""
+        from curate.dataset.needed_packages import with_packages
+        from train.evaluation.codeforces.contests import ContestMetadata
+        from train.evaluation.codeforces.rating import known_contests
+        from train.evaluation.exercises import read_exercises
+        from train.evaluation.protocols.settings import resolve_settings
+        from train.evaluation.suites.registry import has_dates
+
+        overrides = self.overrides
+        if self.has_several_suites and not has_dates(suite):
+            overrides = replace(overrides, window=None)
+        settings = resolve_settings(self.protocol, suite, overrides, self.prompt)
+        exercises = read_exercises(
+            location,
+            settings.suite_settings.window,
+            self.max_problems,
+            suite=suite,
+            trust=self.trust,
+            prompt=self.prompt,
+            languages=self.languages,
+            style=settings.style,
+        )
+        contests = known_contests(self.contests_path, (exercise.id for exercise in exercises))
+        if contests:
+            known = ContestMetadata(contests)
+            exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
+        return _Job(suite, location, settings, exercises, with_packages(self.sandbox, location), out, contests)
+
+    def run(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, list[dict[str, Any]]]":
+        """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
+
+        Raises what evaluate does.
+        """
+        from train.evaluation.codeforces.rating import rate
+        from train.evaluation.evaluate import evaluate
+        from train.evaluation.rescore import samples_path
+        from train.evaluation.result_metadata import (
+            answer_languages,
+            model_metadata,
+            sample_dependencies,
+            suite_metadata,
+            verdict_dependencies,
+        )
+        from train.evaluation.results.result import Result
+        from train.evaluation.sample_store import SampleStore
+
+        out, sampling = job.result_path, job.settings.sampling
+        with ExitStack() as stack:
+            progress = stack.enter_context(ProgressBar(" samples"))
+            evaluation = evaluate(
+                job.exercises,
+                partial(sampler.sample, sampling=sampling),
+                stack.enter_context(job.sandbox.open()),
+                k=job.settings.suite_settings.k,
+                seed=self.seed,
+                samples=stack.enter_context(SampleStore(samples_path(out))) if out else None,
+                settings=sample_dependencies(self.model, sampling, self.prompt, self.engine),
+                judged_with=verdict_dependencies(job.sandbox.find_packages()),
+                progress=progress,
+            )
+        rating = rate(evaluation.outcomes, job.contests, seed=self.seed)
+        ratings = rating.to_json() if rating is not None else []
+        if out:
+            window = job.settings.suite_settings.window
+            Result(
+                model_metadata(self.model, self.base_url, self.engine.vllm.get("revision")),
+                suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
+                {"k": evaluation.k, **sampling.as_table()},
+                self.prompt.as_table(),
+                self.engine.for_vllm(),
+                self.seed,
+                evaluation.outcomes,
+                evaluation.tokens,
+                languages=answer_languages(job.exercises),
+                protocol=job.settings.as_table(),
+                ratings=ratings,
+                prices=self.prices,
+            ).write(out)
+        return evaluation, ratings
+
+
+def _print(job: _Job, request: _Request, evaluation: "EvaluationResult", ratings: "Sequence[dict[str, Any]]") -> None:
+    """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
+    from train.evaluation.results.ratings import rating_lines, stored_ratings
+    from train.evaluation.results.tables import breakdown, format_cost
+
+    click.echo(_heading(job, request.model, evaluation))
+    if line := job.settings.summary_line():
+        click.echo(line)
+    print_cells(*breakdown(evaluation.outcomes))
+    found = evaluation.summary
+    if found.n_truncated or evaluation.n_no_code:
+        click.echo(
+            f"of {found.n_samples} samples, {found.n_truncated} were cut off "
+            f"({found.n_truncated_correct} of them right), and {evaluation.n_no_code} ended without a program"
+        )
+    if found.n_no_verdict:
+        warn(f"{found.n_no_verdict} samples have no verdict and are left out, see above")
+    if request.prices is not None:
+        click.echo(format_cost(evaluation.tokens, request.prices))
+    for line in rating_lines(stored_ratings({"ratings": ratings})):
+        click.echo(line)
+
+
+def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
+    from train.evaluation.results.result import short_model_name, suite_label
+    from train.evaluation.statistics.outcomes import tests_source
+    from train.evaluation.suites import dataset
+
+    used = job.settings.suite_settings
+    days = sorted(problem.metadata.date for problem in evaluation.outcomes if problem.metadata.date is not None)
+    held = [f"held {days[0]}..{days[-1]}"] if used.window and days else []
+    source = tests_source(evaluation.outcomes)
+    name = job.location if job.suite in ("", dataset.NAME) else job.suite
+    what = [
+        f"{suite_label(name, used.window)}, {len(evaluation.outcomes)} problems x {used.k}",
+        *held,
+        *([f"tests: {source}"] if source else []),
+        f"T {used.temperature:g}",
+        f"{used.max_tokens} tokens",
+    ]
+    return f"{short_model_name(model)}: {', '.join(what)}"

@@ -34,11 +34,7 @@ def fetch() -> None:
     "~/.cache/curate/codeforces-contests.parquet, where `curate evaluate` finds it]",
 )
 @click.option(
-    "--base-url",
-    default="https://codeforces.com/api",
-    show_default=True,
-    metavar="URL",
-    help="Address of the API.",
+    "--base-url", default="https://codeforces.com/api", show_default=True, metavar="URL", help="Address of the API."
 )
 @click.option(
     "--pause",

@@ -1,22 +1,6 @@
-"""Print a table of texts: the first column on the left, the others on the right.
+"""The options that several commands share, and what commands print and do alike: tables, and the end at a signal.
 
-MERGED A type of options for numbers.
-
-MERGED A check of options that name servers by their URL.
-
-MERGED The option --language, by which commands judge answers that are not in Python.
-
-MERGED Let a worker leave politely when its command is told to end.
-
-MERGED The options that name the configuration of a run. All commands that read one have them.
-
-MERGED The help of a command whose configuration file has keys: they are listed below its options.
-
-MERGED The option for the engine that samples a model. All commands that sample have it.
-
-MERGED The options for what a provider charges.
-
-MERGED The options that decide how `curate evaluate` asks a model: a protocol, and what the user gives instead.
+A decorator such as `config_options` gives a command several options, whose values the command gets as one parameter.
 """
 
 import os
@@ -29,32 +13,21 @@ from functools import wraps
 from math import isfinite
 from pathlib import Path
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
 
 from curate.commands.key_value import parse_assignments
+from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import TableColumn, TableRow, print_table
-from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
-from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
-from train.evaluation.protocols.settings import CHAT, COMPLETE, ProtocolOverrides
 
 if TYPE_CHECKING:
     from train.config import Config
 
-
-def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print the rows below the names of their columns, each column as wide as its longest cell."""
-    widths = [max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)]
-    widths[0] -= 2
-    print_table(
-        [
-            TableColumn(name, width, is_text=place == 0)
-            for place, (name, width) in enumerate(zip(names, widths, strict=True))
-        ],
-        [TableRow(list(row)) for row in rows],
-    )
+Command = Callable[..., Any]
+Given = TypeVar("Given", str, tuple[str, ...])
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class FiniteRange(click.FloatRange):
@@ -65,9 +38,6 @@ class FiniteRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
-
-
-Given = TypeVar("Given", str, tuple[str, ...])
 
 
 def validate_urls(context: click.Context, option: click.Parameter, value: Given) -> Given:
@@ -89,69 +59,21 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _sorted(_context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(names)))
-
-
 language = click.option(
     "--language",
     "languages",
     multiple=True,
     type=click.Choice(["python", "cpp"]),
-    callback=_sorted,
+    callback=lambda context, option, names: tuple(sorted(set(names))),
     help="A language that answers may be written in; the fence around a program says which one it is. Problems whose "
     "tests call a function, or are Python code, take only Python. Can be given several times.  [default: python]",
 )
-
-
-class SupportsLeave(Protocol):
-    def leave(self) -> None:
-        """End soon, from any thread."""
-
-
-@contextmanager
-def leave_on_signal(worker: SupportsLeave) -> Iterator[None]:
-    """Leave at the first SIGINT or SIGTERM. A second one ends the process at once."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-        # In another thread, because the signal may have come in the midst of a wait for the lock that this takes.
-        threading.Thread(target=worker.leave, name="leave").start()
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-Command = Callable[..., Any]
-
-_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
-_CONFIG = click.argument("config", required=False, type=click.Path(path_type=Path))
-_PRESET = click.option(
-    "--preset",
-    metavar="NAME",
-    help="Published recipe whose values hold where CONFIG gives none, such as deepcoder-16k. With --model and --data, "
-    "no CONFIG is needed.  [default: the preset that CONFIG names, if any]",
-)
-_MODEL = click.option(
-    "--model", metavar="MODEL", help="Folder of the model, or its name on the Hub.  [default: model.path of CONFIG]"
-)
-_DATA = click.option(
-    "--data",
-    "dataset",
-    metavar="DATASET",
-    help="Folder of the dataset, its name on the Hub, or a file of prompts.  [default: data.dataset of CONFIG]",
-)
-_SET = click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Replace a value of the configuration. Can be given several times.",
+changed_option = click.option(
+    "--changed",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many of the problems that changed most to show.",
 )
 
 
@@ -178,8 +100,8 @@ class ConfigSource:
         self,
         changes: Sequence[str] = (),
         *,
-        prompt: Mapping[str, Any] = _NO_OPTIONS,
-        engine: Mapping[str, Any] = _NO_OPTIONS,
+        prompt: Mapping[str, Any] = NO_OPTIONS,
+        engine: Mapping[str, Any] = NO_OPTIONS,
     ) -> "Config":
         """Return the configuration. Raises ConfigError.
 
@@ -203,14 +125,31 @@ class ConfigSource:
 def config_options(command: Command) -> Command:
     """Give a command the argument CONFIG and its options; its parameter `config` is a ConfigSource."""
 
-    @_CONFIG
-    @_PRESET
-    @_MODEL
-    @_DATA
-    @_SET
+    @click.argument("config", required=False, type=click.Path(path_type=Path))
+    @click.option(
+        "--preset",
+        metavar="NAME",
+        help="Published recipe whose values hold where CONFIG gives none, such as deepcoder-16k. With --model and "
+        "--data, no CONFIG is needed.  [default: the preset that CONFIG names, if any]",
+    )
+    @click.option(
+        "--model", metavar="MODEL", help="Folder of the model, or its name on the Hub.  [default: model.path of CONFIG]"
+    )
+    @click.option(
+        "--data",
+        "dataset",
+        metavar="DATASET",
+        help="Folder of the dataset, its name on the Hub, or a file of prompts.  [default: data.dataset of CONFIG]",
+    )
+    @click.option(
+        "--set",
+        "changes",
+        multiple=True,
+        metavar="SECTION.KEY=VALUE",
+        help="Replace a value of the configuration. Can be given several times.",
+    )
     @wraps(command)
     def with_config(
-        *arguments: Any,
         config: Path | None,
         preset: str | None,
         model: str | None,
@@ -219,12 +158,11 @@ def config_options(command: Command) -> Command:
         **others: Any,
     ) -> Any:
         if config is None and preset is None:
-            example = "--preset deepcoder-16k --model MODEL --data DATASET"
             raise click.UsageError(
-                f"there is no configuration. Give CONFIG, the path of a TOML file, or type: "
-                f"{click.get_current_context().command_path} {example}"
+                "there is no configuration. Give CONFIG, the path of a TOML file, or type: "
+                f"{click.get_current_context().command_path} --preset deepcoder-16k --model MODEL --data DATASET"
             )
-        return command(*arguments, config=ConfigSource(config, preset, model, dataset, changes), **others)
+        return command(config=ConfigSource(config, preset, model, dataset, changes), **others)
 
     return with_config
 
@@ -247,17 +185,6 @@ class CommandWithConfigKeys(click.Command):
                 )
 
 
-_ENGINE = click.option(
-    "--engine",
-    "engine_options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the engine: concurrency (requests at once to a server, or sequences at once in vLLM), "
-    "tensor_parallel (GPUs), memory_share (share of each GPU's memory), max_model_len (tokens of prompt and answer), "
-    "or any option of vLLM's EngineArgs, such as dtype=bfloat16. Can be given several times.",
-)
-
-
 def engine_option(command: Command) -> Command:
     """Give a command the option --engine; its parameter `engine` is a table for EngineOptions.from_table.
 
@@ -265,108 +192,66 @@ def engine_option(command: Command) -> Command:
     programs that are judged at the same time need the CPUs.
     """
 
-    @_ENGINE
+    @click.option(
+        "--engine",
+        "engine_options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option of the engine: concurrency (requests at once to a server, or sequences at once in vLLM), "
+        "tensor_parallel (GPUs), memory_share (share of each GPU's memory), max_model_len (tokens of prompt and "
+        "answer), or any option of vLLM's EngineArgs, such as dtype=bfloat16. Can be given several times.",
+    )
     @wraps(command)
-    def with_engine(*arguments: Any, engine_options: tuple[str, ...], **others: Any) -> Any:
+    def with_engine(engine_options: tuple[str, ...], **others: Any) -> Any:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # is read when torch is imported, which comes later
-        return command(*arguments, engine=parse_assignments("--engine", engine_options), **others)
+        return command(engine=parse_assignments("--engine", engine_options), **others)
 
     return with_engine
 
 
-def _price(name: str, of: str) -> Callable[[Command], Command]:
-    return click.option(
-        name,
-        type=FiniteRange(0),
-        metavar="AMOUNT",
-        help=f"Price of a million tokens of {of}, in any currency.  [default: the cost is not computed]",
+def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print the rows below the names of their columns, each as wide as its longest cell, the first on the left."""
+    widths = [max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)]
+    widths[0] -= 2
+    columns = zip(names, widths, strict=True)
+    print_table(
+        [TableColumn(name, width, is_text=place == 0) for place, (name, width) in enumerate(columns)],
+        [TableRow(list(row)) for row in rows],
     )
 
 
-def price_options(command: Command) -> Command:
-    """Give a command --price-prompt and --price-answer; its parameter `prices` is Prices, None without both.
-
-    A price that is not given beside the other one is 0.
-    """
-
-    @_price("--price-prompt", "prompts")
-    @_price("--price-answer", "answers")
-    @wraps(command)
-    def with_prices(*arguments: Any, price_prompt: float | None, price_answer: float | None, **others: Any) -> Any:
-        from train.evaluation.results.result import Prices
-
-        known = price_prompt is not None or price_answer is not None
-        return command(*arguments, prices=Prices(price_prompt or 0.0, price_answer or 0.0) if known else None, **others)
-
-    return with_prices
+def print_changed_problems(before: str, after: str, problems: Sequence[tuple[str, str, str]], most: int) -> None:
+    """Print the problems that were solved differently often, at most so many of them."""
+    if problems and most:
+        rest = f", the {most} with the largest change" if len(problems) > most else ""
+        click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
+        print_cells(["", before, after], problems[:most])
 
 
-_OPTIONS = (
-    click.option(
-        "--protocol",
-        type=click.Choice(list(PROTOCOLS)),
-        help="Measure as others did: their prompts, and their values of the options below, unless given.  "
-        "[default: none]",
-    ),
-    click.option(
-        "--k", type=click.IntRange(min=1), help="Number of samples per problem.  [default: 8, or the protocol's]"
-    ),
-    click.option(
-        "--window",
-        metavar="FROM..TO",
-        help="Use only contests held in this window, both days included: 2024-08-01..2025-01-31; '' for all.  "
-        "[default: all, or the protocol's]",
-    ),
-    click.option(
-        "--temperature", type=FiniteRange(0, 2), help="Sampling temperature.  [default: 0.6, or the protocol's]"
-    ),
-    click.option(
-        "--top-p",
-        type=FiniteRange(0, 1, min_open=True),
-        help="Probability mass of the tokens that are sampled from.  [default: 0.95, or the protocol's]",
-    ),
-    click.option(
-        "--max-tokens",
-        type=click.IntRange(min=1),
-        help="Maximum number of tokens in an answer.  [default: 16384, or the protocol's]",
-    ),
-    click.option(
-        "--stop",
-        multiple=True,
-        metavar="TEXT",
-        help="A text that ends an answer; '' for none. Can be given several times.  [default: none, or the protocol's]",
-    ),
-    click.option(
-        "--extraction",
-        type=click.Choice(EXTRACTIONS),
-        help="How the program is found in an answer.  [default: curate, or the protocol's]",
-    ),
-    click.option(
-        "--form",
-        type=click.Choice([OWN_FORM, *FORMS]),
-        help="Official form of the prompt, or curate for our own.  [default: curate, or the protocol's]",
-    ),
-    click.option(
-        "--mode",
-        type=click.Choice([CHAT, COMPLETE]),
-        help="Ask in a chat, or let a base model continue the text of a program.  [default: chat]",
-    ),
-    click.option(
-        "--prefill",
-        metavar="TEXT",
-        help="Beginning of the model's own message, which it continues.  [default: none, or the protocol's]",
-    ),
-)
+@contextmanager
+def leave_on_signal(leave: Callable[[], None]) -> Iterator[None]:
+    """Call `leave` at the first SIGINT or SIGTERM, so a worker hands over its work. A second one ends the process."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        # In another thread, because the signal may have come in the midst of a wait for the lock that this takes.
+        threading.Thread(target=leave, name="leave").start()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
-def protocol_options(command: Command) -> Command:
-    """Give a command these options; its parameters are `protocol`, a name or None, and `wishes`."""
-
-    @wraps(command)
-    def with_protocol(*arguments: Any, stop: tuple[str, ...], **others: Any) -> Any:
-        given = {name: others.pop(name) for name in ProtocolOverrides.__dataclass_fields__ if name != "stop"}
-        return command(*arguments, wishes=ProtocolOverrides(**given, stop=stop or None), **others)
-
-    for option in reversed(_OPTIONS):
-        with_protocol = option(with_protocol)
-    return with_protocol
+@contextmanager
+def report_interruption(message: str) -> Iterator[None]:
+    """Treat SIGTERM, which clusters send before they kill, like Ctrl-C, and print the message after either."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with report_user_errors(interrupt_message=message):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -42,13 +42,7 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
 )
 @click.option("--steps", type=click.IntRange(2, 100), default=6, show_default=True, help="Steps to simulate.")
 def command(
-    config: ConfigSource,
-    gpus: int,
-    gpu: str,
-    mean_tokens: float | None,
-    sigma: float,
-    rejected: float,
-    steps: int,
+    config: ConfigSource, gpus: int, gpu: str, mean_tokens: float | None, sigma: float, rejected: float, steps: int
 ) -> None:
     """Simulate a run on N GPUs and recommend a split between learner and engines.
 

@@ -55,31 +55,20 @@ def command(
         raise click.UsageError("--released needs --by month")
     if bool(by) + timeline + evaluations > 1:
         raise click.UsageError("give only one of --by month, --timeline and --evaluations")
-    if by:
-        _by_month(tuple(map(Path, runs)), out, released)
-        return
-    from curate.errors import CurateError
-    from train.errors import NoRunError
-    from train.run.plots import PlottedRun, plot_curves, plot_evaluations
-    from train.run.plots import plot_timeline as draw_timeline
-
-    labelled = [PlottedRun.parse(run) for run in runs]
-    name, draw = ("curves", plot_curves)
-    if timeline or evaluations:
-        name, draw = ("timeline", draw_timeline) if timeline else ("evaluations", plot_evaluations)
-    out = out or labelled[0].folder / f"{name}.svg"
-    with report_user_errors(CurateError, NoRunError, OSError):
-        draw(labelled, out)
-    click.echo(out)
-
-
-def _by_month(results: tuple[Path, ...], out: Path | None, released: datetime | None) -> None:
     from curate.errors import CurateError
     from train.errors import NoRunError
     from train.evaluation.results.result import read_result
-    from train.run.plots import plot_by_month
+    from train.run import plots
 
     with report_user_errors(CurateError, NoRunError, OSError):
-        out = out or results[0].with_name(f"{results[0].stem}.by-month.svg")
-        plot_by_month([read_result(path) for path in results], out, released and released.date())
+        if by:
+            first = Path(runs[0])
+            out = out or first.with_name(f"{first.stem}.by-month.svg")
+            plots.plot_by_month([read_result(Path(run)) for run in runs], out, released and released.date())
+        else:
+            labelled = [plots.PlottedRun.parse(run) for run in runs]
+            name = "timeline" if timeline else "evaluations" if evaluations else "curves"
+            draw = {"timeline": plots.plot_timeline, "evaluations": plots.plot_evaluations, "curves": plots.plot_curves}
+            out = out or labelled[0].folder / f"{name}.svg"
+            draw[name](labelled, out)
     click.echo(out)

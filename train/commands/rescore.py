@@ -9,7 +9,7 @@ import click
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
-from train.commands.options import print_cells
+from train.commands.options import changed_option, print_cells, print_changed_problems
 from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
 
 if TYPE_CHECKING:
@@ -35,13 +35,7 @@ if TYPE_CHECKING:
     help="Result file with the new verdicts; the answers with their verdicts go to OUT.samples.jsonl. It may be R.json "
     "itself.  [default: only print what changed]",
 )
-@click.option(
-    "--changed",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="How many of the problems that changed most to show.",
-)
+@changed_option
 @options.sandbox_options
 def command(
     result: Path, suite: str | None, extraction: str | None, out: Path | None, changed: int, sandbox: "SandboxOptions"
@@ -86,11 +80,7 @@ def _print(reopened: "LoadedResult", found: "RescoreResult", most: int) -> None:
     click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdict_changes)} verdicts changed")
     if moved:
         print_cells(["before", "now", "samples"], [[was, now, str(n)] for was, now, n in moved])
-    problems = changed_problems(before, found.result.outcomes)
-    if problems and most:
-        rest = f", the {most} with the largest change" if len(problems) > most else ""
-        click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
-        print_cells(["", "before", "now"], problems[:most])
+    print_changed_problems("before", "now", changed_problems(before, found.result.outcomes), most)
     if found.missing_ids:
         warn(f"{reopened.result.location} does not have {len(found.missing_ids)} of the problems; they are left out")
     if n_unknown := summarize(found.result.outcomes).n_no_verdict:

@@ -30,27 +30,23 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     from curate.errors import CurateError
     from train.evaluation.results import tables
     from train.evaluation.results.result import read_results
-    from train.evaluation.results.tables import leaderboard, model_card_section
 
     with report_user_errors(CurateError, OSError):
         found = read_results(results)
-        if form == "model-card":
-            text = model_card_section(found)
-        elif form == "text":
-            text = ""
-        else:
-            text = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}[form](
-                leaderboard(found)
-            )
-        if form == "text" and out is None:
-            board = leaderboard(found)
+        if form == "text":
+            board = tables.leaderboard(found)
+            if out is not None:
+                raise CurateError("--out needs another --format: markdown, html, csv or model-card.")
             print_cells(*tables.text_cells(board))
             click.echo(tables.LEGEND.format(best="*", close="~"))
             for note in tables.rating_notes(board):
                 click.echo(note)
             return
-        if form == "text":
-            raise CurateError("--out needs another --format: markdown, html, csv or model-card.")
+        if form == "model-card":
+            text = tables.model_card_section(found)
+        else:
+            form_table = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}[form]
+            text = form_table(tables.leaderboard(found))
         if out is None:
             click.echo(text, nl=False)
             return

@@ -2,16 +2,13 @@
 
 import os
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.options import engine_option, leave_on_signal, validate_urls
+from train.commands.options import engine_option, leave_on_signal, report_interruption, validate_urls
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -123,11 +120,16 @@ def command(
         raise click.UsageError("--key is for --join.")
     from train.errors import TrainError
 
-    if invite:
-        with report_user_errors(TrainError):
-            _join(invite, model, engine, key, patience)
-        return
     with report_user_errors(TrainError):
+        if invite:
+            from train.swarm.node.identity_key import DEFAULT_KEY_PATH
+            from train.swarm.node.node_process import NodeOptions, NodeProcess
+
+            node_key = key or Path(DEFAULT_KEY_PATH)
+            node = NodeProcess(NodeOptions(invite, model, engine, node_key, patience), note=click.echo)
+            with leave_on_signal(node.leave):
+                node.run()
+            return
         from train.asynchronous.rollout_process import TOKEN_VARIABLE, RolloutOptions, RolloutProcess
         from train.swarm.broadcast.relay_source import RelaySourceFactory
         from train.swarm.signatures import parse_public_key
@@ -137,28 +139,9 @@ def command(
         if ray is not None:
             from train.asynchronous.ray_actors import run_workers_on_ray
 
-            with _stopping(interrupted="the workers were told to leave"):
+            with report_interruption("the workers were told to leave"):
                 run_workers_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)
         else:
             worker = RolloutProcess(options, note=click.echo)
-            with leave_on_signal(worker):
+            with leave_on_signal(worker.leave):
                 worker.run()
-
-
-def _join(invite: str, model: str, engine: dict[str, Any], key: Path | None, patience: float) -> None:
-    from train.swarm.node.identity_key import DEFAULT_KEY_PATH
-    from train.swarm.node.node_process import NodeOptions, NodeProcess
-
-    node = NodeProcess(NodeOptions(invite, model, engine, key or Path(DEFAULT_KEY_PATH), patience), note=click.echo)
-    with leave_on_signal(node):
-        node.run()
-
-
-@contextmanager
-def _stopping(interrupted: str) -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with report_user_errors(interrupt_message=interrupted):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -3,11 +3,10 @@
 import json
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +18,13 @@ from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
 from sandbox.commands import options
 from sandbox.commands.console import report_user_errors, require_extra
-from train.commands.options import CommandWithConfigKeys, ConfigSource, config_options, engine_option
+from train.commands.options import (
+    CommandWithConfigKeys,
+    ConfigSource,
+    config_options,
+    engine_option,
+    report_interruption,
+)
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -94,45 +99,43 @@ def command(
     require_extra("data")
     from curate.errors import CurateError
     from sandbox import SandboxError
-    from train.config import with_sandbox
     from train.errors import TrainError, recovery_hint
-    from train.rollouts.rewards import check_custom_reward
     from train.run.folder import open_run
-    from train.sampling.model_check import check_model
 
-    recorded = _recorded(config) if replay else None
+    recorded = _recorded_run(config) if replay else None
     run = out or (_replay_folder(recorded) if recorded else Path("runs") / config.name)
     is_first_rank = os.environ.get("RANK", "0") == "0"
+
+    def open_folder(settings: "Config") -> AbstractContextManager[None]:
+        return open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext()
+
+    interruption = report_interruption(f"--resume continues from the last checkpoint in {run}")
     with (
         report_user_errors(TrainError, CurateError, SandboxError),
         report_user_errors(
             OSError, advice=lambda error: "" if dry_run else f"{recovery_hint(error)}; --resume continues."
         ),
-        _interruptible(run) if is_first_rank else _silently_interruptible(),
+        interruption if is_first_rank else _end_silently(),
     ):
         if recorded:
             if dry_run:
                 raise click.UsageError("--dry-run shows the plan of a CONFIG. Leave it out, or --replay.")
-            _replay(recorded, run, config.changes, resume=resume, overwrite=overwrite, is_first_rank=is_first_rank)
+            _replay(recorded, run, config.changes, open_folder, is_first_rank=is_first_rank)
             return
-        read = config.read(tuple(_including(include)), prompt=prompt, engine=engine)
-        settings = _with_packages(with_sandbox(read, sandbox))
-        check_model(settings.model.path)
-        check_custom_reward(settings.reward.function)
+        settings = _settings(config, include, prompt, engine, sandbox)
         if gpus is not None and not dry_run:
             raise click.UsageError("--gpus describes the machines of a plan. Give --dry-run, too.")
         if dry_run:
             from train.run.memory import Machines
             from train.run.plan import plan
 
-            machines = None if gpus is None else Machines(gpus, gpu_gb, host_gb or 0.0)
-            for line in plan(settings, machines):
+            for line in plan(settings, None if gpus is None else Machines(gpus, gpu_gb, host_gb or 0.0)):
                 click.echo(line)
             return
         from train import loop
         from train.run.best_weights import BEST, read_best_record
 
-        with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
+        with open_folder(settings):
             loop.train(settings, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
         if note := read_best_record(run):
@@ -141,7 +144,7 @@ def command(
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
 
 
-def _recorded(config: ConfigSource) -> Path:
+def _recorded_run(config: ConfigSource) -> Path:
     """Return the folder of the run to train again, which stands in the place of CONFIG."""
     if config.path is None or config.preset or config.model or config.dataset:
         raise click.UsageError(
@@ -158,14 +161,19 @@ def _replay_folder(recorded: Path) -> Path:
 
 
 def _replay(
-    recorded: Path, run: Path, changes: Sequence[str], *, resume: bool, overwrite: bool, is_first_rank: bool
+    recorded: Path,
+    run: Path,
+    changes: Sequence[str],
+    open_folder: "Callable[[Config], AbstractContextManager[None]]",
+    *,
+    is_first_rank: bool,
 ) -> None:
     """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
     from train import loop
     from train.asynchronous.journal import audit_lines
     from train.config import with_overrides
     from train.errors import ConfigError
-    from train.run.folder import open_run, read_stored_config
+    from train.run.folder import read_stored_config
     from train.run.model_card import MODEL_FOLDER, weights_digest
 
     if run.resolve() == recorded.resolve():
@@ -175,50 +183,46 @@ def _replay(
     if is_first_rank:
         for line in audit_lines(recorded, staleness=settings.rollout.staleness):
             click.echo(line)
-    with open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext():
+    with open_folder(settings):
         loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
         again = weights_digest(run / MODEL_FOLDER)
         words = "the same weights as" if before == again else "other weights than"
-        click.echo(
-            f"model in {run / MODEL_FOLDER}, {words} {recorded / MODEL_FOLDER}: {again}"
-            + f", not {before}" * (before != again)
-        )
+        line = f"model in {run / MODEL_FOLDER}, {words} {recorded / MODEL_FOLDER}: {again}"
+        click.echo(line if before == again else f"{line}, not {before}")
 
 
-def _with_packages(settings: "Config") -> "Config":
-    """Return the configuration with the packages that programs can import, and with their hash."""
+def _settings(
+    config: ConfigSource,
+    include: Sequence[str],
+    prompt: Mapping[str, Any],
+    engine: Mapping[str, Any],
+    sandbox: Mapping[str, Any],
+) -> "Config":
+    """Return the configuration, with the packages that programs can import and their hash, after checks of its names.
+
+    include: rows to use although they are not trusted, for training and for evaluation
+    """
     from curate.dataset.needed_packages import with_packages
     from sandbox.packages import fingerprint
     from train.config import with_sandbox
+    from train.rollouts.rewards import check_custom_reward
+    from train.sampling.model_name import check_model
 
+    changes = [f"{section}.include={json.dumps(include)}" for section in ("data", "evaluation") if include]
+    settings = with_sandbox(config.read(changes, prompt=prompt, engine=engine), sandbox)
     given = settings.sandbox.options()
     of_each = [with_packages(given, dataset).packages for dataset, _ in settings.data.parts()]
     options = replace(given, packages=tuple(dict.fromkeys(package for packages in of_each for package in packages)))
     sha256 = settings.sandbox.packages_sha256 or fingerprint(options.find_packages())
-    return with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
-
-
-def _including(words: Sequence[str]) -> Iterator[str]:
-    """Yield the changes to the configuration that --include makes, for training and for evaluation."""
-    if words:
-        value = json.dumps(words)  # which is TOML as well
-        yield from (f"{section}.include={value}" for section in ("data", "evaluation"))
+    settings = with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
+    check_model(settings.model.path)
+    check_custom_reward(settings.reward.function)
+    return settings
 
 
 @contextmanager
-def _interruptible(run: Path) -> Iterator[None]:
-    """Treat SIGTERM, which clusters send before they kill, like Ctrl-C, and explain how to continue after either."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with report_user_errors(interrupt_message=f"--resume continues from the last checkpoint in {run}"):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _silently_interruptible() -> Iterator[None]:
+def _end_silently() -> Iterator[None]:
     """End without a message after an interruption, because the first rank explains it."""
     try:
         yield
@@ -231,7 +235,13 @@ def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
     start_time: list[float] = []
 
     def report(step: int, metrics: Mapping[str, float]) -> None:
-        values = "  ".join(f"{label} {metrics[name]:.3g}" for name, label in _shown(metrics))
+        shown: dict[str, str] = {}
+        for name, label in _SHOWN_METRICS.items():
+            if name in metrics:
+                shown[name] = label
+            if name == "eval/pass@1":  # with several suites, each has its own
+                shown |= {each: each.removeprefix("eval/") for each in metrics if _OF_SUITE.fullmatch(each)}
+        values = "  ".join(f"{label} {metrics[name]:.3g}" for name, label in shown.items())
         if "step_time" not in metrics:  # of an evaluation beside the run
             click.echo(f"step {step}/{steps}  {values}")
             return
@@ -240,12 +250,3 @@ def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
         click.echo(f"step {step}/{steps}  {values}  left {timedelta(seconds=round(left))}")
 
     return report
-
-
-def _shown(metrics: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """Yield the names of the metrics to show, with their labels."""
-    for name, label in _SHOWN_METRICS.items():
-        if name in metrics:
-            yield name, label
-        if name == "eval/pass@1":  # with several suites, each has its own
-            yield from ((each, each.removeprefix("eval/")) for each in metrics if _OF_SUITE.fullmatch(each))

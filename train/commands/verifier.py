@@ -42,5 +42,5 @@ def command(invite: str, model: str, key: Path | None, patience: float) -> None:
         from train.swarm.verifier.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
 
         verifier = VerifierProcess(VerifierOptions(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)
-        with leave_on_signal(verifier):
+        with leave_on_signal(verifier.leave):
             verifier.run()

@@ -1,6 +1,6 @@
 """The configuration of a run: a TOML file becomes one frozen Config, or an error that names the wrong key.
 
-    preset = "deepcoder-16k"         # train/presets/deepcoder-16k.toml has what differs from the defaults
+    preset = "deepcoder-16k"         # presets/deepcoder-16k.toml has what differs from the defaults
     [model]
     path = "Qwen/Qwen3-0.6B"
     [data]
@@ -9,10 +9,8 @@
 Values in the file replace those of its preset, and options of the command replace both: --model, --data, and
 `--set section.key=value`.
 
-    sections.py   all keys, with their defaults, units and reasons
-    checks.py     the conditions that the values must satisfy, section by section
-    table.py      the conversion of a configuration to plain tables, and back
-    file.py       the TOML file, its preset and the changes from the command line
+Begin with sections.py, which has all keys with their defaults, units and reasons, and read.py, which converts a table
+to a Config. presets/ has the values of published recipes.
 """
 
 from train.config.read import as_table, from_table, presets, read_config, with_overrides, with_sandbox

@@ -1,6 +1,6 @@
-"""The keys of a configuration with their types, defaults and comments, as they stand in the source of sections.py.
+"""The keys of a configuration with their types, defaults and comments, and a file in which every key is explained.
 
-MERGED A configuration file in which every key is explained.
+Types, defaults and comments are those in the source of sections.py.
 """
 
 import ast
@@ -8,12 +8,15 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from itertools import takewhile
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from curate.recipes.toml_writer import toml_value
 from train.config.read import as_table, preset_header, preset_table
 from train.config.sections import Config
+
+_WIDTH = 120  # of a line in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +75,14 @@ def _section(name: str, hint: Any) -> Section:
     repeated = not (isinstance(hint, type) and is_dataclass(hint))
     kind: Any = get_args(hint)[0] if repeated else hint
     types, comments = get_type_hints(kind), dict(_comments(kind))
-    keys = (_key(field, types[field.name], comments.get(field.name, "")) for field in fields(kind))
+    keys = []
+    for field in fields(kind):
+        required = field.default is MISSING and field.default_factory is MISSING
+        made = field.default_factory() if field.default_factory is not MISSING else field.default
+        default = None if required else "none" if made is None else as_table(made)
+        of_key, meaning = types[field.name], comments.get(field.name, "")
+        keys.append(ConfigKey(field.name, _words(of_key), required, default, meaning, _choices(of_key)))
     return Section(name, repeated, _first_paragraph(kind), tuple(keys))
-
-
-def _key(field: "Field[Any]", hint: Any, meaning: str) -> ConfigKey:
-    required = field.default is MISSING and field.default_factory is MISSING
-    made = field.default_factory() if field.default_factory is not MISSING else field.default
-    default = None if required else "none" if made is None else as_table(made)
-    return ConfigKey(field.name, _words(hint), required, default, meaning, _choices(hint))
 
 
 def _words(hint: Any) -> str:
@@ -112,27 +114,16 @@ def _comments(kind: type) -> Iterator[tuple[str, str]]:
     assert isinstance(definition, ast.ClassDef)
     for node in definition.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[: node.lineno - 1]))
             beside = re.search(r"  # (.*)", lines[(node.end_lineno or node.lineno) - 1])
-            comments = [*_above(lines, node.lineno - 1), *([beside[1]] if beside else [])]
-            yield node.target.id, " ".join(comments)
-
-
-def _above(lines: list[str], place: int) -> list[str]:
-    """Return the comment lines directly above this line."""
-    comments: list[str] = []
-    while place > 0 and lines[place - 1].lstrip().startswith("#"):
-        place -= 1
-        comments.insert(0, lines[place].lstrip("# "))
-    return comments
+            comments = [line.lstrip("# ") for line in reversed(list(above))]
+            yield node.target.id, " ".join([*comments, beside[1]] if beside else comments)
 
 
 def _first_paragraph(kind: type) -> str:
     """Return the first paragraph of a section's docstring, without the signature that dataclasses put there."""
     text = inspect.cleandoc(kind.__doc__ or "")
     return "" if text.startswith(f"{kind.__name__}(") else " ".join(text.partition("\n\n")[0].split())
-
-
-_WIDTH = 120
 
 
 def template_lines(preset: str | None = None) -> Iterator[str]:

@@ -1,27 +1,29 @@
-"""Convert a configuration to the plain dictionaries, lists and values of TOML and JSON, and back.
+"""A configuration read from its TOML file, its preset and the command line, and as a table of plain values.
 
-MERGED Read a configuration: options of the command line replace values of the file, which replace those of a preset.
+Options of the command replace values of the file, which replace those of a preset. msgspec converts values to the types
+of sections.py; this module refuses unknown keys, and explains what msgspec refuses by the names of keys.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
-from difflib import get_close_matches
 from itertools import takewhile
 from math import inf
 from pathlib import Path
-from types import MappingProxyType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from curate.errors import CurateError
 from curate.prompt import read_prompt
 from train.config.sections import Config, EngineConfig
-from train.engine_options import vllm_options
 from train.errors import ConfigError
 
-_MOVED = {"reward.sandbox": "sandbox.backend and sandbox.address", "reward.workers": "sandbox.workers"}
-
-_MOST = 2**63 - 1  # what TOML, files of tensors and random generators know as a whole number
+_MAX = 2**63 - 1  # what TOML, files of tensors and random generators know as an integer
+_REFUSAL = re.compile(r"Expected `(.*?)`(?: ([<>]=?|of length) ([^,]+))?(?:, got .*)? - at `\$\.(.*)`")
+_BOUNDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 
 
 def as_table(value: Any) -> Any:
@@ -36,71 +38,64 @@ def as_table(value: Any) -> Any:
 
 def from_table(table: Mapping[str, Any]) -> Config:
     """Return the configuration in a table as as_table returns it. Raises ConfigError, which names the wrong key."""
-    config: Config = _section(Config, table, "")
-    return config
+    checked = _checked(Config, table, "")
+    try:
+        return msgspec.convert(checked, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), checked)) from error
 
 
-def _section(kind: Any, table: Any, name: str) -> Any:
-    """Convert a table to a section of this type."""
+def _checked(kind: Any, value: Any, name: str) -> Any:
+    """Return the value with None for "none". Raises ConfigError for what msgspec does not refuse, or not in full."""
+    if is_dataclass(kind):
+        return _checked_section(kind, value, name)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return [_checked(get_args(kind)[0], item, f"{name}.{place}") for place, item in enumerate(value)]
+    if NoneType in get_args(kind):
+        return None if value in (None, "none") else _checked(get_args(kind)[0], value, name)
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        raise ConfigError(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, not {value!r}")
+    if kind in (int, float) and type(value) in (int, float) and not 0 <= value < inf:  # nan is not finite either
+        raise ConfigError(f"{name} must be a finite number >= 0, not {value}")
+    if kind is int and type(value) is int and value > _MAX:
+        raise ConfigError(f"{name} must be at most {_MAX}, not {value}")
+    return value
+
+
+def _checked_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
     if not isinstance(table, Mapping):
         raise ConfigError(f"{name} must be a section, not {table!r}: write [{name}] and its keys below")
     prefix = f"{name}." if name else ""
     types = get_type_hints(kind)
-    for moved in sorted(prefix + key for key in table.keys() - types.keys() if prefix + key in _MOVED):
-        raise ConfigError(f"unknown key {moved}: it is now {_MOVED[moved]}")
     for unknown in sorted(table.keys() - types.keys()):
         subject = f"key {prefix}{unknown}" if name else f"section {unknown!r}"
         raise ConfigError(f"unknown {subject}; known are {', '.join(prefix + known for known in types)}")
     for field in fields(kind):
         if field.name not in table and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(f"{prefix}{field.name} is missing; it has no default")
-    return kind(**{key: _value(types[key], value, prefix + key) for key, value in table.items()})
+    return {key: _checked(types[key], value, prefix + key) for key, value in table.items()}
 
 
-def _value(kind: Any, value: Any, name: str) -> Any:
-    """Convert a value of TOML to the type of a field; `name` is the full name of its key."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
-        return _section(kind, value, name)
-    if origin is Literal:
-        if value not in inner:
-            raise ConfigError(f"{name} must be one of {', '.join(map(repr, inner))}, not {value!r}")
-        return value
-    if origin in (Union, UnionType):  # a union of a type and None, for which TOML has no value
-        return None if value is None or value == "none" else _value(inner[0], value, name)
-    if origin is Mapping:
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{name} must be a table, not {value!r}")
-        return dict(value)
-    if origin is tuple:
-        return _tuple(inner, value, name)
-    return _scalar(kind, value, name)
-
-
-def _tuple(inner: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
-    any_length = inner[-1] is Ellipsis
-    if not isinstance(value, list) or not (any_length or len(value) == len(inner)):
-        raise ConfigError(f"{name} must be a list{'' if any_length else f' of {len(inner)} values'}, not {value!r}")
-    kinds = [inner[0]] * len(value) if any_length else inner
-    return tuple(
-        _value(kind, item, f"{name}.{place}") for place, (kind, item) in enumerate(zip(kinds, value, strict=True))
-    )
-
-
-def _scalar(kind: Any, value: Any, name: str) -> Any:
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:  # isinstance would accept true as an integer
-        raise ConfigError(f"{name} must be of type {kind.__name__}, not {value!r}")
-    if kind in (int, float) and not 0 <= value < inf:  # nan is not finite either
-        raise ConfigError(f"{name} must be a finite number >= 0, not {value}")
-    if kind is int and value > _MOST:
-        raise ConfigError(f"{name} must be at most {_MOST}, not {value}")
-    return value
+def _explain(refusal: str, table: Any) -> str:
+    """Return a message of msgspec with the name and the value of the key, as a configuration file has them."""
+    found = _REFUSAL.fullmatch(refusal)
+    assert found, refusal
+    kind, relation, bound, path = found.groups()
+    keys = re.findall(r"[^.\[\]]+", path)
+    value = table
+    for key in keys:
+        value = value[int(key) if isinstance(value, list) else key]
+    if kind == "array":
+        allowed = "a list" + (f" of {bound} values" if bound else "")
+    elif relation:
+        allowed = f"{_BOUNDS[relation]} {float(bound):g}"
+    else:
+        allowed = "a table" if kind == "object" else f"of type {kind}".replace("| null", 'or "none"')
+    return f"{'.'.join(keys)} must be {allowed}, not {value!r}"
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_PRESETS = Path(__file__).parents[1] / "presets"
+_PRESETS = Path(__file__).with_name("presets")
 
 
 def read_config(
@@ -228,23 +223,12 @@ def _read_prompt(table: dict[str, Any]) -> None:
 
 
 def _gather_engine_options(table: dict[str, Any]) -> None:
-    """Move the options of vLLM that stand in the section [engine] itself to engine.options.
-
-    Raises ConfigError for a key that neither this section nor vLLM has.
-    """
+    """Move the options of vLLM that stand in the section [engine] itself to engine.options."""
     engine = table.get("engine")
-    if not isinstance(engine, dict):
-        return
-    ours = [field.name for field in fields(EngineConfig)]
-    of_vllm = vllm_options()
-    for key in [key for key in engine if key not in ours]:
-        if of_vllm is not None and key not in of_vllm:
-            near = get_close_matches(key, [*ours, *sorted(of_vllm)], 1)
-            raise ConfigError(
-                f"unknown key engine.{key}.{f' Did you mean engine.{near[0]}?' if near else ''} Known are "
-                f"{', '.join(f'engine.{name}' for name in ours)}, and the options of vLLM's EngineArgs."
-            )
-        engine.setdefault("options", {})[key] = engine.pop(key)
+    if isinstance(engine, dict):
+        ours = {field.name for field in fields(EngineConfig)}
+        for key in [key for key in engine if key not in ours]:
+            engine.setdefault("options", {})[key] = engine.pop(key)
 
 
 def _apply(table: dict[str, Any], change: str) -> None:

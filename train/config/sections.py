@@ -1,16 +1,24 @@
 """The sections of a configuration, with the unit of each value and the reason for it beside it.
 
-Most defaults come from a run that we have made, the tiny one of `make learn`. checks.py says what the values must
-satisfy, alone and together.
+Most defaults come from a run that we have made, the tiny one of `make learn`. The type of a value has its bounds, which
+hold for what is read from a file. checks.py has the conditions on several values, and those that need a reason.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from curate.prompt import PromptFormat
 from sandbox import SandboxOptions
 from train.config import checks
+
+# All numbers are finite and at least 0. These have narrower bounds:
+PositiveInt = Annotated[int, Meta(gt=0)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+PositiveShare = Annotated[float, Meta(gt=0, le=1)]
+Temperature = Annotated[float, Meta(le=2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class MixedDataset:
     """A further dataset of a run."""
 
     dataset: str  # as data.dataset
-    weight: float = 1.0  # share of the prompts that come from it; only the proportions of all weights matter
+    weight: PositiveFloat = 1.0  # share of the prompts that come from it; only the proportions of all weights matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class DataConfig:
     # Folder of a dataset that curate built, or its name on the Hub: owner/name@revision. Or a file of prompts, such as
     # math.jsonl, with the columns prompt and answer.
     dataset: str
-    weight: float = 1.0  # share of the prompts that come from it, if there is a mixture
+    weight: PositiveFloat = 1.0  # share of the prompts that come from it, if there is a mixture
     # Further datasets, each a table [[data.mixture]] with dataset and weight, which take the place of this key.
     mixture: tuple[MixedDataset, ...] = ()
     # What to train on although it is not trusted.
@@ -55,9 +63,9 @@ class DataConfig:
 
 @dataclass(frozen=True, slots=True)
 class RolloutConfig:
-    prompts: int = 16  # prompts in a batch; the completions of one prompt are a group
+    prompts: PositiveInt = 16  # prompts in a batch; the completions of one prompt are a group
     completions: int = 16  # completions of each prompt
-    temperature: float = 1.0  # temperature of the samples; the learner computes probabilities at the same one
+    temperature: Temperature = 1.0  # temperature of the samples; the learner computes probabilities at the same one
     # What happens at the same time. "sync": nothing. "minibatch": the learner trains on the first minibatch while the
     # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one. "async": sampling
     # never stops, answers go on under new weights, and the learner trains on what is ready.
@@ -68,24 +76,25 @@ class RolloutConfig:
     # Under "async", the most groups that are sampled at once; 0: as many as `staleness` allows. A value that just keeps
     # the engines busy makes answers younger.
     most_running: int = 0
-    naive: bool = False  # true: "async" may train without weights that correct for stale answers, to compare
     online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
-    max_rounds: int = 4  # rounds of sampling for one batch; then it is used as it is, or ends the run if empty
-    max_seconds: float = 7200.0  # time limit for sampling one batch; an engine that needs longer counts as hanging
+    max_rounds: PositiveInt = 4  # rounds of sampling for one batch; then it is used as it is, or ends the run if empty
+    # Time limit for sampling one batch; an engine that needs longer counts as hanging.
+    max_seconds: PositiveFloat = 7200.0
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     kind: Literal["vllm", "transformers"] = "vllm"  # transformers: slow and simple, for tests
     gpus: tuple[int, ...] = ()  # GPUs for engines in processes of their own; empty: an engine in the trainer's process
-    tensor_parallel: int = 1  # GPUs of one engine; with more `gpus` there are several engines
-    memory_share: float = 0.5  # share of a GPU's memory; can be larger where the trainer uses other GPUs
+    tensor_parallel: PositiveInt = 1  # GPUs of one engine; with more `gpus` there are several engines
+    memory_share: PositiveShare = 0.5  # share of a GPU's memory; can be larger where the trainer uses other GPUs
     max_model_len: int = 0  # tokens of prompt and answer together; 0: as many as the stages need
     concurrency: int = 0  # answers that one engine draws at once (vLLM's max_num_seqs); 0: vLLM's default
     # Further options of vLLM's EngineArgs, such as enforce_eager = true. They may stand in [engine] itself, too.
     options: Mapping[str, Any] = field(default_factory=dict)
-    load_seconds: float = 1200.0  # time limit for starting an engine of `gpus`; "async" has rollout.max_seconds instead
-    sync_seconds: float = 600.0  # time limit for loading new weights, in which a worker need not draw tokens
+    # Time limit for starting an engine of `gpus`; "async" has rollout.max_seconds instead.
+    load_seconds: PositiveFloat = 1200.0
+    sync_seconds: PositiveFloat = 600.0  # time limit for loading new weights, in which a worker need not draw tokens
     # How new weights reach engines. "auto": as tensors in the trainer's process, through memory on its machine, and
     # over HTTP elsewhere. "nccl": from GPU to GPU, which is faster for large models on the trainer's machine; but an
     # engine that dies ends the run, because none can be brought back without all others.
@@ -95,12 +104,12 @@ class EngineConfig:
     restarts_per_hour: int = 3
     # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. NeMo-RL allows 1.05
     # in half precision; in float32 they hardly differ.
-    parity: float = 1.001
+    parity: PositiveFloat = 1.001
     # mismatch/kl over the tokens of a batch, if sampler and learner know them with the same weights: above this value a
     # warning is logged. In float32 it is near 1e-9. PRIME-RL merges no model above 0.015, and weights that arrived in
     # part gave 2 to 5 there.
-    mismatch_alarm: float = 0.01
-    mismatch_stop: float = 0.1  # above this value of mismatch/kl, the run ends
+    mismatch_alarm: PositiveFloat = 0.01
+    mismatch_stop: PositiveFloat = 0.1  # above this value of mismatch/kl, the run ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +138,10 @@ class RewardConfig:
     format: float = 0.0  # weight of the reward for answers of the form <think>...</think><answer>...</answer>
     length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
     overlong: float = 0.0  # weight of DAPO's soft penalty, which is from -1 to 0
-    overlong_buffer_tokens: int = 4096  # tokens before the limit over which that penalty grows
+    overlong_buffer_tokens: PositiveInt = 4096  # tokens before the limit over which that penalty grows
     select: Literal["longest", "strongest", "all"] = "longest"  # which tests of a problem are run
-    tests: int = 15  # maximum number of tests, unless select is "all"
-    least_wall_seconds: float = 6.0  # lower bound of a test's time limit, which is otherwise the problem's own
+    tests: PositiveInt = 15  # maximum number of tests, unless select is "all"
+    least_wall_seconds: PositiveFloat = 6.0  # lower bound of a test's time limit, which is otherwise the problem's own
     most_wall_seconds: float = 12.0  # upper bound of a test's time limit
     languages: tuple[Literal["python", "cpp"], ...] = ("python",)  # languages that answers may be written in
     random: bool = False  # true: a control experiment with rewards that do not depend on the answer
@@ -206,15 +215,15 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
-    learning_rate: float = 3e-4  # the highest learning rate, which is reached after the warm-up
+    learning_rate: PositiveFloat = 3e-4  # the highest learning rate, which is reached after the warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # course of the learning rate after the warm-up
     warmup_steps: int = 0  # counted in updates; a batch has minibatches * epochs of them
     betas: tuple[float, float] = (0.9, 0.99)  # betas of AdamW
     weight_decay: float = 0.0  # weight decay of AdamW
-    clip_norm: float = 1.0  # upper bound of the norm of the gradient
-    minibatches: int = 2  # minibatches in a batch, with one update for each
-    epochs: int = 1  # passes over a batch: DeepSeekMath's mu, TRL's num_iterations
-    row_tokens: int = 4096  # tokens of one forward pass, which several sequences share
+    clip_norm: PositiveFloat = 1.0  # upper bound of the norm of the gradient
+    minibatches: PositiveInt = 2  # minibatches in a batch, with one update for each
+    epochs: PositiveInt = 1  # passes over a batch: DeepSeekMath's mu, TRL's num_iterations
+    row_tokens: PositiveInt = 4096  # tokens of one forward pass, which several sequences share
     offload: bool = False  # true: AdamW's moments, 8 bytes for each weight, stay in the memory of the CPU
 
 
@@ -227,17 +236,17 @@ class ParallelismConfig:
     shard: int = 0
     # Ranks that share each row, a part of it each, so that sequences may be so many times longer. They divide the
     # model's attention heads among them.
-    context: int = 1
+    context: PositiveInt = 1
 
 
 @dataclass(frozen=True, slots=True)
 class StageConfig:
     """A part of the run with its own answer length. It ends at a step, or once too many answers are cut off."""
 
-    max_tokens: int = 96  # maximum length of an answer
+    max_tokens: PositiveInt = 96  # maximum length of an answer
     until_step: int = 0  # the last step of the stage; 0: it does not end at a step
     until_clipped: float = 0.0  # mean share of cut-off answers over `over_steps` steps; 0: it does not end the stage
-    over_steps: int = 5  # number of steps in that mean
+    over_steps: PositiveInt = 5  # number of steps in that mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,22 +263,22 @@ class EvaluationConfig:
     keep_best: str = ""  # name of the suite by whose pass@1 the best weights are kept in RUN/best; empty: none are kept
     include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # rows to use although they are not trusted
     window: str = ""  # first and last contest date, as in 2024-08-01..2025-02-01, of suites with dates; empty: all
-    k: int = 1  # samples of each problem
+    k: PositiveInt = 1  # samples of each problem
     problems: int = 0  # maximum number of problems; 0: all
-    temperature: float = 1.0  # temperature of the samples
-    top_p: float = 1.0  # probability mass of the tokens that are sampled from
+    temperature: Temperature = 1.0  # temperature of the samples
+    top_p: PositiveShare = 1.0  # probability mass of the tokens that are sampled from
     max_tokens: int = 0  # 0: as in training; a larger value shows what the model can do with longer answers
     # The engine of "own" is of the kind that [engine] names, with its options, but has GPUs and memory of its own.
     gpus: tuple[int, ...] = ()  # GPUs for "own", counted as engine.gpus; empty: the first one, or the CPU
-    tensor_parallel: int = 1  # GPUs of one engine of "own"; with more `gpus` there are several engines
-    memory_share: float = 0.9  # share of the memory of these GPUs
+    tensor_parallel: PositiveInt = 1  # GPUs of one engine of "own"; with more `gpus` there are several engines
+    memory_share: PositiveShare = 0.9  # share of the memory of these GPUs
 
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    steps: int = 50  # batches to train on
+    steps: PositiveInt = 50  # batches to train on
     seed: int = 0  # decides the order of the prompts and every sample
-    checkpoint_steps: int = 10  # steps between checkpoints
+    checkpoint_steps: PositiveInt = 10  # steps between checkpoints
     keep: int = 2  # number of checkpoints that are kept, the newest ones; the last one is always kept
     wandb: str = ""  # name of the project at wandb; empty: do not log there
     tensorboard: bool = False  # true: write the metrics for TensorBoard, too
@@ -282,7 +291,7 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A whole configuration. Raises ConfigError for values that make no sense, alone or in combination."""
+    """A whole configuration. Raises ConfigError for values that make no sense together."""
 
     model: ModelConfig
     data: DataConfig

@@ -33,9 +33,8 @@ class TimedEngine:
         self._busy_until = 0.0  # new weights or prompts are being computed
         self._steps = 0.0  # steps made since the start
         self._context = 0.0  # tokens in the cache
-        self._running: list[
-            tuple[float, tuple[int, int, int], SimulatedSample]
-        ] = []  # heap by the step of the last token
+        # A heap by the step of the last token.
+        self._running: list[tuple[float, tuple[int, int, int], SimulatedSample]] = []
         self._waiting: deque[SimulatedSample] = deque()
         self.drawn_tokens = 0.0
         self.busy_seconds = 0.0
@@ -61,15 +60,6 @@ class TimedEngine:
                 drawing.versions[-1] = (version, drawn)
             else:
                 drawing.versions.append((version, drawn))
-
-    def drop(self, group: int) -> None:
-        """Forget the answers to a group."""
-        kept = [item for item in self._running if item[2].key[0] != group]
-        for _, _, drawing in (item for item in self._running if item[2].key[0] == group):
-            self._context -= drawing.prompt_tokens + self._steps - drawing.first_step
-        self._running = sorted(kept)
-        self._waiting = deque(drawing for drawing in self._waiting if drawing.key[0] != group)
-        self._admit()
 
     def next_event(self) -> float:
         """Return when the next answer finishes, if nothing is added until then."""

@@ -1,8 +1,7 @@
-"""How long answers are. Reasoning models answer in lengths that are nearly log-normal, with a heavy tail.
+"""A run on a clock that jumps from event to event: the product's own controller, timed engines, rewards and a learner.
 
-MERGED A run on a clock that jumps from event to event: the product's own controller, timed engines, rewards, and a learner.
-
-Answers travel to the controller in messages, as in a real run, with one token in a message for every `unit` tokens.
+Answers travel to the controller in messages, as in a real run, with one token in a message for every `token_stride`
+tokens. Their lengths are log-normal with a heavy tail, as those of reasoning models nearly are.
 """
 
 import random
@@ -12,12 +11,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
-from math import ceil, exp
-from statistics import fmean
+from math import ceil, exp, log
+from statistics import NormalDist, fmean
 from typing import Literal, Protocol
 
-from rewards.reward import Completion as Completion
-from rewards.reward import Reward, Task
+from rewards.reward import Completion, Reward, Task
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import NullJournal
@@ -27,6 +25,9 @@ from train.planning.timings import EngineTimings, LearnerTimings
 from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.weights.manifest import WeightManifest
+
+_STEPS_BEFORE = 2  # steps that are not measured, and as many more as batches can be under way
+_FOREVER = 1e12  # seconds: simulated workers do not die
 
 
 class LengthDistribution(Protocol):
@@ -70,19 +71,12 @@ class LogNormalLengths:
         """The mean after the cut: the expectation of min(length, limit)."""
         if self.sigma == 0:
             return min(self.median, self.limit)
-        from math import log
-        from statistics import NormalDist
-
         normal, cut = NormalDist(), (log(self.limit) - log(self.median)) / self.sigma
         whole = self.median * exp(self.sigma**2 / 2)
         return whole * normal.cdf(cut - self.sigma) + self.limit * (1 - normal.cdf(cut))
 
     def draw(self, rng: random.Random) -> int:
         return max(1, min(self.limit, round(self.median * exp(rng.gauss(0.0, self.sigma)))))
-
-
-_STEPS_BEFORE = 2  # steps that are not measured, and as many more as batches can be under way
-_FOREVER = 1e12  # seconds: simulated workers do not die
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,9 +402,9 @@ class _Run:
         return self._n_events
 
 
-def _spans(drawing: SimulatedSample, n_tokens: int, unit: int) -> tuple[VersionSpan, ...]:
+def _spans(drawing: SimulatedSample, n_tokens: int, token_stride: int) -> tuple[VersionSpan, ...]:
     """Return the versions of a drawing as spans of the tokens that stand for it in a message."""
-    starts = [(version, min(round(drawn / unit), n_tokens - 1)) for version, drawn in drawing.versions]
+    starts = [(version, min(round(drawn / token_stride), n_tokens - 1)) for version, drawn in drawing.versions]
     starts[0] = (starts[0][0], 0)
     ends = [start for _, start in starts[1:]] + [n_tokens]
     return tuple((version, start, end) for (version, start), end in zip(starts, ends, strict=True) if end > start)

@@ -1,12 +1,11 @@
-"""How to split GPUs between learner and engines: every sensible split is simulated.
+"""The best split of GPUs between learner and engines: every sensible split is simulated.
 
-MERGED What the simulation has to know of a run: the size of its model, its batches, and how its GPUs can be divided.
+`model_size`, `build_workload` and `build_cluster` derive from a configuration what the simulation takes.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from train.config import Config
 from train.errors import ConfigError, LearnerError
@@ -22,16 +21,15 @@ from train.planning.simulate import (
     simulate,
 )
 from train.planning.timings import Gpu, ModelSize, estimate_engine_timings, estimate_learner_timings
-from train.run.memory import estimate, estimate_run, gpu_memory
+from train.run.memory import cache_bytes_per_token, estimate, estimate_run, gpu_memory
 
-MODES = (
-    SYNC,
-    ONE_OFF,
-    TrainingMode("async", 1),
-    TrainingMode("async", 2),
-    TrainingMode("async", 4),
-    TrainingMode("async", 8),
-)
+MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 2, 4, 8)))
+# Mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end.
+_DEFAULT_MEAN_SHARE = 0.3
+_MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
+_PROMPT_TOKENS = 500
+_UNITS = 512  # tokens of the longest answer in a message, at most, unless answers are short on average
+_UNITS_OF_MEAN = 16  # tokens of an answer of mean length in a message, at least; they are rounded up
 _SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # of the GPUs, for the learner
 
 
@@ -65,10 +63,14 @@ def best_split(
     mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload, *, steps: int = 6
 ) -> GpuSplit | None:
     """Return the fastest split, or None if the GPUs are too few for this way."""
-    splits = [
-        GpuSplit(mode, learner_gpus, engines, _simulated(mode, model, cluster, workload, learner_gpus, engines, steps))
-        for learner_gpus, engines in candidate_splits(mode, cluster)
-    ]
+    splits = []
+    for learner_gpus, engines in candidate_splits(mode, cluster):
+        layout = Layout(
+            engines,
+            estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel),
+            estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus),
+        )
+        splits.append(GpuSplit(mode, learner_gpus, engines, simulate(mode, workload, layout, steps=steps)))
     return max(splits, key=lambda split: split.result.tokens_per_second, default=None)
 
 
@@ -87,45 +89,11 @@ def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[
             yield learner_gpus, engines
 
 
-def _simulated(
-    way: TrainingMode,
-    model: ModelSize,
-    cluster: GpuCluster,
-    workload: Workload,
-    learner_gpus: int,
-    engines: int,
-    steps: int,
-) -> SimulationResult:
-    layout = Layout(
-        engines,
-        estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel),
-        estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus),
-    )
-    return simulate(way, workload, layout, steps=steps)
-
-
-_DEFAULT_MEAN_SHARE = (
-    0.3  # mean length of answers over the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end
-)
-_MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
-_PROMPT_TOKENS = 500
-_UNITS = 512  # tokens of the longest answer in a message, at most, unless answers are short on average
-_UNITS_OF_MEAN = 16  # tokens of an answer of mean length in a message, at least; they are rounded up
-
-
 def model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found."""
     memory = estimate(config.model, row_tokens=1, reference=False)
-    return ModelSize(memory.parameters, kv_bytes_per_token(load_hf_config(config.model.path).get_text_config()))
-
-
-def kv_bytes_per_token(settings: Any) -> float:
-    """Return the bytes of one token in an engine's cache, in half precision."""
-    heads = int(settings.num_attention_heads)
-    width = int(getattr(settings, "head_dim", None) or settings.hidden_size // heads)
-    key_heads = int(getattr(settings, "num_key_value_heads", None) or heads)
-    layers = int(settings.num_hidden_layers)
-    return 2.0 * layers * key_heads * width * 2
+    text_config = load_hf_config(config.model.path).get_text_config()
+    return ModelSize(memory.parameters, float(cache_bytes_per_token(text_config, 2)))
 
 
 def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected_share: float) -> Workload:

@@ -8,8 +8,12 @@ _PREFILL_SHARE = 0.5  # of its arithmetic that reading a prompt reaches
 _TRAINING_SHARE = 0.35  # of its arithmetic that training reaches; prime-rl measures 0.1 to 0.37, by model and length
 _STEP_SECONDS = 0.0015  # overhead of one step of an engine
 _CACHE_SHARE = 0.9  # of the memory that weights leave, the share for the cache
-_FLOPS = 8  # for each parameter and token: forward, backward, and the forward pass for the proximal policy
-_RECOMPUTED_FLOPS = 2  # the forward pass again, with activation checkpointing
+# For each parameter and token: forward, backward, the forward pass for the proximal policy, and once more forward,
+# with activation checkpointing.
+_FLOPS = 10
+_LOAD_SECONDS = 2.0  # of an engine, for new weights
+_PUBLISH_SECONDS = 5.0
+_SWITCH_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +77,24 @@ class LearnerTimings:
     switch_seconds: float = 0.0
 
 
-def estimate_engine_timings(
-    model: ModelSize, gpu: Gpu, *, gpus: int, load_seconds: float = 2.0, max_concurrent: int = 256
-) -> EngineTimings:
+def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineTimings:
     """Return the rates of an engine on so many GPUs. Raises ValueError if the model does not fit."""
     bandwidth, weights = gpu.bandwidth * gpus * _BANDWIDTH_SHARE, model.parameters * _HALF
     room = (gpu.memory * gpus - weights) * _CACHE_SHARE
     if room <= 0:
         raise ValueError(f"{model.parameters / 1e9:.3g}B parameters do not fit into {gpus} x {gpu.name}")
+    forward_seconds = 2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE)
     return EngineTimings(
         step_seconds=weights / bandwidth + _STEP_SECONDS,
-        step_seconds_per_answer=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
+        step_seconds_per_answer=forward_seconds,
         step_seconds_per_context_token=model.kv_bytes_per_token / bandwidth,
-        prefill_seconds_per_token=2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE),
-        load_seconds=load_seconds,
+        prefill_seconds_per_token=forward_seconds,
+        load_seconds=_LOAD_SECONDS,
         cache_tokens=room / model.kv_bytes_per_token,
-        max_concurrent=max_concurrent,
     )
 
 
-def estimate_learner_timings(
-    model: ModelSize, gpu: Gpu, *, gpus: int, checkpointing: bool = True, publish_seconds: float = 5.0,
-    switch_seconds: float = 20.0,
-) -> LearnerTimings:  # fmt: skip
+def estimate_learner_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> LearnerTimings:
     """Return the rates of a learner on so many GPUs."""
-    flops = (_FLOPS + _RECOMPUTED_FLOPS * checkpointing) * model.parameters
-    return LearnerTimings(flops / (gpu.flops * gpus * _TRAINING_SHARE), 0.0, publish_seconds, switch_seconds)
+    seconds_per_token = _FLOPS * model.parameters / (gpu.flops * gpus * _TRAINING_SHARE)
+    return LearnerTimings(seconds_per_token, 0.0, _PUBLISH_SECONDS, _SWITCH_SECONDS)

@@ -1,15 +1,6 @@
-"""What a run writes to disk.
+"""All that a run writes to disk, its evaluations, and what it is expected to need.
 
-folder.py         the folder of a run, locked by one process; its configuration
-checkpoint.py     what --resume continues from
-metrics_log.py    a line of numbers for each step, and sample completions; TensorBoard and wandb
-step_metrics.py   those numbers as pure functions, and what each of them means
-performance.py    figures of speed and memory
-timeline.py       when each part of a run worked
-plot.py           pictures of curves, side by side
-plot_timeline.py  pictures of timelines
-plot_style.py     what all pictures share
-plan.py           what a run will do and need, before it starts
-model_card.py     the README of the trained model; model_card.md is its template
-describe.py       rewards and objective in words, for the model card
+Begin with folder.py, which lists the files of a run, and checkpoint.py, which --resume continues from. Metrics are
+computed in step_metrics.py and performance.py, and written by metrics_log.py; plots.py and model_card.py show them.
+evaluation_scheduler.py decides when a run is evaluated. plan.py and memory.py are for `curate train --dry-run`.
 """

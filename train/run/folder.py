@@ -1,4 +1,5 @@
 """The folder of a training run: it holds a single run, on which one process works at a time.
+
 RUN/config.json      the whole configuration, defaults included
 RUN/metrics.jsonl    metrics of each step
 RUN/samples.jsonl    some completions of each step

@@ -1,15 +1,11 @@
-"""An estimate of the memory that an engine needs, from the model's configuration alone.
+"""Estimates of the memory that each role of a run needs, from the model's configuration alone: no weights are read.
 
-MERGED An estimate of the memory that a learner needs, from the model's configuration alone: no weights are read.
+Of the learner, weights, gradients, moments and reference are exact. Activations are found by running layers on tensors
+without data and counting what autograd keeps. Constants that are called approximate are not derived from the model:
+they cover CUDA, NCCL, allocators and the processes themselves.
 
-Weights, gradients, moments and reference are exact. Activations are found by running layers on tensors without data
-and counting what autograd keeps. CUDA, the allocators and a sampler on the same GPU come on top; see
-train/run/memory.py.
-
-MERGED What memory each role of a run needs, and whether the machines that were named have it; for `curate train --dry-run`.
-
-GB are 10^9 bytes here, as in the names of GPUs, which have some percent more. Constants that are called approximate
-are not derived from the model: they cover CUDA, NCCL, allocators and the processes themselves.
+`curate train --dry-run` compares the needs with the machines that were named. GB are 10^9 bytes, as in the names of
+GPUs, which have some percent more.
 """
 
 import json
@@ -27,50 +23,22 @@ from train.learning.attention import PACKED
 from train.learning.logprob import CHUNK_TOKENS
 from train.learning.policy import base_dtype, insert_lora_layers, layers, load_hf_config
 
-# Approximate, on GPUs: CUDA and its graphs, and the largest step of an engine, in which it fills a prompt's cache.
-ENGINE_OVERHEAD_BYTES = 4 * 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class EngineMemory:
-    """Bytes on each GPU of an engine.
-
-    weights                the model's, divided among the engine's GPUs
-    cache_bytes_per_token  cache of keys and values of one token
-    max_sequence_tokens    tokens of the longest prompt and answer together, which the cache must be able to hold
-    """
-
-    weights: int
-    cache_bytes_per_token: int
-    max_sequence_tokens: int
-
-
-def estimate_engine_memory(
-    model: ModelConfig, parameters: int, settings: Any, *, tensor_parallel: int, max_sequence_tokens: int
-) -> EngineMemory:
-    """Estimate the memory of an engine.
-
-    parameters           the number of the model's parameters
-    settings             the configuration of the model in transformers
-    max_sequence_tokens  tokens of the longest prompt and answer together
-    """
-    text = settings.get_text_config()
-    n_bytes = 2 if model.dtype == "bfloat16" else 4
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    heads_on_a_gpu = max(1, -(-heads // tensor_parallel))
-    return EngineMemory(
-        weights=-(-parameters * n_bytes // tensor_parallel),
-        cache_bytes_per_token=2 * text.num_hidden_layers * heads_on_a_gpu * width * n_bytes,
-        max_sequence_tokens=min(max_sequence_tokens, getattr(text, "max_position_embeddings", max_sequence_tokens)),
-    )
-
-
+GB = 10**9
 _COUNTED_TOKENS = 64
 _AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
 _OF_A_HEAD_WEIGHT = 8  # bytes: its gradient, and what a chunk adds to it, both in float32
-_VISITING_BYTES = 10**9  # moments that are on a GPU at once although their home is the CPU (offload.py)
+_VISITING_BYTES = GB  # moments that are on a GPU at once although their home is the CPU (optimizer.offload)
 _OF_A_LOGIT = 20  # bytes: of float32, the product, the same by temperature, probability and two gradients in backward
+_MACHINE_GPUS = 8
+_STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
+_GPU_OVERHEAD_BYTES = 3 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use
+# Approximate, on GPUs: CUDA and its graphs, and the largest step of an engine, in which it fills a prompt's cache.
+_ENGINE_OVERHEAD_BYTES = 4 * 2**30
+_SLEEPING_BYTES = 2 * GB  # approximate: what an engine that sleeps keeps of a GPU
+_PROCESS_BYTES = 4 * GB  # approximate: memory of the machine for a process that uses a GPU
+_CPU_PROCESS_BYTES = GB // 2  # approximate: the same without GPU
+_CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
+_VERSIONS = 2  # of the weights that are kept for engines in other processes: the newest and the one before
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +55,12 @@ class LearnerMemory:
     logits: int  # for one chunk, with the gradient of the head
 
     @property
-    def total(self) -> int:
-        return sum(getattr(self, field.name) for field in fields(self)[2:])
+    def bytes_by_purpose(self) -> dict[str, float]:
+        return {field.name: float(getattr(self, field.name)) for field in fields(self)[2:]}
 
     @property
-    def resident_bytes(self) -> int:
-        """The bytes that stay while the learner rests; gradients and activations do not."""
-        return self.weights + self.moments + self.reference
+    def total(self) -> float:
+        return sum(self.bytes_by_purpose.values())
 
 
 def row_tokens(config: Config) -> int:
@@ -153,12 +120,12 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     )
 
 
-def _empty_model(config: Any, model: ModelConfig | None, dtype: torch.dtype = torch.float32) -> Any:
+def _empty_model(config: Any, model: ModelConfig, dtype: torch.dtype = torch.float32) -> Any:
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
         causal = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
-        if model is not None and model.lora_rank:
+        if model.lora_rank:
             insert_lora_layers(causal, model)
     return causal
 
@@ -196,15 +163,37 @@ def _saved_bytes_per_layer(kind: Any, settings: str, model: ModelConfig, dtype: 
     return (saved[1] - saved[0]) / _COUNTED_TOKENS
 
 
-GB = 10**9
-_MACHINE_GPUS = 8
-_STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
-_GPU_OVERHEAD_BYTES = 3 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use
-_SLEEPING_BYTES = 2 * GB  # approximate: what an engine that sleeps keeps of a GPU
-_PROCESS_BYTES = 4 * GB  # approximate: memory of the machine for a process that uses a GPU
-_CPU_PROCESS_BYTES = GB // 2  # approximate: the same without GPU
-_CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU, see train/sampling/vllm.py
-_VERSIONS = 2  # of the weights that are kept for engines in other processes: the newest and the one before
+def cache_bytes_per_token(text_config: Any, number_bytes: int, *, tensor_parallel: int = 1) -> int:
+    """Return the bytes of one token's keys and values on each GPU of an engine.
+
+    text_config   the configuration of the language model in transformers
+    number_bytes  bytes of a number in the cache
+    """
+    heads = getattr(text_config, "num_key_value_heads", None) or text_config.num_attention_heads
+    width = getattr(text_config, "head_dim", None) or text_config.hidden_size // text_config.num_attention_heads
+    return int(2 * text_config.num_hidden_layers * -(-heads // tensor_parallel) * width * number_bytes)
+
+
+def _engine_bytes(
+    config: Config, parameters: int, *, tensor_parallel: int, max_sequence_tokens: int
+) -> dict[str, float]:
+    """Return the bytes on each GPU of an engine, by purpose.
+
+    max_sequence_tokens: tokens of the longest prompt and answer together, which the cache must be able to hold
+    """
+    text_config = load_hf_config(config.model.path).get_text_config()
+    number_bytes = _number_bytes(config)
+    of_a_token = cache_bytes_per_token(text_config, number_bytes, tensor_parallel=tensor_parallel)
+    longest = min(max_sequence_tokens, getattr(text_config, "max_position_embeddings", max_sequence_tokens))
+    return {
+        "weights": -(-parameters * number_bytes // tensor_parallel),
+        "cache of the longest answer": of_a_token * longest,
+        "overhead": _ENGINE_OVERHEAD_BYTES,
+    }
+
+
+def _number_bytes(config: Config) -> int:
+    return 2 if config.model.dtype == "bfloat16" else 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,38 +242,33 @@ class MemoryNeed:
         return f"{self.scope:<22} {parts}: {self.total / GB:.1f}{has}"
 
 
-def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
-    """Yield what each role needs. Raises ConfigError if the GPUs cannot be divided as the configuration says."""
-    ranks, engines = _division(config, machines)
-    shard = config.ranks.shard or ranks
-    if ranks % shard:
-        raise ConfigError(f"ranks.shard = {shard}: the number of the learner's GPUs, {ranks}, is not a multiple of it")
-    if ranks % config.ranks.context:
-        raise ConfigError(
-            f"ranks.context = {config.ranks.context}: the number of the learner's GPUs, {ranks}, is not a multiple of "
-            "it"
-        )
-    learner = estimate_run(config, ranks=shard)
-    engine = _engine(config, learner.parameters)
-    if machines.gpus:
-        yield from _on_gpus(config, machines, ranks, engines, learner, engine)
-        if _evaluates_beside(config):
-            yield _evaluation(config, machines, learner)
-    yield from _on_hosts(config, machines, ranks, engines, learner, engine)
-
-
 def format_memory_needs(config: Config, machines: Machines) -> Iterator[str]:
     """Yield a line for each need. Raises ConfigError after the last one if the machines do not have enough."""
-    missing = []
+    needs = []
     for need in memory_needs(config, machines):
+        needs.append(need)
         yield need.line()
+    for need in needs:
         if not need.fits:
-            missing.append(need)
-    for need in missing:
-        raise ConfigError(
-            f"{need.scope} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
-            "or use more GPUs"
-        )
+            raise ConfigError(
+                f"{need.scope} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
+                "or use more GPUs"
+            )
+
+
+def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
+    """Yield what each role needs. Raises ConfigError if the GPUs cannot be divided as the configuration says."""
+    ranks, engine_gpus = _division(config, machines)
+    shard = config.ranks.shard or ranks
+    for key, value in (("shard", shard), ("context", config.ranks.context)):
+        if ranks % value:
+            raise ConfigError(
+                f"ranks.{key} = {value}: the number of the learner's GPUs, {ranks}, is not a multiple of it"
+            )
+    learner = estimate_run(config, ranks=shard)
+    if machines.gpus:
+        yield from _gpu_needs(config, machines, ranks, engine_gpus, learner)
+    yield from _host_needs(config, machines, ranks, engine_gpus, learner)
 
 
 def _division(config: Config, machines: Machines) -> tuple[int, int]:
@@ -321,113 +305,89 @@ def _evaluates_beside(config: Config) -> bool:
     return config.evaluation.where == "own" and bool(config.evaluation.dataset or config.evaluation.suites)
 
 
-def _engine(config: Config, parameters: int) -> EngineMemory:
-    answers = [stage.max_tokens for stage in config.stages]
-    if not _evaluates_beside(config):
-        answers.append(config.evaluation.max_tokens)
-    return estimate_engine_memory(
-        config.model,
-        parameters,
-        load_hf_config(config.model.path),
-        tensor_parallel=config.engine.tensor_parallel,
-        max_sequence_tokens=config.engine.max_model_len or config.data.max_prompt_tokens + max(answers),
-    )
-
-
-def _evaluation(config: Config, machines: Machines, learner: LearnerMemory) -> MemoryNeed:
-    """Return what the engine needs that evaluates beside the run."""
-    settings = config.evaluation
-    memory = estimate_engine_memory(
-        config.model,
-        learner.parameters,
-        load_hf_config(config.model.path),
-        tensor_parallel=settings.tensor_parallel,
-        max_sequence_tokens=config.data.max_prompt_tokens
-        + (settings.max_tokens or max(stage.max_tokens for stage in config.stages)),
-    )
-    n = len(settings.gpus)
-    return MemoryNeed(
-        f"each of {n} evaluation GPUs" if n else "evaluation on first GPU",
-        _of_engine(memory),
-        settings.memory_share * machines.gpu_gb * GB,
-        "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens",
-    )
-
-
-def _of_engine(engine: EngineMemory) -> dict[str, float]:
-    return {
-        "weights": engine.weights,
-        "cache of the longest answer": engine.cache_bytes_per_token * engine.max_sequence_tokens,
-        "overhead": ENGINE_OVERHEAD_BYTES,
-    }
-
-
-def _on_gpus(
-    config: Config, machines: Machines, ranks: int, engines: int, learner: LearnerMemory, engine: EngineMemory
+def _gpu_needs(
+    config: Config, machines: Machines, ranks: int, engine_gpus: int, learner: LearnerMemory
 ) -> Iterator[MemoryNeed]:
-    gpu, share, settings = machines.gpu_gb * GB, config.engine.memory_share, config.evaluation
-    offload = config.optimizer.offload
-    there = gpu_memory(learner, offload=offload)
-    parts = {field.name: float(getattr(there, field.name)) for field in fields(LearnerMemory)[2:]}
-    parts["overhead"] = _GPU_OVERHEAD_BYTES
+    gpu, engine, evaluation = machines.gpu_gb * GB, config.engine, config.evaluation
+    offload, evaluates_beside = config.optimizer.offload, _evaluates_beside(config)
+    parts = {**gpu_memory(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
-    lasting_bytes = float(learner.resident_bytes - (learner.moments if offload else 0))
     if not offload:
         advice += " or optimizer.offload"
-    shares_gpu = not engines and ranks == 1
-    beside = settings.memory_share * gpu if _evaluates_beside(config) and not settings.gpus else 0.0
+    shares_gpu = not engine_gpus and ranks == 1
+    beside = evaluation.memory_share * gpu if evaluates_beside and not evaluation.gpus else 0.0
     if beside:
         parts["evaluation"] = beside
         advice += ", lower evaluation.memory_share"
-    if shares_gpu and config.rollout.pipeline == "sync" and settings.where != "idle":  # they take turns
+    if shares_gpu and config.rollout.pipeline == "sync" and evaluation.where != "idle":  # they take turns
         parts["sleeping engine"] = _SLEEPING_BYTES
-        lasting = {
-            "learner at rest": lasting_bytes,
-            "engine": share * gpu,
+        while_sampling = {
+            "learner at rest": learner.weights + learner.reference + (0 if offload else learner.moments),
+            "engine": engine.memory_share * gpu,
             "evaluation": beside,
             "overhead": _GPU_OVERHEAD_BYTES,
         }
-        yield MemoryNeed("GPU while sampling", lasting, gpu, "Lower engine.memory_share")
+        yield MemoryNeed("GPU while sampling", while_sampling, gpu, "Lower engine.memory_share")
     elif shares_gpu:
-        parts["engine"] = share * gpu
+        parts["engine"] = engine.memory_share * gpu
         advice += ", lower engine.memory_share"
     yield MemoryNeed(f"each of {ranks} GPUs", parts, gpu, advice)
-    if engines or shares_gpu:
-        n = f"each of {engines} engine GPUs" if engines else "engine on that GPU"
+
+    longest, prompt = max(stage.max_tokens for stage in config.stages), config.data.max_prompt_tokens
+    if engine_gpus or shares_gpu:
+        answer = longest if evaluates_beside else max(longest, evaluation.max_tokens)
         yield MemoryNeed(
-            n, _of_engine(engine), share * gpu, "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens"
+            f"each of {engine_gpus} engine GPUs" if engine_gpus else "engine on that GPU",
+            _engine_bytes(
+                config,
+                learner.parameters,
+                tensor_parallel=engine.tensor_parallel,
+                max_sequence_tokens=engine.max_model_len or prompt + answer,
+            ),
+            engine.memory_share * gpu,
+            "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens",
+        )
+    if evaluates_beside:
+        yield MemoryNeed(
+            f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU",
+            _engine_bytes(
+                config,
+                learner.parameters,
+                tensor_parallel=evaluation.tensor_parallel,
+                max_sequence_tokens=prompt + (evaluation.max_tokens or longest),
+            ),
+            evaluation.memory_share * gpu,
+            "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens",
         )
 
 
-def _on_hosts(
-    config: Config, machines: Machines, ranks: int, engines: int, learner: LearnerMemory, engine: EngineMemory
+def _host_needs(
+    config: Config, machines: Machines, ranks: int, engine_gpus: int, learner: LearnerMemory
 ) -> Iterator[MemoryNeed]:
-    n_bytes = 2 if config.model.dtype == "bfloat16" else 4
-    model = learner.parameters * n_bytes
+    model = learner.parameters * _number_bytes(config)
     state = learner.trainable_parameters * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
     process = _PROCESS_BYTES if machines.gpus else _CPU_PROCESS_BYTES
-    for_evaluation = max(len(config.evaluation.gpus), 1) if _evaluates_beside(config) else 0
-    others = engines + len(config.evaluation.gpus)
+    evaluation_processes = max(len(config.evaluation.gpus), 1) if _evaluates_beside(config) else 0
+    others = engine_gpus + len(config.evaluation.gpus)
     ranks_of_first = min(ranks, machines.first_machine_gpus - others) if machines.gpus else ranks
-    first = {
-        "processes": float((ranks_of_first + engines + for_evaluation) * process),
+    moments = learner.moments if machines.gpus and config.optimizer.offload else 0
+    first: dict[str, float] = {
+        "processes": (ranks_of_first + engine_gpus + evaluation_processes) * process,
         # One is written while the other is held: the last whole step, which is saved if the next one fails.
         "copies of the last step": 2 * state * ranks_of_first,
-        "weights for engines": float(model * (_VERSIONS if engines or config.workers.listen else 1)),
+        "weights for engines": model * (_VERSIONS if engine_gpus or config.workers.listen else 1),
     }
-    at_home = float(learner.moments) if machines.gpus and config.optimizer.offload else 0.0
-    if at_home:
-        first["moments"] = at_home * ranks_of_first
+    if moments:
+        first["moments"] = moments * ranks_of_first
     if not machines.gpus:
-        first |= {field.name: float(getattr(learner, field.name)) for field in fields(LearnerMemory)[2:]}
-        first |= {"engine": float(model + _CPU_CACHE_BYTES + process)}
-        if for_evaluation:
-            first |= {"evaluation": float(model + _CPU_CACHE_BYTES)}
+        first |= learner.bytes_by_purpose | {"engine": model + _CPU_CACHE_BYTES + process}
+        if evaluation_processes:
+            first["evaluation"] = model + _CPU_CACHE_BYTES
     if config.most.memory_mb and config.sandbox.workers and config.sandbox.backend == "local":
-        first["programs"] = config.most.memory_mb * config.sandbox.workers * 2.0**20
+        first["programs"] = config.most.memory_mb * config.sandbox.workers * 2**20
     advice = "Use machines with more memory"
     yield MemoryNeed("first machine", first, machines.host_gb * GB, advice)
     if machines.gpus > _MACHINE_GPUS:
-        each = {"processes": float(process), "copies of the last step": 2 * state, "moments": at_home}
+        each = {"processes": process, "copies of the last step": 2 * state, "moments": moments}
         other = {name: size * _MACHINE_GPUS for name, size in each.items()}
         yield MemoryNeed("each other machine", other, machines.host_gb * GB, advice)

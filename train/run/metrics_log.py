@@ -1,16 +1,13 @@
-"""When each part of a run worked: one line for each stretch of work.
-
-RUN/timeline.jsonl    {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7, "batch": 4}
-
-Times are seconds since the run's start. A batch has the number of the step that trains on it: under the pipeline
-`one-off`, batch 4 is sampled during step 3.
-
-MERGED What a run reports: a line of metrics for each step, and some of its completions.
+"""The reports of a run in files of JSON lines: metrics of each step, some of its completions, and a timeline.
 
     RUN/metrics.jsonl    {"step": 3, "reward": 0.41, "kl": null, ...}    names: train/run/step_metrics.py; null: unknown
     RUN/samples.jsonl    {"step": 3, "problem": "taco/17", "text": "...", "verdict": "accepted", "reward": 1.0}
+    RUN/timeline.jsonl   {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7, "batch": 4}
 
 A line is in the operating system's hands before the next step begins. TensorBoard and wandb get the same metrics.
+
+The timeline has a line for each stretch of work of a part, in seconds since the run's start. A batch has the number of
+the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
 """
 
 import json
@@ -30,9 +27,7 @@ from train.errors import ConfigError
 if TYPE_CHECKING:
     from train.rollouts.groups import Rollout
 
-
-TIMELINE = "timeline.jsonl"
-PARTS = ("sample", "reward", "train", "sync", "evaluate", "checkpoint")
+METRICS, SAMPLES, TIMELINE = "metrics.jsonl", "samples.jsonl", "timeline.jsonl"
 
 
 class Timeline:
@@ -67,9 +62,6 @@ class Timeline:
             yield
         finally:
             self.record(step, part, start_time, self.clock())
-
-
-METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
 
 
 class MetricsLog:

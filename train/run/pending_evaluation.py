@@ -287,7 +287,7 @@ def _engine_config(config: Config, model: Path) -> Config:
         config,
         model=replace(config.model, path=str(model)),
         engine=engine,
-        rollout=replace(config.rollout, pipeline="sync", naive=False),
+        rollout=replace(config.rollout, pipeline="sync"),
         workers=WorkersConfig(),
         evaluation=replace(settings, where="inside", gpus=(), tensor_parallel=1),
     )

@@ -1,9 +1,7 @@
-"""How many floating-point operations training on a batch takes, from the model's configuration alone.
+"""Speed and memory of a run: figures of a step, and the floating-point operations of training on a batch.
 
 Counted are products of matrices: 2 for each weight and token forward, and those of causal attention. Backward takes
 twice as many; for weights that are frozen, once as many. What is computed again to save memory is not counted.
-
-MERGED How fast a run is, and how much memory it takes: figures of a step, where they are known.
 """
 
 import resource
@@ -17,7 +15,6 @@ from train.config import Config
 
 if TYPE_CHECKING:
     from train.rollouts.groups import Group
-
 
 Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its answers
 
@@ -99,11 +96,9 @@ class Performance:
 
         self._config = config
         self._on_gpu = torch.cuda.is_available()
-        peak = _peak(torch.cuda.get_device_name()) if self._on_gpu and config.model.dtype == "bfloat16" else None
-        self._peak = None if peak is None else peak * n_ranks
-        self._size = None
-        if peak is not None:
-            self._size = flops_per_token(config.model.path)
+        device = torch.cuda.get_device_name() if self._on_gpu and config.model.dtype == "bfloat16" else ""
+        self._peak = n_ranks * next((peak for name, peak in _PEAKS.items() if name in device), 0.0)  # 0: unknown
+        self._size = flops_per_token(config.model.path) if self._peak else None
 
     def step_metrics(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
         """Return the figures of a step that trained on these groups."""
@@ -118,11 +113,6 @@ class Performance:
             import torch
 
             figures["perf/device_memory_gib"] = torch.cuda.max_memory_allocated() / _GIB
-        if self._size is not None and self._peak is not None:
-            flops = training_flops(self._size, lengths, self._config)
-            figures["perf/mfu"] = flops / train_seconds / self._peak
+        if self._size is not None:
+            figures["perf/mfu"] = training_flops(self._size, lengths, self._config) / train_seconds / self._peak
         return figures
-
-
-def _peak(device: str) -> float | None:
-    return next((peak for name, peak in _PEAKS.items() if name in device), None)

@@ -1,9 +1,8 @@
-"""Describe in words what a run will do and need before it starts, for `curate train --dry-run`."""
+"""The plan of a run in words, for `curate train --dry-run`: what it will do, and what it needs."""
 
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields
 
 from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
 from curate.dataset.integrity import check_trusted
@@ -14,7 +13,7 @@ from train.config import Config, DataConfig
 from train.config.checks import config_warnings
 from train.rollouts.prompt_dataset import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
 from train.rollouts.rewards import check_scorable
-from train.run.memory import LearnerMemory, Machines, estimate_run, format_memory_needs, gpu_memory, row_tokens
+from train.run.memory import Machines, estimate_run, format_memory_needs, gpu_memory, row_tokens
 from train.run.pending_evaluation import read_suites
 
 _RANKS = (1, 2, 4, 8)
@@ -112,21 +111,19 @@ def _prompt(prompt: PromptFormat) -> Iterator[str]:
 
 
 def _memory(config: Config) -> Iterator[str]:
-    longest = row_tokens(config)
-    numbers_of_ranks = [ranks * config.ranks.context for ranks in _RANKS]
-    by_ranks = {
+    """Yield a table of the learner's memory for several numbers of GPUs."""
+    memories = {
         ranks: gpu_memory(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)
-        for ranks in numbers_of_ranks
+        for ranks in (n * config.ranks.context for n in _RANKS)
     }
-    fewest = by_ranks[numbers_of_ranks[0]]
+    one, *_ = memories.values()
     yield (
-        f"memory     of the learner, {fewest.parameters:,} parameters, {fewest.trainable_parameters:,} of them "
-        f"trained, rows of at most {longest:,} tokens, GiB for each GPU:"
+        f"memory     of the learner, {one.parameters:,} parameters, {one.trainable_parameters:,} of them "
+        f"trained, rows of at most {row_tokens(config):,} tokens, GiB for each GPU:"
     )
-    names = [field.name for field in fields(LearnerMemory)[2:]]
-    yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in names) + f"{'together':>12}"
-    for ranks, memory in by_ranks.items():
-        numbers = [*(getattr(memory, name) for name in names), memory.total]
+    yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in (*one.bytes_by_purpose, "together"))
+    for ranks, memory in memories.items():
+        numbers = [*memory.bytes_by_purpose.values(), memory.total]
         yield f"           {ranks:>5}" + "".join(f"{number / 2**30:>12.2f}" for number in numbers)
     if not config.engine.gpus:
         yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of its memory besides"

@@ -1,4 +1,4 @@
-"""The figures of a batch, as pure functions, and what every figure of a run means.
+"""The metrics of a batch, as pure functions, and what every metric of a run means.
 
 Names are TRL's where TRL has one. A reward of nan (no signal) is left out of all figures about rewards. A figure that
 cannot be known is nan.
@@ -120,18 +120,13 @@ _SUITE = re.compile(r"^eval/[^/]+/")
 
 
 def metric_description(name: str) -> str | None:
-    """Return what a figure means, or None if it is not in MEANINGS."""
+    """Return what a figure means, or None if it is not in METRIC_DESCRIPTIONS."""
     name = _SUITE.sub("eval/", name)
     patterns = ((re.escape(known).replace("NAME", "[^/]+"), text) for known, text in METRIC_DESCRIPTIONS.items())
     return next((text for pattern, text in patterns if re.fullmatch(pattern, name)), None)
 
 
-def batch_metrics(
-    groups: "Sequence[Group]",
-    *,
-    version: int,
-    tokens_before: float = 0,
-) -> dict[str, float]:
+def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: float = 0) -> dict[str, float]:
     """Return the figures of a batch's completions.
 
     version        version of the weights that are being trained now
@@ -142,6 +137,7 @@ def batch_metrics(
     rollouts = [rollout for group in groups for rollout in group]
     if not rollouts:
         raise ValueError("a batch without a completion has no figures")
+    ages = [version - token for rollout in rollouts for token in rollout.versions]
     return {
         **reward_metrics([[rollout.reward for rollout in group] for group in groups]),
         **reward_component_metrics([rollout.reward_components for rollout in rollouts]),
@@ -151,7 +147,8 @@ def batch_metrics(
         "reward_latency_s/p95": percentile([rollout.reward_seconds for rollout in rollouts], 0.95),
         **length_metrics([(len(rollout.token_ids), rollout.truncated) for rollout in rollouts]),
         "num_tokens": tokens_before + sum(len(r.prompt_ids) + len(r.token_ids) for r in rollouts),
-        **staleness_metrics([version - token for rollout in rollouts for token in rollout.versions]),
+        "staleness/mean": mean(ages),
+        "staleness/max": max(ages, default=nan),
     }
 
 
@@ -225,11 +222,6 @@ def length_metrics(completions: Sequence[tuple[int, bool]]) -> dict[str, float]:
         "completions/max_terminated_length": max(ended),
         "completions/clipped_ratio": fmean(truncated for _, truncated in completions),
     }
-
-
-def staleness_metrics(ages: Sequence[int]) -> dict[str, float]:
-    """Return the figures of the tokens' ages, which are counted in updates of the weights."""
-    return {"staleness/mean": mean(ages), "staleness/max": max(ages, default=nan)}
 
 
 def mean(values: Sequence[float]) -> float:

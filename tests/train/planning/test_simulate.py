@@ -69,6 +69,6 @@ def test_no_token_is_older_than_the_bound_whatever_the_lengths(bound: int) -> No
 def test_the_same_seed_gives_the_same_run() -> None:
     layout = Layout(2, EVEN, LearnerTimings(0.01, 0.0, 1.0))
     one, same, other = (
-        simulate(TrainingMode("async", 2), workload(rejected=0.5), layout, seed=seed) for seed in (1, 1, 2)
+        simulate(TrainingMode("async", 2), workload(rejected_share=0.5), layout, seed=seed) for seed in (1, 1, 2)
     )
     assert one == same != other

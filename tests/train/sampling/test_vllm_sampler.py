@@ -249,9 +249,12 @@ def test_options_of_the_engine_and_arguments_of_the_chat_template_arrive(thinkin
         sampler.close()
 
 
-def test_a_value_that_vllm_refuses_is_explained(tiny_model, environment):
-    with pytest.raises(SamplerError, match="vLLM cannot load .*: .*quantization"):
-        open_sampler(str(tiny_model), None, EngineOptions.from_table({"quantization": "no such"}))
+@pytest.mark.parametrize(
+    ("options", "words"), [({"quantization": "no such"}, "quantization"), ({"enforce_eagr": True}, "'enforce_eagr'")]
+)
+def test_what_vllm_refuses_is_explained(options, words, tiny_model, environment):
+    with pytest.raises(SamplerError, match=f"vLLM cannot load .*: .*{words}"):
+        open_sampler(str(tiny_model), None, EngineOptions.from_table(options))
 
 
 @pytest.mark.thorough
