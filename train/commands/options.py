@@ -36,9 +36,10 @@ import click
 
 from curate.commands.key_value import parse_assignments
 from sandbox.commands.table import TableColumn, TableRow, print_table
-from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
-from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
-from train.evaluation.protocols.settings import CHAT, COMPLETE, ProtocolOverrides
+from train.evaluation.extraction import NAMES as EXTRACTIONS
+from train.evaluation.protocols.forms import FORMS
+from train.evaluation.protocols.registry import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
+from train.evaluation.protocols.settings import ProtocolOverrides
 
 if TYPE_CHECKING:
     from train.config import Config

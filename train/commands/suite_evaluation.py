@@ -141,7 +141,7 @@ def prepare(
         trust=options.trust,
         prompt=options.prompt,
         languages=options.languages,
-        style=settled.style,
+        settings=settled.suite_settings,
     )
     contests = known_contests(options.contests_path, (exercise.id for exercise in asked))
     if contests:
@@ -158,7 +158,7 @@ def run(
     Raises what evaluate does.
     """
     from curate.dataset.output_folder import write_atomic
-    from train.evaluation.codeforces.rating import rate
+    from train.evaluation.codeforces.rating import ratings_as_json
     from train.evaluation.evaluate import evaluate
     from train.evaluation.result_file import result_json, sample_dependencies, verdict_dependencies
     from train.evaluation.sample_store import SampleStore
@@ -177,8 +177,7 @@ def run(
             judged_with=verdict_dependencies(job.sandbox.find_packages()),
             progress=progress,
         )
-    rating = rate(evaluation.outcomes, job.contests, seed=seed)
-    ratings = rating.to_json() if rating is not None else []
+    ratings = ratings_as_json(evaluation.outcomes, job.contests, seed=seed)
     if job.result_path:
         result = result_json(
             evaluation,

@@ -29,7 +29,7 @@ from curate.progress import Progress, no_progress
 from rewards.reward import NO_ANSWER, NO_CODE
 from sandbox import Sandbox, Verdict
 from train.evaluation.exercise import Exercise
-from train.evaluation.extraction.registry import DEFAULT
+from train.evaluation.extraction import DEFAULT
 from train.evaluation.judges.call_judge import CallJudge
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.results.tables import TokenCounts, sum_tokens

@@ -17,7 +17,7 @@ from sandbox import Sandbox
 from train.evaluation.evaluate import CachedExercise, EvaluationResult, evaluate_cached, sample_key
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.settings import restore_style
+from train.evaluation.protocols.settings import restore_settings
 from train.evaluation.results.result import Result, SampleProvenance
 from train.evaluation.sample_store import SampleRecord, SampleStore, iterate_samples
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
@@ -82,7 +82,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         ),  # which rows count is decided by the problems of the result
         prompt=read_prompt(origin.prompt),
         languages=origin.languages,
-        style=restore_style(origin.protocol, origin.suite),
+        settings=restore_settings(origin.protocol, origin.suite),
     )
     return LoadedResult(result, origin, {exercise.id: exercise for exercise in found})
 
