@@ -51,29 +51,16 @@ Tree = Any  # a value as JSON, see sandbox_runner.py
 
 
 @dataclass(frozen=True, slots=True)
-class SuitePart:
-    """A part of a task's tests. `digest` is reference.digest."""
-
-    name: str
-    reference: Reference
-    digest: str
-
-    @classmethod
-    def of(cls, name: str, reference: Reference) -> "SuitePart":
-        return cls(name, reference, reference.digest)
-
-
-@dataclass(frozen=True, slots=True)
 class CallJudge:
     """The function in an answer must return what the reference returns.
 
-    parts       the parts of the tests, in the order in which they are judged
+    parts       the parts of the tests by their names, in the order in which they are judged
     tolerance   absolute tolerance for floats; 0: FLOAT_TOLERANCE where the expected outputs are floats
     preamble    code that runs before an answer; empty: an answer has to import what it needs
     extraction  how the program is found in an answer: see train/evaluation/extraction.py
     """
 
-    parts: tuple[SuitePart, ...]
+    parts: tuple[tuple[str, Reference], ...]
     tolerance: float = 0.0
     preamble: str = ""
     extraction: str = DEFAULT
@@ -81,7 +68,7 @@ class CallJudge:
     @property
     def identity(self) -> list[Any]:
         limits = [CALL_SECONDS, MAX_SECONDS, FACTOR, *MEMORY_MB]
-        parts = [[part.name, part.digest] for part in self.parts]
+        parts = [[name, reference.digest] for name, reference in self.parts]
         return ["calls", parts, self.tolerance, self.preamble, limits, *rule_identity(self.extraction)]
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
@@ -93,17 +80,16 @@ class CallJudge:
         if len(program) > _MAX_PROGRAM_CHARS:
             return JudgeResult(Verdict.COMPILE_ERROR.value)
         verdicts: list[tuple[str, str]] = []
-        for part in self.parts:
-            verdict = self.judge_part(part, program, sandbox)
-            verdicts.append((part.name, verdict.value))
+        for name, reference in self.parts:
+            verdict = self.judge_part(reference, program, sandbox)
+            verdicts.append((name, verdict.value))
             if verdict is not Verdict.ACCEPTED:
                 break
         return JudgeResult(verdicts[-1][1], tuple(verdicts))
 
-    def judge_part(self, part: SuitePart, program: str, sandbox: Sandbox) -> Verdict:
+    def judge_part(self, reference: Reference, program: str, sandbox: Sandbox) -> Verdict:
         """Return the verdict of one part on a program. Raises as judge_program does."""
-        reference = part.reference
-        expected = expected_outputs(reference, part.digest, sandbox)
+        expected = expected_outputs(reference, sandbox)
         limits = [max(CALL_SECONDS, FACTOR * output.cpu_seconds) for output in expected]
         max_seconds = max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
         calls = run_calls(

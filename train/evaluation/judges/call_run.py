@@ -19,7 +19,7 @@ import platform
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from signal import SIGPROF
 
@@ -157,7 +157,7 @@ def _end(line: bytes, result: RunResult) -> Verdict:
     return _FAILURES.get(line, Verdict.RUNTIME_ERROR)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reference:
     """A program that is right, and the inputs on which it shows what is right.
 
@@ -168,7 +168,7 @@ class Reference:
     entry_point: str
     inputs: tuple[str, ...]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A digest of the program and its inputs."""
         return _sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
@@ -177,16 +177,13 @@ class Reference:
 _computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_SIZE)
 
 
-def expected_outputs(reference: Reference, digest: str, sandbox: Sandbox) -> tuple[CallOutput, ...]:
-    """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails.
-
-    digest   `reference.digest`, which takes time to compute
-    """
-    return _computed.get(digest, lambda: _kept_or_computed(reference, digest, sandbox), lambda outputs: True)
+def expected_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+    """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails."""
+    return _computed.get(reference.digest, lambda: _kept_or_computed(reference, sandbox), lambda outputs: True)
 
 
-def _kept_or_computed(reference: Reference, digest: str, sandbox: Sandbox) -> tuple[CallOutput, ...]:
-    path = _folder() / f"{digest[:32]}-{_version()}.json.gz"
+def _kept_or_computed(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+    path = _folder() / f"{reference.digest[:32]}-{_version()}.json.gz"
     outputs = _read_kept(path, len(reference.inputs))
     if outputs is not None:
         return outputs

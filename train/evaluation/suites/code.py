@@ -34,7 +34,7 @@ from curate.reading.values import ParseError, allow_long_integers, optional_text
 from curate.sources.humaneval import function_preamble
 from sandbox import Limits, Suite
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.call_judge import CallJudge, SuitePart
+from train.evaluation.judges.call_judge import CallJudge
 from train.evaluation.judges.call_run import Reference
 from train.evaluation.judges.sandbox_runner import encode
 from train.evaluation.protocols.forms import Statement
@@ -131,11 +131,10 @@ class _TaskTests:
 
     def judge(self, program: str, entry_point: str, preamble: str, asked: SuiteOptions) -> CallJudge:
         """Return the judge with this reference program. The preamble is code that runs before an answer."""
-        parts = [
-            SuitePart.of(name, Reference(program, entry_point, tuple(map(_encoded, calls))))
-            for name, calls in self.parts
-        ]
-        return CallJudge(tuple(parts), self.tolerance, preamble, asked.settings.extraction)
+        parts = tuple(
+            (name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in self.parts
+        )
+        return CallJudge(parts, self.tolerance, preamble, asked.settings.extraction)
 
 
 def _encoded(arguments: Arguments) -> str:

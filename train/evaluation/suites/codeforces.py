@@ -23,7 +23,7 @@ options time_factor and memory_factor change that. The option contests chooses p
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -51,6 +51,7 @@ from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, va
 log = logging.getLogger(__name__)
 
 Keys = tuple[tuple[int, str], ...]  # contests with the indices that a problem has in them
+Filter = Callable[[Keys, date | None], bool]  # by the keys and the day of a problem
 
 OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # where tests come from
 TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # for Python; 1 for the limits of Codeforces themselves
@@ -119,28 +120,6 @@ class CodeforcesProblem:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemFilter:
-    """The problems that are wanted.
-
-    contests    numbers of contests; empty: all
-    date_range  first and last day, both included; None: all
-    """
-
-    contests: frozenset[int]
-    date_range: tuple[str, str] | None
-
-    def matches(self, keys: Keys, day: date | None) -> bool:
-        """Tell whether a problem is wanted. Raises CurateError if its day decides and is not known."""
-        if self.contests and not any(contest in self.contests for contest, _ in keys):
-            return False
-        if self.date_range is None:
-            return True
-        if day is None:
-            raise CurateError("These problems have no dates. Leave the window out.")
-        return self.date_range[0] <= day.isoformat() <= self.date_range[1]
-
-
 def _recognises(row: Row) -> bool:
     return _is_open_r1(row) or _is_deepcoder(row) or all(row[name] for name in _CODEELO)
 
@@ -158,12 +137,22 @@ def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
     options = validate_options(table, _OPTIONS)
     time_factor = _factor(options, "time_factor", TIME_FACTOR)
     memory_factor = _factor(options, "memory_factor", MEMORY_FACTOR)
-    contests = parse_contest_ids(str(options["contests"])) if "contests" in options else ()
-    wanted = ProblemFilter(frozenset(contests), asked.date_range)
+    contests = frozenset(parse_contest_ids(str(options["contests"])) if "contests" in options else ())
+
+    def is_wanted(keys: Keys, day: date | None) -> bool:
+        """Tell whether a problem is wanted. Raises CurateError if its day decides and is not known."""
+        if contests and not any(contest in contests for contest, _ in keys):
+            return False
+        if asked.date_range is None:
+            return True
+        if day is None:
+            raise CurateError("These problems have no dates. Leave the window out.")
+        return asked.date_range[0] <= day.isoformat() <= asked.date_range[1]
+
     left_out: Counter[str] = Counter()
     n_unknown = 0
     ids: set[str] = set()
-    for problem in _problems(table, wanted, left_out):
+    for problem in _problems(table, is_wanted, left_out):
         n_unknown += not problem.keys
         exercise = problem.exercise(asked, time_factor, memory_factor)
         if exercise.id in ids:
@@ -191,15 +180,15 @@ def _factor(options: Mapping[str, Any], name: str, default: float) -> float:
     return value
 
 
-def _problems(table: TableFiles, wanted: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def _problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
     first = next(iter(read_rows(table, (), _COLUMNS)), None)
     if first is None or isinstance(first, UnreadableRow):
         return
     if _is_open_r1(first):
-        yield from _read_open_r1(table, wanted, left_out)
+        yield from _read_open_r1(table, is_wanted, left_out)
         return
     for problem in (_read_deepcoder if _is_deepcoder(first) else _read_codeelo)(table):
-        if wanted.matches(problem.keys, problem.day):
+        if is_wanted(problem.keys, problem.day):
             yield problem
 
 
@@ -282,7 +271,7 @@ def _case(given: object, expected: object) -> Case:
     return Case(join_lines(given, "an input"), join_lines(expected, "an output"))
 
 
-def _read_open_r1(table: TableFiles, wanted: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
     """Yield the wanted problems that can be judged, by contests, and count the reasons why the others cannot.
 
     Raises CurateError if the folder of generated tests is not there.
@@ -293,7 +282,7 @@ def _read_open_r1(table: TableFiles, wanted: ProblemFilter, left_out: Counter[st
         keys = tuple(dict.fromkeys(map(problem_key, (str(row["id"]), *(row["aliases"] or ())))))
         start = row["contest_start"]
         day = datetime.fromtimestamp(start, UTC).date() if start else None
-        if not wanted.matches(keys, day):
+        if not is_wanted(keys, day):
             continue
         reason = _objection(row, folder)
         if reason:
