@@ -2,9 +2,9 @@
 
 exercise.py             Exercise: a problem as a model sees it, its judge, and what is known about it
 judges/                 how answers are judged: by tests, by calls, by predictions, by mathematics
-extraction/             how the program is found in an answer
+extraction.py           how the program is found in an answer
 protocols/              the settings of published numbers, and the official forms of prompts
-suites/                 the sets of problems, one module each: from rows to exercises
+suites/                 the sets of problems: from rows to exercises
 exercises.py            read a dataset or a suite
 sample_and_judge.py     exercise -> answers -> verdicts, for the next two modules
 fingerprints.py         digests of what samples depend on, and of what their verdicts depend on
@@ -17,9 +17,9 @@ result_file.py          an evaluation as a JSON file; model_metadata.py and suit
                         suite
 loaded_result.py        a result with its exercises and answers, for the next two
 rescore.py              judge kept answers again, for `curate rescore`
-exports/                the forms of other evaluators, for `curate export-evaluation`
+exports.py              the forms of other evaluators, for `curate export-evaluation`
 result_metadata.py      what a result keeps of an exercise: its facts and a digest of its tests
-adapters/               other harnesses that run the model and use our judges: inspect_ai, lighteval
+adapters/               other harnesses that run the model and use our judges: inspect_ai
 results/                result files as users see them: read, compared, and in tables
 statistics/             what the samples say about a model, and with which error
 codeforces/             the rating that a model would have on Codeforces
