@@ -83,13 +83,13 @@ def load_export_data(path: Path, form: str) -> ExportData:
     gone = [id for id in keys if id not in loaded.exercises]
     if gone:
         raise CurateError(
-            f"{loaded.provenance.location} does not have {summarize_ids(gone)} any more. Is it the same file?"
+            f"{loaded.provenance.location} does not have {_first_ids(gone)} any more. Is it the same file?"
         )
     kept = read_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem})
     missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
     if missing:
         raise CurateError(
-            f"samples of {summarize_ids(missing)} have no answer, and {form} cannot say that. Run the same `curate "
+            f"samples of {_first_ids(missing)} have no answer, and {form} cannot say that. Run the same `curate "
             "evaluate` again, which draws them."
         )
     return ExportData(loaded, {id: tuple(kept[key] for key in of_problem) for id, of_problem in keys.items()})
@@ -111,7 +111,7 @@ def _source(exercise: Exercise, answer: str) -> str:
     return f"{preamble}\n{program.source}" if preamble else program.source
 
 
-def summarize_ids(ids: list[str]) -> str:
+def _first_ids(ids: list[str]) -> str:
     """Return the first of some ids as text, and how many more there are."""
     more = len(ids) - _MAX_SHOWN
     return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
@@ -122,7 +122,7 @@ def format_evalplus_samples(answers: ExportData) -> str:
     left_out = [id for id in answers.exercises if id not in answers.records]
     if left_out:
         raise CurateError(
-            f"{summarize_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
+            f"{_first_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
         )
     return "".join(
         json.dumps({"task_id": id, "solution": source}) + "\n"
@@ -169,7 +169,7 @@ def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
     left_out = [_id(row) for row in rows if _id(row) in not_evaluated - unreadable]
     if left_out:
         raise CurateError(
-            f"{summarize_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
+            f"{_first_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
             f"{_WITHOUT_PROBLEMS}"
         )
     days = [_time(row).date() for row in rows if _id(row) in evaluated]
@@ -228,7 +228,7 @@ def format_leaderboard(answers: ExportData, selection: LiveCodeBenchSelection) -
     unknown = [problem.id for problem in answers.problems if None in problem.correct]
     if unknown:
         raise CurateError(
-            f"samples of {summarize_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
+            f"samples of {_first_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
             "`curate evaluate` again, which judges them."
         )
     verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.problems}

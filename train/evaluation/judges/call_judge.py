@@ -127,7 +127,8 @@ def first_mismatch_index(
 
 def _identical(output: CallOutput, wanted: CallOutput) -> bool:
     """Return whether the texts alone show that two small values are equal."""
-    return not wanted.is_digest and output == wanted and not any(mark in output.text for mark in _NEVER_IDENTICAL)
+    is_small = not (output.is_digest or wanted.is_digest)
+    return is_small and output.text == wanted.text and not any(mark in output.text for mark in _NEVER_IDENTICAL)
 
 
 def _is_right(
@@ -140,8 +141,11 @@ def _is_right(
     before = _tolerance(tolerance, expected[:-1])
     try:
         given, right = json.loads(output.text), json.loads(wanted.text)
-        rule = _OWN_RULES.get(entry_point)
-        if _equal(given, right) if rule is None else rule(given, right, _arguments(arguments), before):
+        if entry_point in _OWN_RULES:
+            is_right = _OWN_RULES[entry_point](given, right, sandbox_runner.decode(json.loads(arguments)), before)
+        else:
+            is_right = _equal(given, right)
+        if is_right:
             return True
         current = _tolerance(tolerance, expected)
         return current != 0 and _close(given, right, current)
@@ -217,11 +221,6 @@ def _numbers(tree: Tree) -> Any:
     if not isinstance(tree, int | float):
         raise TypeError("not a number")
     return tree
-
-
-def _arguments(text: str) -> list[Any]:
-    arguments: list[Any] = sandbox_runner.decode(json.loads(text))
-    return arguments
 
 
 def _is_zero_of(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
