@@ -16,9 +16,10 @@ from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 from train.commands.options import Command, FiniteRange, engine_option, language, print_cells
-from train.evaluation.extraction.registry import NAMES as EXTRACTIONS
-from train.evaluation.protocols.registry import FORMS, OWN_FORM, PROTOCOLS
-from train.evaluation.protocols.settings import CHAT, COMPLETE, ProtocolOverrides
+from train.evaluation.extraction import NAMES as EXTRACTIONS
+from train.evaluation.protocols.forms import FORMS
+from train.evaluation.protocols.registry import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
+from train.evaluation.protocols.settings import ProtocolOverrides
 
 if TYPE_CHECKING:
     from curate.prompt import PromptFormat
@@ -322,7 +323,7 @@ class _Request:
             trust=self.trust,
             prompt=self.prompt,
             languages=self.languages,
-            style=settings.style,
+            settings=settings.suite_settings,
         )
         contests = known_contests(self.contests_path, (exercise.id for exercise in exercises))
         if contests:
@@ -335,7 +336,7 @@ class _Request:
 
         Raises what evaluate does.
         """
-        from train.evaluation.codeforces.rating import rate
+        from train.evaluation.codeforces.rating import ratings_as_json
         from train.evaluation.evaluate import evaluate
         from train.evaluation.rescore import samples_path
         from train.evaluation.result_metadata import (
@@ -362,8 +363,7 @@ class _Request:
                 judged_with=verdict_dependencies(job.sandbox.find_packages()),
                 progress=progress,
             )
-        rating = rate(evaluation.outcomes, job.contests, seed=self.seed)
-        ratings = rating.to_json() if rating is not None else []
+        ratings = ratings_as_json(evaluation.outcomes, job.contests, seed=self.seed)
         if out:
             window = job.settings.suite_settings.window
             Result(

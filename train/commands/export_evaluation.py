@@ -30,31 +30,29 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
     require_extra("data")
     from curate.dataset.output_folder import write_atomic
     from curate.errors import CurateError
-    from train.evaluation.exports import evalplus, lcb, lcb_leaderboard, livecodebench
-    from train.evaluation.exports.export_data import load_export_data
+    from train.evaluation import exports
 
     with report_user_errors(CurateError, OSError):
+        answers = exports.load_export_data(result, form)
         if form == "evalplus":
-            answers = load_export_data(result, evalplus.SUITES, form)
-            text = evalplus.format_samples(answers)
+            text = exports.format_evalplus_samples(answers)
             dataset = "humaneval" if answers.loaded_result.result.given_suite == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
-            answers = load_export_data(result, livecodebench.SUITES, form)
-            rows = livecodebench.select_rows(answers)
+            rows = exports.select_rows(answers)
             if rows.unreadable:
                 warn(f"{len(rows.unreadable)} problems cannot be read here; LiveCodeBench counts them as wrong")
             if form == "lcb":
-                text = lcb.format_samples(answers, rows)
+                text = exports.format_lcb_samples(answers, rows)
                 advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.cli_arguments}"
             else:
-                out = out / lcb_leaderboard.path(answers)
-                text = lcb_leaderboard.format_submission(answers, rows)
+                out = out / exports.leaderboard_path(answers)
+                text = exports.format_leaderboard(answers, rows)
                 advice = f"python -m lcb_runner.evaluation.compute_scores --eval_all_file {out}"
-                if len(rows.rows) != livecodebench.N_LEADERBOARD_ROWS:
+                if len(rows.rows) != exports.N_LEADERBOARD_ROWS:
                     warn(
                         f"this file has {len(rows.rows)} problems, and the leaderboard shows only files with all "
-                        f"{livecodebench.N_LEADERBOARD_ROWS} of release_v5"
+                        f"{exports.N_LEADERBOARD_ROWS} of release_v5"
                     )
         confirm_overwrite(out, overwrite=overwrite)
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from curate.difficulty.pass_at_k import pass_at_k
 from curate.progress import Progress, no_progress
 from sandbox import Sandbox, Verdict
 from train.evaluation.exercise import Exercise
-from train.evaluation.extraction.registry import DEFAULT
+from train.evaluation.extraction import DEFAULT
 from train.evaluation.judges.call_judge import CallJudge
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.results.result import TokenCounts, count_without_program, sum_tokens

@@ -15,14 +15,14 @@ from curate.reading.tables import locate
 from curate.trust import ONLY_TRUSTED, TrustPolicy, exclusion_lines, exclusion_message
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.exercise import Exercise
-from train.evaluation.protocols.protocol import PromptStyle
+from train.evaluation.protocols.registry import DEFAULT, SuiteSettings
 from train.evaluation.suites import dataset
 from train.evaluation.suites.registry import choose_suite
 from train.evaluation.suites.suite import DateRange, SuiteOptions
 
 log = logging.getLogger(__name__)
 
-_DEFAULT, _DEFAULT_STYLE = PromptFormat(), PromptStyle()
+_DEFAULT_PROMPT = PromptFormat()
 
 
 def read_exercises(
@@ -32,9 +32,9 @@ def read_exercises(
     *,
     suite: str = "",
     trust: TrustPolicy = ONLY_TRUSTED,
-    prompt: PromptFormat = _DEFAULT,
+    prompt: PromptFormat = _DEFAULT_PROMPT,
     languages: tuple[str, ...] = PYTHON_ONLY,
-    style: PromptStyle = _DEFAULT_STYLE,
+    settings: SuiteSettings = DEFAULT,
 ) -> tuple[Exercise, ...]:
     """Read a set of problems. All of their tests are held in memory.
 
@@ -47,12 +47,12 @@ def read_exercises(
     trust         the rows of a dataset to use; the others are left out, and a warning says how many
     prompt        the form in which the model is asked
     languages     the languages that answers may be written in
-    style         the official form of the prompt, if there is one, and how answers are read; see protocols/
+    settings      the official form of the prompt, if there is one, and how answers are read; see protocols/
 
     Raises CurateError if there is no such set, if several suites can read it and none is named, if the dataset was
     altered, or if no problem is left.
     """
-    asked = SuiteOptions(_bounds(window), prompt, languages, style)
+    asked = SuiteOptions(_bounds(window), prompt, languages, settings)
     left_out: Counter[str] = Counter()
     problems = _read(location, suite, asked, trust, left_out)
     if not problems:

@@ -19,7 +19,7 @@ from train.evaluation.codeforces.rating import ratings_as_json
 from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key
 from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.settings import restore_style
+from train.evaluation.protocols.settings import restore_settings
 from train.evaluation.result_metadata import suite_metadata
 from train.evaluation.results.result import Result
 from train.evaluation.sample_store import SampleStore, iterate_samples
@@ -84,7 +84,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the problems of the result decide which rows count
         prompt=read_prompt(result.prompt),
         languages=result.languages,
-        style=restore_style(result.protocol, result.given_suite),
+        settings=restore_settings(result.protocol, result.given_suite),
     )
     return LoadedResult(result, {exercise.id: exercise for exercise in found})
 

@@ -102,11 +102,10 @@ def test_canned_answers_have_the_rating_that_their_verdicts_are_worth(evaluated)
     assert printed.startswith("canned: codeforces, 3 problems x 4, tests: official, ")
     result = json.loads((folder / "r.json").read_text())
     assert result["suite"]["tests"] == "official"
-    by_contests, by_difficulty = result["ratings"]
+    (by_contests,) = result["ratings"]
     assert by_contests["rating"] == pytest.approx(expected.rating)
     assert (by_contests["percentile"], by_contests["table"]) == (expected.percentile, "ratings_2024 (DeepCoder)")
     assert [one["n_judged"] for one in by_contests["contests"]] == [2, 1]
-    assert (by_difficulty["by"], by_difficulty["problems"]) == ("problem difficulty", 3)
     assert [problem["facts"]["difficulty"] for problem in result["problems"]] == [800, 1600, 800]
     assert read_result(folder / "r.json").stored_ratings[0].rating == pytest.approx(expected.rating)
 
@@ -124,16 +123,16 @@ def test_results_show_the_rating_in_every_form(evaluated):
     assert ",contests," in results("--format", "csv").splitlines()[1]
 
 
-def test_without_standings_the_rating_is_by_difficulty_and_examples_bound_it(tmp_path, monkeypatch):
+def test_without_standings_there_is_no_rating_and_the_way_to_one_is_said(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = write_jsonl(tmp_path / "rows.jsonl", [codeelo_row(), codeelo_row("1972A", title="Another")])
     with answering() as url:
         printed = evaluate(url, path, tmp_path / "r.json")
     assert "2 problems x 4, tests: examples, T 0.6" in printed
-    assert "Codeforces rating by problem difficulty 1200 (" in printed  # half of the samples are right
-    assert "; tests: examples, an upper bound" in printed
-    assert json.loads((tmp_path / "r.json").read_text())["suite"]["tests"] == "examples"
-    assert "curate evaluations fetch codeforces" in printed
+    assert "Codeforces rating" not in printed
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert (result["suite"]["tests"], "ratings" in result) == ("examples", False)
+    assert "type `curate evaluations fetch codeforces` once" in caplog.text
 
 
 def test_contests_tell_the_facts_that_rows_do_not(tmp_path):

@@ -45,10 +45,10 @@ def test_published_answers_get_the_published_verdicts(box, published, tmp_path, 
     ours, references = [], []
     for row in published:
         judge = judges[row["task_id"]]
-        verdicts = {part.name: judge.judge_part(part, row["solution"], box).value for part in judge.parts}
+        verdicts = {name: judge.judge_part(part, row["solution"], box).value for name, part in judge.parts}
         verdicts.setdefault("plus", verdicts["base"])
         ours.append({name: "pass" if verdict == "accepted" else "fail" for name, verdict in verdicts.items()})
-        references.append(judge.judge_program(judge.parts[0].reference.program, box).verdict)
+        references.append(judge.judge_program(judge.parts[0][1].program, box).verdict)
     assert ours == [{"base": row["base"], "plus": row["plus"]} for row in published]
     assert set(references) == {"accepted"}
 

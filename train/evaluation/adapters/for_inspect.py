@@ -6,7 +6,15 @@
 
 A task of your own takes the dataset and the scorer of the same suite. The log of inspect_ai has the arguments of the
 scorer, so `inspect score` can judge the answers of a log again.
+
+The sandbox is shared by all answers of a run: it is opened for the first answer, and closed at the end of the run. It
+is opened as the rewards in trainers open theirs: on this machine or, if CURATE_URL is set, behind that service, with
+the packages that CURATE_PACKAGES names.
 """
+
+import threading
+from collections.abc import Mapping
+from functools import lru_cache
 
 from anyio import CapacityLimiter, to_thread
 from inspect_ai import Task
@@ -16,19 +24,22 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSyste
 from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, accuracy, scorer, stderr
 from inspect_ai.solver import TaskState, generate
 
+from curate.errors import CurateError
+from curate.prompt import PromptFormat
+from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
-from train.evaluation.adapters.exercise_set import SuiteRequest, find_exercise, load_exercises, messages
-from train.evaluation.adapters.judgement import judge_answer
-from train.evaluation.adapters.lazy_sandbox import LazySandbox
+from sandbox import Sandbox, SandboxError
 from train.evaluation.exercise import Exercise
+from train.evaluation.exercises import read_exercises
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
+from train.evaluation.protocols.forms import FORMS
+from train.evaluation.protocols.registry import OWN_FORM, PROTOCOLS, SuiteSettings
+from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
+from train.evaluation.suites.registry import parse_suite
 
-EXERCISE_ID_KEY = (
-    "curate_exercise"  # in the metadata of a sample: the id of its exercise, if the sample itself has another
-)
+EXERCISE_ID_KEY = "curate_exercise"  # in the metadata of a sample: its exercise's id, if the sample has another
+_MAX_SUITES = 4  # that stay in memory, with all their tests
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-
-_sandbox = LazySandbox()
 _threads = CapacityLimiter(64)  # apart from the threads that inspect_ai itself needs; each only waits
 
 
@@ -38,7 +49,7 @@ def curate_task(suite: str, window: str = "", protocol: str = "", form: str = ""
     Temperature, top_p, tokens, stops and, as epochs, the number of samples are those of the protocol or, without one,
     those of `curate evaluate`. Options of `inspect eval` take their place. The arguments are those of curate_dataset.
     """
-    used = SuiteRequest(suite, window, protocol, form).resolve().suite_settings
+    used = suite_settings(suite, window, protocol, form)
     return Task(
         dataset=curate_dataset(suite, window, protocol, form),
         solver=generate(),
@@ -64,7 +75,7 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
     Raises CurateError for names that do not exist, if the suite cannot be read, and for forms in which the model
     continues a text that is already begun.
     """
-    samples = [_sample(exercise) for exercise in load_exercises(SuiteRequest(suite, window, protocol, form)).values()]
+    samples = [_sample(exercise) for exercise in load_exercises(suite, window, protocol, form).values()]
     return MemoryDataset(samples, name=suite, location=suite)
 
 
@@ -76,14 +87,18 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
     sandbox that fails is an error of the sample, and an answer without a verdict is not scored; neither counts as
     wrong. Raises CurateError as curate_dataset does, and if the suite has no exercise for a sample.
     """
-    wanted = SuiteRequest(suite, window, protocol, form)
-    load_exercises(wanted)  # what is wrong with the suite is said before any answer is sampled
+    load_exercises(suite, window, protocol, form)  # what is wrong with the suite is said before any answer is sampled
 
     async def score(state: TaskState, target: Target) -> Score:
         id = str(state.metadata.get(EXERCISE_ID_KEY, state.sample_id))
-        exercise = find_exercise(id, wanted)
+        exercises = load_exercises(suite, window, protocol, form)
+        if id not in exercises:
+            raise CurateError(
+                f"{suite} has no exercise {id!r}; its {len(exercises)} exercises have ids such as "
+                f"{next(iter(exercises))!r}. Make the samples from the same suite, or name each one's exercise."
+            )
         try:
-            found = await to_thread.run_sync(_judge, exercise, state.output.completion, limiter=_threads)
+            found = await to_thread.run_sync(_judge, exercises[id], state.output.completion, limiter=_threads)
         except NoVerdictError as error:
             return Score.unscored(reason="scoring_failed", explanation=str(error))
         value = CORRECT if found.verdict == ACCEPTED else INCORRECT
@@ -94,21 +109,85 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
     return score
 
 
-@hooks(name="curate_sandbox", description="closes the sandbox of curate_scorer")
-class _Closing(Hooks):
-    async def on_run_end(self, data: RunEnd) -> None:
-        await to_thread.run_sync(_sandbox.close)
+def suite_settings(suite: str, window: str, protocol: str, form: str) -> SuiteSettings:
+    """Return how a suite is measured. Raises CurateError for unknown names and for what makes no sense."""
+    for kind, name, names in (("protocol", protocol, PROTOCOLS), ("form", form, [*FORMS, OWN_FORM])):
+        if name and name not in names:
+            raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
+    overrides = ProtocolOverrides(window=window or None, form=form or None)
+    return resolve_settings(protocol or None, parse_suite(suite)[0], overrides, PromptFormat()).suite_settings
 
 
-def _judge(exercise: Exercise, answer: str) -> JudgeResult:
-    return judge_answer(exercise, answer, _sandbox.get())
+@lru_cache(_MAX_SUITES)
+def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping[str, Exercise]:
+    """Return the exercises of a suite by their ids. Raises CurateError if there is no such suite, or it is unreadable.
+
+    inspect_ai asks with messages. So exercises in which the model continues plain text, or its own message, raise
+    CurateError, too: most services would answer such a chat instead of continuing it.
+    """
+    name, location = parse_suite(suite)
+    settings = suite_settings(suite, window, protocol, form)
+    found = read_exercises(location, settings.window, suite=name, settings=settings)
+    for exercise in found:
+        if isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user":
+            raise CurateError(
+                f"{suite}: in this form the model continues a text that is already begun, which this harness "
+                "cannot ask for. Use `curate evaluate`, or another form, such as evalplus-thinking."
+            )
+    return {exercise.id: exercise for exercise in found}
 
 
 def _sample(exercise: Exercise) -> Sample:
-    asked: list[ChatMessage] = [_MESSAGES[one["role"]](content=one["content"]) for one in messages(exercise)]
+    assert not isinstance(exercise.prompt, str)  # load_exercises has seen to it
+    asked: list[ChatMessage] = [_MESSAGES[one["role"]](content=one["content"]) for one in exercise.prompt]
     facts = exercise.metadata
     day = facts.date and facts.date.isoformat()
     known = {"difficulty": facts.difficulty, "platform": facts.platform, "date": day}
     return Sample(
         input=asked, id=exercise.id, metadata={name: value for name, value in known.items() if value is not None}
     )
+
+
+def _judge(exercise: Exercise, answer: str) -> JudgeResult:
+    """Judge an answer.
+
+    Raises SandboxError if the sandbox fails, so that another attempt may succeed, and NoVerdictError if the exercise
+    cannot judge this answer, for example since its checker fails.
+    """
+    try:
+        return exercise.judge_answer(answer, _sandbox.get())
+    except (SandboxError, NoVerdictError):
+        raise
+    except Exception as error:  # RefereeError, most likely; no answer may end the evaluation of the others
+        raise NoVerdictError(f"{exercise.id}: its tests cannot judge this answer: {error}") from error
+
+
+class LazySandbox:
+    """The sandbox of a run. Any number of threads may ask for it. One that is still open ends with the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sandbox: Sandbox | None = None
+
+    def get(self) -> Sandbox:
+        """Return the sandbox, which is opened if there is none. Raises SandboxError if it cannot be opened."""
+        with self._lock:
+            if self._sandbox is None:
+                self._sandbox = options_from_environment().open()
+            return self._sandbox
+
+    def close(self) -> None:
+        """Close the sandbox, if there is one; the next call of `get` opens another."""
+        with self._lock:
+            sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            sandbox.close()
+
+
+_sandbox = LazySandbox()
+
+
+@hooks(name="curate_sandbox", description="closes the sandbox of curate_scorer")
+class _Closing(Hooks):
+    async def on_run_end(self, data: RunEnd) -> None:
+        await to_thread.run_sync(_sandbox.close)

@@ -1,28 +1,39 @@
-"""A rated contest: its problems, and what its participants scored and were rated before.
+"""Rated contests, in memory and in a Parquet file, and the ids of their problems.
 
-It has no handles: a rating needs nothing that says who the participants are.
-
-MERGED Contests by their numbers.
-
-MERGED Contests in a Parquet file: a row for each contest, without handles.
-
-The file is all that ratings need, so they can be computed without the network. A contest takes about 50 kB.
-
-MERGED What contests tell of their problems: difficulty and day, for rows that do not say it.
+A contest has its problems, and what its participants scored and were rated before, but no handles: a rating needs
+nothing that says who the participants are. The file has a row for each contest, of about 50 kB. It is all that ratings
+need, so they can be computed without the network.
 """
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from curate.errors import CurateError
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
+# The contests whose 408 problems DeepCoder's Codeforces rating was measured on: May to November 2024.
+DEEPCODER_CONTESTS = (
+    *range(1971, 2009),
+    *(2013, 2014),
+    *range(2018, 2031),
+    *(2032, 2033),
+    *(2035, 2036),
+)
+DEEPCODER = "deepcoder"  # the name of these contests
+_DEEPCODER_PROBLEMS = Path(__file__).with_name("deepcoder_problems.json")
+_NOT_IN_DIGESTS = re.compile(r"[\W_]")  # what copies of a statement differ in
+_TAGS = "\nTags:\n"  # what follows a statement
 _PROBLEM = re.compile(r"(?:CF|codeforces)?[ _/-]*(\d+)[ _/-]*([A-Z]\d*)", re.IGNORECASE)
+_RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
+_MAX_CONTESTS = 10_000  # in a range
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +96,6 @@ def problem_id(keys: Sequence[tuple[int, str]]) -> str:
     return "codeforces/" + ",".join(f"{contest}/{index}" for contest, index in keys) if keys else ""
 
 
-def problem_keys(id: str) -> list[tuple[int, str]]:
-    """Return the keys in an id of a problem, its own first. Raises CurateError if the id has another form."""
-    return [problem_key(part) for part in id.split(",")]
-
-
 def problem_key(id: str) -> tuple[int, str]:
     """Return the contest and the index of a problem whose id is, for example, 1971A, 1971/A, 1971_d2 or CF1971A.
 
@@ -101,17 +107,37 @@ def problem_key(id: str) -> tuple[int, str]:
     return int(match[1]), match[2].upper()
 
 
-# The contests whose 408 problems DeepCoder's Codeforces rating was measured on: May to November 2024.
-DEEPCODER_CONTESTS = (
-    *range(1971, 2009),
-    *(2013, 2014),
-    *range(2018, 2031),
-    *(2032, 2033),
-    *(2035, 2036),
-)
-DEEPCODER = "deepcoder"  # the name of these contests
-_RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
-_MOST = 10_000  # contests in a range
+def problem_keys(id: str) -> list[tuple[int, str]]:
+    """Return contest and index of a problem of the suite, its own first; none if its contest is unknown."""
+    try:
+        return [problem_key(part) for part in id.split(",")]
+    except CurateError:
+        return []
+
+
+class UnmatchedProblems:
+    """DeepCoder's 408 problems that no row of its test set has been yet.
+
+    The rows have a statement but no id. deepcoder_problems.json has the id and a digest of the statement of each row,
+    in their order. Problems that two divisions shared are there twice, with the same statement: the first of such rows
+    is the first problem, and so on.
+    """
+
+    def __init__(self) -> None:
+        self._ids: dict[str, list[str]] = {}
+        for id, digest in _deepcoder_problems():
+            self._ids.setdefault(digest, []).append(id)
+
+    def pop_id(self, text: str) -> str:
+        """Return the id of a row's problem, such as 1971A; "" if it is none of the 408."""
+        statement = text.partition(_TAGS)[0]
+        left = self._ids.get(hashlib.sha256(_NOT_IN_DIGESTS.sub("", statement).encode()).hexdigest()[:10])
+        return left.pop(0) if left else ""
+
+
+@cache
+def _deepcoder_problems() -> list[tuple[str, str]]:
+    return [(id, digest) for id, digest in json.loads(_DEEPCODER_PROBLEMS.read_text())]
 
 
 def parse_contest_ids(text: str) -> tuple[int, ...]:
@@ -125,10 +151,27 @@ def parse_contest_ids(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not 0 <= last - first < _MOST:
+        if not 0 <= last - first < _MAX_CONTESTS:
             raise CurateError(f"{part!r} is not the number of a contest, such as 1971, or a range, such as 1971-1980.")
         numbers.update(range(first, last + 1))
     return tuple(sorted(numbers))
+
+
+class ContestMetadata:
+    """Difficulty and day of the problems of these contests, for rows that do not say it."""
+
+    def __init__(self, contests: Iterable[Contest]) -> None:
+        self._known = {
+            (contest.id, problem.index): (problem.rating, contest.start)
+            for contest in contests
+            for problem in contest.problems
+        }
+
+    def fill_missing(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
+        """Return the facts of a problem of the suite, with what the contests know where they say nothing."""
+        known = (self._known[key] for key in problem_keys(id) if key in self._known)
+        difficulty, day = next(known, (None, None))
+        return replace(facts, difficulty=facts.difficulty or difficulty, date=facts.date or day)
 
 
 def default_path() -> Path:
@@ -142,7 +185,19 @@ def write_contests(path: Path, contests: Iterable[Contest]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = [_row(contest) for contest in sorted(contests, key=lambda contest: contest.id)]
+    rows = [
+        {
+            "contest": contest.id,
+            "name": contest.name,
+            "type": contest.type,
+            "start": contest.start,
+            "problems": list(map(asdict, contest.problems)),
+            "points": [points for points, _ in contest.scores],
+            "penalty": [penalty for _, penalty in contest.scores],
+            "old_ratings": contest.old_ratings,
+        }
+        for contest in sorted(contests, key=lambda contest: contest.id)
+    ]
     unfinished = path.with_name(path.name + ".unfinished")
     pq.write_table(pa.Table.from_pylist(rows, schema=_schema()), unfinished, compression="zstd")
     unfinished.replace(path)
@@ -159,7 +214,18 @@ def read_contests(path: Path) -> list[Contest]:
         raise CurateError(f"{path} cannot be read as a file of contests: {error}") from None
     if not table.schema.equals(_schema()):
         raise CurateError(f"{path} is not a file of contests. Fetch the contests again.")
-    return [_contest(row) for row in table.to_pylist()]
+    return [
+        Contest.of(
+            row["contest"],
+            row["name"],
+            row["type"],
+            row["start"],
+            [ContestProblem(**problem) for problem in row["problems"]],
+            list(zip(row["points"], row["penalty"], strict=True)),
+            row["old_ratings"],
+        )
+        for row in table.to_pylist()
+    ]
 
 
 def _schema() -> Any:
@@ -178,49 +244,3 @@ def _schema() -> Any:
             ("old_ratings", pa.list_(pa.int16())),  # of the same participants, in descending order
         ]
     )
-
-
-def _row(contest: Contest) -> dict[str, Any]:
-    problems = [{"index": one.index, "points": one.points, "rating": one.rating} for one in contest.problems]
-    return {
-        "contest": contest.id,
-        "name": contest.name,
-        "type": contest.type,
-        "start": contest.start,
-        "problems": problems,
-        "points": [points for points, _ in contest.scores],
-        "penalty": [penalty for _, penalty in contest.scores],
-        "old_ratings": list(contest.old_ratings),
-    }
-
-
-def _contest(row: dict[str, Any]) -> Contest:
-    problems = [ContestProblem(one["index"], one["points"], one["rating"]) for one in row["problems"]]
-    scores = list(zip(row["points"], row["penalty"], strict=True))
-    return Contest.of(row["contest"], row["name"], row["type"], row["start"], problems, scores, row["old_ratings"])
-
-
-class ContestMetadata:
-    """The facts of the problems of these contests."""
-
-    def __init__(self, contests: Iterable[Contest]) -> None:
-        self._known = {
-            (contest.id, problem.index): (problem.rating, contest.start)
-            for contest in contests
-            for problem in contest.problems
-        }
-
-    def fill_missing(self, id: str, facts: ProblemMetadata) -> ProblemMetadata:
-        """Return the facts of a problem of the suite, with what the contests know where they say nothing."""
-        difficulty, day = next(
-            (self._known[key] for key in problem_keys_or_none(id) if key in self._known), (None, None)
-        )
-        return replace(facts, difficulty=facts.difficulty or difficulty, date=facts.date or day)
-
-
-def problem_keys_or_none(id: str) -> list[tuple[int, str]]:
-    """Return contest and index of a problem, its own first; none if its contest is unknown."""
-    try:
-        return problem_keys(id)
-    except CurateError:
-        return []

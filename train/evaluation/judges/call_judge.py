@@ -1,23 +1,20 @@
-"""Whether an output is right by EvalPlus's rules, decided outside the sandbox.
+"""The judge of calls: the function in an answer must return what the reference returns, by EvalPlus's rules.
+
+The tests of a task come in parts, the base inputs and the plus inputs. Each part is one run in the sandbox: the
+function of the answer is called with the inputs, and what it returns leaves the sandbox and is compared outside it. An
+answer is right if all parts are. The first part that is not ends the judging.
+
+No call may take more CPU time than CALL_SECONDS, and all calls of a part no more than MAX_SECONDS, or FACTOR times
+what the reference takes if that is more.
 
 An output is right if it equals the expected one in Python's sense. If it does not, numbers are compared with a
 tolerance where the task has one. A task without a tolerance gets FLOAT_TOLERANCE at the first input whose expected
 output consists of floats, and keeps it for its later inputs. Some functions have rules of their own, since more than
-one output is right, or since the task says less than its reference does.
+one output is right, or since the task says less than its reference does. Large outputs are known by a digest only, and
+have to be equal.
 
-Large outputs are known by a digest only, and have to be equal.
-
-What the process of an answer has sent is read here, within bounds: a value has at most inside.LARGE characters, none of
-its parts is hashed by its own value, and none of its classes is used.
-
-MERGED The function in an answer must return what the reference returns, by EvalPlus's rules.
-
-The tests of a task come in parts, the base inputs and the plus inputs. Each part is one run in the sandbox: the
-function of the answer is called with the inputs, and what it returns leaves the sandbox and is compared outside it (see
-call_run.py and evalplus_rules.py). An answer is right if all parts are. The first part that is not ends the judging.
-
-No call may take more CPU time than CALL_SECONDS, and all calls of a part no more than MAX_SECONDS, or FACTOR times
-what the reference takes if that is more.
+What the process of an answer has sent is read here, within bounds: a value has at most sandbox_runner.MAX_JSON_CHARS
+characters, none of its parts is hashed by its own value, and none of its classes is used.
 """
 
 import json
@@ -30,16 +27,81 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
-from train.evaluation.extraction.registry import DEFAULT, extract_program, rule_identity
+from train.evaluation.extraction import DEFAULT, extract_program, rule_identity
 from train.evaluation.judges import sandbox_runner
-from train.evaluation.judges.call_run import MAX_SECONDS, MEMORY_MB, CallOutput, Reference, expected_outputs, run_calls
+from train.evaluation.judges.call_run import (
+    MAX_SECONDS,
+    MEMORY_MB,
+    CallOutput,
+    Reference,
+    equal_outputs,
+    expected_outputs,
+    run_calls,
+)
 from train.evaluation.judges.judge import JudgeResult
 
+CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1, and when its published verdicts were made; since April 2025 it is 4.0
+FACTOR = 4.0
+_MAX_PROGRAM_CHARS = 4 << 20
 FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
 _MAX_COMPARED = 10_000_000  # numbers in an array that numpy makes of two shapes
 _NEVER_IDENTICAL = ("NaN", '{"o"')  # marks of values that equal nothing, not even themselves
 Tree = Any  # a value as JSON, see sandbox_runner.py
+
+
+@dataclass(frozen=True, slots=True)
+class CallJudge:
+    """The function in an answer must return what the reference returns.
+
+    parts       the parts of the tests by their names, in the order in which they are judged
+    tolerance   absolute tolerance for floats; 0: FLOAT_TOLERANCE where the expected outputs are floats
+    preamble    code that runs before an answer; empty: an answer has to import what it needs
+    extraction  how the program is found in an answer: see train/evaluation/extraction.py
+    """
+
+    parts: tuple[tuple[str, Reference], ...]
+    tolerance: float = 0.0
+    preamble: str = ""
+    extraction: str = DEFAULT
+
+    @property
+    def identity(self) -> list[Any]:
+        limits = [CALL_SECONDS, MAX_SECONDS, FACTOR, *MEMORY_MB]
+        parts = [[name, reference.digest] for name, reference in self.parts]
+        return ["calls", parts, self.tolerance, self.preamble, limits, *rule_identity(self.extraction)]
+
+    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
+        program = extract_program(self.extraction, answer, PYTHON_ONLY)
+        return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox)
+
+    def judge_program(self, program: str, sandbox: Sandbox) -> JudgeResult:
+        """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails."""
+        if len(program) > _MAX_PROGRAM_CHARS:
+            return JudgeResult(Verdict.COMPILE_ERROR.value)
+        verdicts: list[tuple[str, str]] = []
+        for name, reference in self.parts:
+            verdict = self.judge_part(reference, program, sandbox)
+            verdicts.append((name, verdict.value))
+            if verdict is not Verdict.ACCEPTED:
+                break
+        return JudgeResult(verdicts[-1][1], tuple(verdicts))
+
+    def judge_part(self, reference: Reference, program: str, sandbox: Sandbox) -> Verdict:
+        """Return the verdict of one part on a program. Raises as judge_program does."""
+        expected = expected_outputs(reference, sandbox)
+        limits = [max(CALL_SECONDS, FACTOR * output.cpu_seconds) for output in expected]
+        max_seconds = max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
+        calls = run_calls(
+            [self.preamble, program],
+            reference.entry_point,
+            reference.inputs,
+            limits,
+            sandbox,
+            max_seconds=max_seconds,
+        )
+        wrong = first_mismatch_index(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
+        return calls.verdict if wrong is None else Verdict.WRONG_ANSWER
 
 
 def first_mismatch_index(
@@ -65,7 +127,8 @@ def first_mismatch_index(
 
 def _identical(output: CallOutput, wanted: CallOutput) -> bool:
     """Return whether the texts alone show that two small values are equal."""
-    return not wanted.is_digest and output == wanted and not any(mark in output.text for mark in _NEVER_IDENTICAL)
+    is_small = not (output.is_digest or wanted.is_digest)
+    return is_small and output.text == wanted.text and not any(mark in output.text for mark in _NEVER_IDENTICAL)
 
 
 def _is_right(
@@ -74,12 +137,15 @@ def _is_right(
     """expected: the expected outputs up to that of this input"""
     wanted = expected[-1]
     if output.is_digest or wanted.is_digest:
-        return entry_point == _ALWAYS_RIGHT or _digest(output) == _digest(wanted) != sandbox_runner.UNEQUAL
+        return entry_point == _ALWAYS_RIGHT or equal_outputs(output, wanted)
     before = _tolerance(tolerance, expected[:-1])
     try:
         given, right = json.loads(output.text), json.loads(wanted.text)
-        rule = _OWN_RULES.get(entry_point)
-        if _equal(given, right) if rule is None else rule(given, right, _arguments(arguments), before):
+        if entry_point in _OWN_RULES:
+            is_right = _OWN_RULES[entry_point](given, right, sandbox_runner.decode(json.loads(arguments)), before)
+        else:
+            is_right = _equal(given, right)
+        if is_right:
             return True
         current = _tolerance(tolerance, expected)
         return current != 0 and _close(given, right, current)
@@ -101,13 +167,6 @@ def _consists_of_floats(output: CallOutput) -> bool:
 
 def _is_float(tree: Tree) -> bool:
     return isinstance(_bare(tree), float)
-
-
-def _digest(output: CallOutput) -> str:
-    try:
-        return output.text if output.is_digest else sandbox_runner.digest(_value(json.loads(output.text)))
-    except Exception:  # it is not an encoding
-        return sandbox_runner.UNEQUAL
 
 
 def _equal(given: Tree, right: Tree) -> bool:
@@ -162,11 +221,6 @@ def _numbers(tree: Tree) -> Any:
     if not isinstance(tree, int | float):
         raise TypeError("not a number")
     return tree
-
-
-def _arguments(text: str) -> list[Any]:
-    arguments: list[Any] = sandbox_runner.decode(json.loads(text))
-    return arguments
 
 
 def _is_zero_of(given: Tree, right: Tree, arguments: list[Any], tolerance: float) -> bool:
@@ -245,74 +299,3 @@ _OWN_RULES: dict[str, Callable[[Tree, Tree, list[Any], float], bool]] = {
     **dict.fromkeys(_SETS, _same_members),
     **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _something_or_none),
 }
-
-
-CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1, and when its published verdicts were made; since April 2025 it is 4.0
-FACTOR = 4.0
-_MAX_PROGRAM_BYTES = 4 << 20  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class SuitePart:
-    """A part of a task's tests. `digest` is reference.digest."""
-
-    name: str
-    reference: Reference
-    digest: str
-
-    @classmethod
-    def of(cls, name: str, reference: Reference) -> "SuitePart":
-        return cls(name, reference, reference.digest)
-
-
-@dataclass(frozen=True, slots=True)
-class CallJudge:
-    """parts       the parts of the tests, in the order in which they are judged
-    tolerance   absolute tolerance for floats; 0: see evalplus_rules.py
-    preamble    code that runs before an answer; empty: an answer has to import what it needs
-    extraction  how the program is found in an answer: see extraction/
-    """
-
-    parts: tuple[SuitePart, ...]
-    tolerance: float = 0.0
-    preamble: str = ""
-    extraction: str = DEFAULT
-
-    @property
-    def identity(self) -> list[Any]:
-        limits = [CALL_SECONDS, MAX_SECONDS, FACTOR, *MEMORY_MB]
-        parts = [[part.name, part.digest] for part in self.parts]
-        return ["calls", parts, self.tolerance, self.preamble, limits, *rule_identity(self.extraction)]
-
-    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        program = extract_program(self.extraction, answer, PYTHON_ONLY)
-        return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox)
-
-    def judge_program(self, program: str, sandbox: Sandbox) -> JudgeResult:
-        """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails."""
-        if len(program) > _MAX_PROGRAM_BYTES:
-            return JudgeResult(Verdict.COMPILE_ERROR.value)
-        verdicts: list[tuple[str, str]] = []
-        for part in self.parts:
-            verdict = self.judge_part(part, program, sandbox)
-            verdicts.append((part.name, verdict.value))
-            if verdict is not Verdict.ACCEPTED:
-                break
-        return JudgeResult(verdicts[-1][1], tuple(verdicts))
-
-    def judge_part(self, part: SuitePart, program: str, sandbox: Sandbox) -> Verdict:
-        """Return the verdict of one part on a program. Raises as rule_program does."""
-        reference = part.reference
-        expected = expected_outputs(reference, part.digest, sandbox)
-        limits = [max(CALL_SECONDS, FACTOR * output.cpu_seconds) for output in expected]
-        max_seconds = max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
-        calls = run_calls(
-            [self.preamble, program],
-            reference.entry_point,
-            reference.inputs,
-            limits,
-            sandbox,
-            max_seconds=max_seconds,
-        )
-        wrong = first_mismatch_index(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
-        return calls.verdict if wrong is None else Verdict.WRONG_ANSWER

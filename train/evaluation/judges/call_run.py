@@ -1,14 +1,13 @@
-"""Run a program on inputs in the sandbox, and read what it claims to have returned.
+"""Runs of programs on inputs in the sandbox: what they claim to have returned, and what a reference returns.
 
 All calls of a run share a process, as in EvalPlus. The process knows the inputs and no expected value, so a program
 gains nothing by what it keeps between the calls. The limit of each call is a timer of the process itself, in CPU time,
 so a busy machine makes nothing too slow. A program that switches the timer off is still bound by the limit of the run,
 which the sandbox keeps.
 
-MERGED What the reference of a task returns: computed in the sandbox once, and kept in the user's cache.
-
-The files are named by a digest of all that they depend on, so for changed data, or with another version of Python or of
-the program in the sandbox, they are computed anew.
+The outputs of a reference are computed in the sandbox once, and kept in the user's cache. Their files are named by a
+digest of all that they depend on, so for changed data, or with another version of Python or of the program in the
+sandbox, they are computed anew.
 """
 
 import gzip
@@ -20,7 +19,7 @@ import platform
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from signal import SIGPROF
 
@@ -30,11 +29,15 @@ from sandbox.concurrency.single_flight import SingleFlightCache
 from train.evaluation.judges import sandbox_runner
 from train.evaluation.judges.judge import NoVerdictError
 
+log = logging.getLogger(__name__)
+
 # The first of these is tried first: runs at once have to fit into the memory of the machine. The last is EvalPlus's.
 MEMORY_MB = (1024, 4096)
 MAX_SECONDS = 60.0  # CPU time of all calls together, as in EvalPlus
+_MAX_REFERENCE_SECONDS = 600.0  # CPU time of a reference on all inputs; the slowest takes some seconds
 _EXTRA_SECONDS = 2.0  # for the start, and for writing down what was returned
 _OUTPUT_KB = 64 * 1024
+_CACHE_SIZE = 64  # tasks whose expected outputs stay in memory
 _ENDS = {
     Outcome.TIMED_OUT: Verdict.TIME_LIMIT,
     Outcome.OUT_OF_MEMORY: Verdict.MEMORY_LIMIT,
@@ -56,6 +59,21 @@ class CallOutput:
     text: str
     is_digest: bool
     cpu_seconds: float
+
+    @property
+    def digest(self) -> str:
+        """The digest of the value; UNEQUAL for what is not plain data, or not an encoding at all."""
+        if self.is_digest:
+            return self.text
+        try:
+            return sandbox_runner.digest(sandbox_runner.decode(json.loads(self.text), untrusted=True))
+        except Exception:  # a hostile program may claim anything
+            return sandbox_runner.UNEQUAL
+
+
+def equal_outputs(given: CallOutput, wanted: CallOutput) -> bool:
+    """Return whether two outputs are equal in Python's sense, without any tolerance."""
+    return given.digest == wanted.digest != sandbox_runner.UNEQUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +112,15 @@ def run_calls(
     seconds = min(max_seconds, sum(limits) or max_seconds) + _EXTRA_SECONDS
     for memory_mb in MEMORY_MB:
         allowed = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
-        calls = _read(sandbox.run(_inside(), request, allowed), len(inputs))
+        calls = _read(sandbox.run(Program(_runner_source()), request, allowed), len(inputs))
         if calls.verdict is not Verdict.MEMORY_LIMIT:
             break
     return calls
 
 
 @cache
-def _inside() -> Program:
-    return Program(Path(sandbox_runner.__file__).read_text(encoding="utf-8"))
+def _runner_source() -> str:
+    return Path(sandbox_runner.__file__).read_text(encoding="utf-8")
 
 
 def _read(result: RunResult, n_inputs: int) -> CallResults:
@@ -139,13 +157,7 @@ def _end(line: bytes, result: RunResult) -> Verdict:
     return _FAILURES.get(line, Verdict.RUNTIME_ERROR)
 
 
-log = logging.getLogger(__name__)
-
-_MAX_SECONDS = 600.0  # CPU time of a reference on all inputs; the slowest takes some seconds
-_CACHE_SIZE = 64  # tasks whose expected outputs stay in memory
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reference:
     """A program that is right, and the inputs on which it shows what is right.
 
@@ -156,7 +168,7 @@ class Reference:
     entry_point: str
     inputs: tuple[str, ...]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A digest of the program and its inputs."""
         return _sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
@@ -165,52 +177,46 @@ class Reference:
 _computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_SIZE)
 
 
-def expected_outputs(reference: Reference, digest: str, sandbox: Sandbox) -> tuple[CallOutput, ...]:
-    """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails.
-
-    digest   `reference.digest`, which takes time to compute
-    """
-    return _computed.get(digest, lambda: _found_or_computed(reference, digest, sandbox), lambda outputs: True)
+def expected_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+    """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails."""
+    return _computed.get(reference.digest, lambda: _kept_or_computed(reference, sandbox), lambda outputs: True)
 
 
-def _found_or_computed(reference: Reference, digest: str, sandbox: Sandbox) -> tuple[CallOutput, ...]:
-    path = _folder() / f"{digest[:32]}-{_version()}.json.gz"
-    outputs = _reference_outputs_read(path, len(reference.inputs))
-    if outputs is None:
-        outputs = _compute(reference, sandbox)
-        _write(path, outputs)
-    return outputs
-
-
-def _compute(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+def _kept_or_computed(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
+    path = _folder() / f"{reference.digest[:32]}-{_version()}.json.gz"
+    outputs = _read_kept(path, len(reference.inputs))
+    if outputs is not None:
+        return outputs
+    no_limits = [0.0] * len(reference.inputs)
     calls = run_calls(
         [reference.program],
         reference.entry_point,
         reference.inputs,
-        [0.0] * len(reference.inputs),
+        no_limits,
         sandbox,
-        max_seconds=_MAX_SECONDS,
+        max_seconds=_MAX_REFERENCE_SECONDS,
     )
     if calls.verdict is not Verdict.ACCEPTED:
         raise NoVerdictError(f"its reference fails on input {len(calls.outputs)}: {calls.verdict.value}")
+    _keep(path, calls.outputs)
     return calls.outputs
-
-
-@cache
-def _version() -> str:
-    """Return a digest of what expected outputs depend on besides their reference."""
-    return _sha256(Path(sandbox_runner.__file__).read_text(encoding="utf-8") + platform.python_version())[:12]
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "expected-outputs"
 
 
-def _reference_outputs_read(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
+@cache
+def _version() -> str:
+    """Return a digest of what expected outputs depend on besides their reference."""
+    return _sha256(_runner_source() + platform.python_version())[:12]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read_kept(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
     """Return the outputs in a file; None if there is no such file, or if it is damaged."""
     try:
         with gzip.open(path, "rt", encoding="ascii") as file:
@@ -220,7 +226,7 @@ def _reference_outputs_read(path: Path, n_inputs: int) -> tuple[CallOutput, ...]
     return outputs if len(outputs) == n_inputs else None
 
 
-def _write(path: Path, outputs: Sequence[CallOutput]) -> None:
+def _keep(path: Path, outputs: Sequence[CallOutput]) -> None:
     """Write the outputs, whole or not at all. Without a cache, they are computed again next time."""
     content = json.dumps([[output.text, output.is_digest, output.cpu_seconds] for output in outputs])
     try:

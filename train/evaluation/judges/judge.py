@@ -1,7 +1,4 @@
-"""What every judge offers, and what it returns.
-
-MERGED The program in an answer must pass all tests of a suite in the sandbox.
-"""
+"""What every judge offers and returns, and the judge by a suite of tests in the sandbox."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,7 +6,7 @@ from typing import Any, Protocol
 from rewards.extract import PYTHON_ONLY, languages_for
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
-from train.evaluation.extraction.registry import DEFAULT, extract_program, rule_identity
+from train.evaluation.extraction import DEFAULT, extract_program, rule_identity
 
 
 class NoVerdictError(Exception):
@@ -18,7 +15,7 @@ class NoVerdictError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
-    """What a judge says about an answer.
+    """The verdict on an answer.
 
     verdict   "accepted", another value of sandbox.Verdict, or a word of rewards.reward: there was nothing to judge
     parts     verdicts on the parts of the tests that were judged, by name, where a suite has such parts
@@ -44,8 +41,10 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SuiteJudge:
-    """languages   the languages that an answer may be written in; see rewards.extract
-    extraction  how the program is found in an answer: see extraction/
+    """The program in an answer must pass all tests of a suite.
+
+    languages   the languages that an answer may be written in; see rewards.extract
+    extraction  how the program is found in an answer: see train/evaluation/extraction.py
     """
 
     suite: Suite

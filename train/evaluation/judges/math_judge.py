@@ -1,12 +1,8 @@
-"""Read the forms in which models write the whole number that an AIME problem asks for.
+"""The judge of final answers to questions of mathematics.
 
-033, 33.0, 33^\circ, \text{33}, n = 33 and 1{,}033 are whole numbers. "33, 34" and "33 or 34" are two, and are not.
-
-MERGED The final answer must equal the expected one: as a whole number first, if the question asks for one, then by
-math-verify, as in the reward for mathematics.
-
-The processes that compare answers are shared by all exercises. They start with the first answer, and end with this
-process.
+An answer must equal the expected one: as a whole number first, if the question asks for one, then by math-verify, as in
+the reward for mathematics. The processes that compare answers are shared by all exercises. They start with the first
+answer, and end with this process.
 """
 
 import re
@@ -20,7 +16,7 @@ from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
-_LONGEST = 100  # characters; no such answer is longer
+_MAX_CHARS = 100  # no whole number that an AIME problem asks for is written longer
 _IGNORED = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)
@@ -28,8 +24,11 @@ _NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?", re.ASCII)
 
 
 def parse_integer(latex: str) -> int | None:
-    """Return the one whole number that an answer is; None for everything else."""
-    if len(latex) > _LONGEST:
+    r"""Return the one whole number that an answer is; None for everything else.
+
+    033, 33.0, 33^\circ, \text{33}, n = 33 and 1{,}033 are whole numbers. "33, 34" and "33 or 34" are two, and are not.
+    """
+    if len(latex) > _MAX_CHARS:
         return None
     named = _NAMED.fullmatch(_IGNORED.sub("", _BETWEEN_DIGITS.sub(";", latex)))
     number = named and _NUMBER.fullmatch(named[1])
@@ -38,7 +37,9 @@ def parse_integer(latex: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class MathJudge:
-    """expected   the right answer, in LaTeX
+    """The final answer must be the expected one.
+
+    expected         the right answer, in LaTeX
     expects_integer  whether it is a whole number. Then another whole number is wrong, however it is written
     """
 
@@ -56,12 +57,12 @@ class MathJudge:
         number = parse_integer(given) if self.expects_integer else None
         if number is not None:
             return JudgeResult(ACCEPTED if number == parse_integer(self.expected) else WRONG_ANSWER)
-        reward = _compared()(Completion(answer, n_tokens=0), Task(expected=self.expected))
+        reward = _math_reward()(Completion(answer, n_tokens=0), Task(expected=self.expected))
         if reward.value is None:
             raise NoVerdictError(reward.detail)
         return JudgeResult(reward.verdict)
 
 
 @cache
-def _compared() -> MathReward:
+def _math_reward() -> MathReward:
     return MathReward()

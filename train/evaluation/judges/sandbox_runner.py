@@ -5,7 +5,7 @@ each an encoded list of arguments, and `limits`, the CPU seconds of each call (0
 line to what was stdout:
 
     v SECONDS JSON     the encoded value, and the CPU time of the call
-    d SECONDS DIGEST   the same for a value whose JSON is longer than LARGE: a digest of its canonical text
+    d SECONDS DIGEST   the same for a value whose JSON is longer than MAX_JSON_CHARS: a digest of its canonical text
     e WHAT             there is no value: the answer does not compile (`compile`), or it raised an exception (its class)
 
 An error is the last line. A call that exceeds its limit ends the process by SIGPROF. The process is the answer's, which
@@ -55,7 +55,7 @@ class IncomparableValueError(Exception):
 
 
 class EncodingTooLarge(Exception):
-    """The JSON of the value would be longer than LARGE."""
+    """The JSON of the value would be longer than MAX_JSON_CHARS."""
 
 
 class UnhashedSet:
@@ -87,7 +87,7 @@ class SizeBudget:
 def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
     """Return the value as JSON. What is not plain data becomes {"o": [class, items, if it can be iterated]}.
 
-    Raises PayloadTooLarge if a room is given and it does not suffice.
+    Raises EncodingTooLarge if a budget is given and it does not suffice.
     """
     kind = type(value)
     if budget is not None:
@@ -134,7 +134,8 @@ def _held(value: "Any", kind: type) -> "Any":
 def decode(tree: "Any", *, untrusted: bool = False) -> "Any":
     """Return the value of an encoding.
 
-    untrusted   whether a program that is not trusted has sent it: then Members and Pairs stand for sets and dicts
+    untrusted   whether a program that is not trusted has sent it; UnhashedSet and UnhashedDict then stand for sets and
+                dicts
 
     Raises LookupError, TypeError or ValueError for what is not an encoding, and IncomparableValueError for what is not
     plain data.

@@ -1,27 +1,72 @@
-"""How problems of LiveCodeBench are put to models.
+"""Forms of prompts: how problems are put to models, to the character of the published originals.
 
 LiveCodeBench has one form for models of chat in general, and one for DeepSeek-R1 and its distilled models, which
 lighteval uses for all models. DeepCoder made one message of the general form. evalchemy's form does not show the
 starter code.
 
-MERGED How EvalPlus puts the problems of HumanEval and MBPP to models.
+EvalPlus lets a model of chat continue a message of its own in which a block of Python has begun. A model that thinks
+first cannot do that: it is asked without that message, as EvalPlus asks models behind an address. A base model
+continues the text of the program; the program is that text with the answer.
 
-A model of chat continues a message of its own in which a block of Python has begun. A model that thinks first cannot do
-that: it is asked without that message, as EvalPlus asks models behind an address. A base model continues the text of
-the program; the program is that text with the answer.
-
-MERGED How CRUXEval puts its problems to models: facebookresearch/cruxeval, prompts.py and openai/openai_prompt.py (MIT).
-
-There are two prompts each for outputs and inputs. The direct ones have two examples with answers; the others ask for
-steps first, and have one example with steps. Base models continue the text, models of chat get it as a message. In both
-cases, answers end at [/ANSWER].
-
-MERGED How questions of mathematics are put to models. All of these forms are one message of the user.
+All forms for questions of mathematics are one message of the user.
 """
 
-from train.evaluation.protocols.protocol import PromptForm, RenderedPrompt, Statement, user_prompt
+from collections.abc import Callable
+from dataclasses import dataclass
 
-_SYSTEM = (
+from curate.prompt import Chat
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A problem as its row states it.
+
+    text          the problem, or the beginning of the program that an answer completes; nothing is stripped
+    starter_code  code that an answer must contain; empty: none
+    entry_point   the function that tests call; None: the program reads standard input
+    """
+
+    text: str
+    starter_code: str = ""
+    entry_point: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptForm:
+    """A form in which the problems of some suites are put to models.
+
+    name            what users type
+    suites          the suites whose problems can be put in this form
+    ask             returns the user's message, or the text that a base model continues; None: our own messages, which
+                    the suite and the user's template decide
+    system          the system prompt; empty: none
+    prefill         beginning of the model's own message, which is judged with the answer; empty: none
+    answer_suffix   text that follows an answer when it is judged
+    begins_program  whether the text that a base model continues is judged with the answer
+    stop            texts that end an answer, because the form leads to them
+    extraction      how the program is found in an answer, where the form decides that; empty: it does not
+    """
+
+    name: str
+    suites: tuple[str, ...]
+    ask: Callable[[Statement], str] | None
+    system: str = ""
+    prefill: str = ""
+    answer_suffix: str = ""
+    begins_program: bool = False
+    stop: tuple[str, ...] = ()
+    extraction: str = ""
+
+
+OWN = PromptForm("curate", (), None)
+
+
+def two_messages(system: str, user: str) -> Chat:
+    """Return a chat of a system prompt, unless it is empty, and the user's message."""
+    return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": user}]
+
+
+_EXPERT = (
     "You are an expert Python programmer. You will be given a question (problem specification) and will generate a "
     "correct Python program that matches the specification and passes all tests."
 )
@@ -48,7 +93,6 @@ _EVALCHEMY_CALL = (
     "Generate an executable Python function generated from the given prompt. Return the function body without invoking "
     "it at the final solution."
 )
-_SUITES = ("lcb", "codeforces", "dataset")
 
 
 def _format(problem: Statement) -> str:
@@ -56,241 +100,91 @@ def _format(problem: Statement) -> str:
     return f"{instruction}\n```python\n{problem.starter_code or _NO_STARTER_CODE}\n```\n\n"
 
 
-def _generic(problem: Statement) -> RenderedPrompt:
-    asked = f"### Question:\n{problem.text}\n\n### Format: {_format(problem)}{_ANSWER}"
-    return RenderedPrompt([{"role": "system", "content": _SYSTEM}, {"role": "user", "content": asked}])
+def _evalchemy_code(problem: Statement) -> str:
+    return (_EVALCHEMY_STDIN if problem.entry_point is None else _EVALCHEMY_CALL) + problem.text
 
 
-def _reasoners(problem: Statement) -> RenderedPrompt:
-    return user_prompt(f"{_TO_REASONERS}\n\nQuestion: {problem.text}\n\n{_format(problem)}")
+_CONTESTS = ("lcb", "codeforces", "dataset")
+LCB = PromptForm(
+    "lcb",
+    _CONTESTS,
+    lambda problem: f"### Question:\n{problem.text}\n\n### Format: {_format(problem)}{_ANSWER}",
+    system=_EXPERT,
+)
+DEEPSEEK_R1 = PromptForm(
+    "lcb-deepseek-r1",
+    _CONTESTS,
+    lambda problem: f"{_TO_REASONERS}\n\nQuestion: {problem.text}\n\n{_format(problem)}",
+)
+DEEPCODER = PromptForm(
+    "deepcoder",
+    _CONTESTS,
+    lambda problem: f"{_EXPERT}\n\n{problem.text}### Format: {_format(problem)}{_ANSWER}",
+)
+EVALCHEMY_CODE = PromptForm("evalchemy-code", _CONTESTS, _evalchemy_code)
 
-
-def _deepcoder(problem: Statement) -> RenderedPrompt:
-    return user_prompt(f"{_SYSTEM}\n\n{problem.text}### Format: {_format(problem)}{_ANSWER}")
-
-
-def _evalchemy(problem: Statement) -> RenderedPrompt:
-    return user_prompt((_EVALCHEMY_STDIN if problem.entry_point is None else _EVALCHEMY_CALL) + problem.text)
-
-
-GENERIC = PromptForm("lcb", _SUITES, _generic)
-DEEPSEEK_R1 = PromptForm("lcb-deepseek-r1", _SUITES, _reasoners)
-DEEPCODER = PromptForm("deepcoder", _SUITES, _deepcoder)
-EVALCHEMY_CODE = PromptForm("evalchemy-code", _SUITES, _evalchemy)
-
-
-_INSTRUCTION = (
+_SELF_CONTAINED = (
     "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
 )
 _PREFILL = (
     "Below is a Python script with a self-contained function that solves the problem and passes corresponding tests:\n"
     "```python\n"
 )
-_CLOSED = "\n```\n"
+BLOCK_END = "\n```\n"
 _SPECIAL = ("<|endoftext|>", "</s>")
 _MAIN = ("\nif __name__", "\ndef main(", "\nprint(")
-_ENDS = (*_SPECIAL, *_MAIN)
 _HUMANEVAL, _MBPP = ("humaneval", "humaneval+"), ("mbpp", "mbpp+")
-
-
-def _prefilled(problem: Statement) -> RenderedPrompt:
-    asked = [
-        {"role": "user", "content": f"{_INSTRUCTION}\n```\n{problem.text.strip()}\n```\n"},
-        {"role": "assistant", "content": _PREFILL},
-    ]
-    return RenderedPrompt(asked, answer_prefix=_PREFILL, answer_suffix=_CLOSED)
-
-
-def _thinking(problem: Statement) -> RenderedPrompt:
-    return user_prompt(f"{_INSTRUCTION}\n```python\n{problem.text.strip()}\n```")
-
-
-def _completion(problem: Statement) -> RenderedPrompt:
-    begun = problem.text.strip() + "\n"
-    return RenderedPrompt(begun, answer_prefix=begun)
-
-
-PREFILLED = PromptForm(
-    "evalplus", (*_HUMANEVAL, *_MBPP), _prefilled, stop=(_CLOSED, *_MAIN, *_SPECIAL), extraction="evalplus"
+EVALPLUS = PromptForm(
+    "evalplus",
+    (*_HUMANEVAL, *_MBPP),
+    lambda problem: f"{_SELF_CONTAINED}\n```\n{problem.text.strip()}\n```\n",
+    prefill=_PREFILL,
+    answer_suffix=BLOCK_END,
+    stop=(BLOCK_END, *_MAIN, *_SPECIAL),
+    extraction="evalplus",
 )
-THINKING = PromptForm("evalplus-thinking", (*_HUMANEVAL, *_MBPP), _thinking, extraction="evalplus")
-HUMANEVAL_COMPLETION = PromptForm(
-    "completion",
-    _HUMANEVAL,
-    _completion,
-    stop=("\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ", *_ENDS),
-    extraction="whole",
+EVALPLUS_THINKING = PromptForm(
+    "evalplus-thinking",
+    (*_HUMANEVAL, *_MBPP),
+    lambda problem: f"{_SELF_CONTAINED}\n```python\n{problem.text.strip()}\n```",
+    extraction="evalplus",
 )
-MBPP_COMPLETION = PromptForm("completion", _MBPP, _completion, stop=('\n"""', "\nassert", *_ENDS), extraction="whole")
 
 
-SYSTEM = "You are an expert at Python programming, code execution, test case generation, and fuzzing."
-STOP = "[/ANSWER]"
-
-_OUTPUT = """You are given a Python function and an assertion containing an input to the function. Complete the \
-assertion with a literal (no unsimplified expressions, no function calls) containing the output when executing the \
-provided code on the given input, even if the function is incorrect or incomplete. Do NOT output any extra \
-information. Provide the full assertion with the correct output in [ANSWER] and [/ANSWER] tags, following the examples.
-
-[PYTHON]
-def f(n):
-    return n
-assert f(17) == ??
-[/PYTHON]
-[ANSWER]
-assert f(17) == 17
-[/ANSWER]
-
-[PYTHON]
-def f(s):
-    return s + "a"
-assert f("x9j") == ??
-[/PYTHON]
-[ANSWER]
-assert f("x9j") == "x9ja"
-[/ANSWER]
-
-[PYTHON]
-{code}
-assert f({input}) == ??
-[/PYTHON]
-[ANSWER]
-"""
-_STEPWISE_OUTPUT = """You are given a Python function and an assertion containing an input to the function. Complete \
-the assertion with a literal (no unsimplified expressions, no function calls) containing the output when executing the \
-provided code on the given input, even if the function is incorrect or incomplete. Do NOT output any extra \
-information. Execute the program step by step before arriving at an answer, and provide the full assertion with the \
-correct output in [ANSWER] and [/ANSWER] tags, following the examples.
-
-[PYTHON]
-def f(s):
-    s = s + s
-    return "b" + s + "a"
-assert f("hi") == ??
-[/PYTHON]
-[THOUGHT]
-Let's execute the code step by step:
-
-1. The function f is defined, which takes a single argument s.
-2. The function is called with the argument "hi", so within the function, s is initially "hi".
-3. Inside the function, s is concatenated with itself, so s becomes "hihi".
-4. The function then returns a new string that starts with "b", followed by the value of s (which is now "hihi"), and \
-ends with "a".
-5. The return value of the function is therefore "bhihia".
-[/THOUGHT]
-[ANSWER]
-assert f("hi") == "bhihia"
-[/ANSWER]
-
-[PYTHON]
-{code}
-assert f({input}) == ??
-[/PYTHON]
-[THOUGHT]
-"""
-_INPUT = """You will be given a function f and an output in the form f(??) == output. Find any input such that \
-executing f on the input leads to the given output. There may be multiple answers, but you should only output one. \
-In [ANSWER] and [/ANSWER] tags, complete the assertion with one such input that will produce the output when executing \
-the function.
-
-[PYTHON]
-def f(my_list):
-    count = 0
-    for i in my_list:
-        if len(i) % 2 == 0:
-            count += 1
-    return count
-assert f(??) == 3
-[/PYTHON]
-[ANSWER]
-assert f(["mq", "px", "zy"]) == 3
-[/ANSWER]
-
-[PYTHON]
-def f(s1, s2):
-    return s1 + s2
-assert f(??) == "banana"
-[/PYTHON]
-[ANSWER]
-assert f("ba", "nana") == "banana"
-[/ANSWER]
-
-[PYTHON]
-{code}
-assert f(??) == {output}
-[/PYTHON]
-[ANSWER]
-"""
-_STEPWISE_INPUT = """You will be given a function f and an output in the form f(??) == output. Your task is to find \
-any input such that executing f on the input leads to the given output. There may be multiple answers, but only \
-output one. First, think step by step. You MUST surround the answer with [ANSWER] and [/ANSWER] tags. Express your \
-answer as a passing assertion containing the input and the given output.
-
-[PYTHON]
-def f(x):
-    return x + 1
-assert f(??) == 17
-[/PYTHON]
-[THOUGHT]
-To find an input such that executing f on the input leads to the given output, we can work backwards from the given \
-assertion. We know that f(??) == 17. \n
-Since the function f(x) returns x + 1, for f(??) to be equal to 17, the value of ?? should be 16. \n[/THOUGHT]
-[ANSWER]
-assert f(16) == 17
-[/ANSWER]
-
-[PYTHON]
-{code}
-assert f(??) == {output}
-[/PYTHON]
-[THOUGHT]
-"""
+def _completion(suites: tuple[str, ...], *stop: str) -> PromptForm:
+    return PromptForm(
+        "completion",
+        suites,
+        lambda problem: problem.text.strip() + "\n",
+        begins_program=True,
+        stop=(*stop, *_SPECIAL, *_MAIN),
+        extraction="whole",
+    )
 
 
-def output_prompt(code: str, input: str, *, stepwise: bool) -> str:
-    """Return the prompt that asks what f returns."""
-    return _filled(_STEPWISE_OUTPUT if stepwise else _OUTPUT, code=code, input=input)
+HUMANEVAL_COMPLETION = _completion(_HUMANEVAL, "\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ")
+MBPP_COMPLETION = _completion(_MBPP, '\n"""', "\nassert")
+CRUXEVAL_COMPLETION = PromptForm(
+    "completion", ("cruxeval-o", "cruxeval-i"), lambda problem: problem.text, stop=("[/ANSWER]",)
+)
 
-
-def input_prompt(code: str, output: str, *, stepwise: bool) -> str:
-    """Return the prompt that asks for an input of f."""
-    return _filled(_STEPWISE_INPUT if stepwise else _INPUT, code=code, output=output)
-
-
-def _filled(text: str, code: str, **others: str) -> str:
-    head, tail = text.split("{code}")
-    for name, value in others.items():
-        tail = tail.replace(f"{{{name}}}", value)
-    return head + code + tail
-
-
-def _cruxeval_completion(problem: Statement) -> RenderedPrompt:
-    return RenderedPrompt(problem.text)
-
-
-COMPLETION = PromptForm("completion", ("cruxeval-o", "cruxeval-i"), _cruxeval_completion, stop=(STOP,))
-
-
-_MATHEMATICS_SUITES = ("aime24", "aime25", "math500")
+_MATHEMATICS = ("aime24", "aime25", "math500")
 _LIGHTEVAL = (
     "Solve the following math problem efficiently and clearly.  The last line of your response should be of the "
     "following format: 'Therefore, the final answer is: $\\boxed{ANSWER}$. I hope it is correct' (without quotes) "
     "where ANSWER is just the final number or expression that solves the problem. Think step by step before answering."
 )
+DEEPSCALER_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
+DEEPSCALER = PromptForm("deepscaler", _MATHEMATICS, lambda problem: f"{problem.text} {DEEPSCALER_INSTRUCTION}")
+LIGHTEVAL = PromptForm("lighteval", _MATHEMATICS, lambda problem: f"{_LIGHTEVAL}\n\n{problem.text}")
+EVALCHEMY = PromptForm(
+    "evalchemy", _MATHEMATICS, lambda problem: f"Problem: {problem.text}\nMark your solution with \\boxed\nAnswer:"
+)
 
-
-def _deepscaler(problem: Statement) -> RenderedPrompt:
-    return user_prompt(f"{problem.text} Let's think step by step and output the final answer within \\boxed{{}}.")
-
-
-def _lighteval(problem: Statement) -> RenderedPrompt:
-    return user_prompt(f"{_LIGHTEVAL}\n\n{problem.text}")
-
-
-def _mathematics_evalchemy(problem: Statement) -> RenderedPrompt:
-    return user_prompt(f"Problem: {problem.text}\nMark your solution with \\boxed\nAnswer:")
-
-
-DEEPSCALER = PromptForm("deepscaler", _MATHEMATICS_SUITES, _deepscaler)
-LIGHTEVAL = PromptForm("lighteval", _MATHEMATICS_SUITES, _lighteval)
-EVALCHEMY_MATHEMATICS = PromptForm("evalchemy", _MATHEMATICS_SUITES, _mathematics_evalchemy)
+FORMS = {
+    form.name: form
+    for form in (
+        LCB, DEEPSEEK_R1, DEEPCODER, EVALCHEMY_CODE, EVALPLUS, EVALPLUS_THINKING, DEEPSCALER, LIGHTEVAL, EVALCHEMY,
+    )
+}  # fmt: skip
+COMPLETION_FORMS = (HUMANEVAL_COMPLETION, MBPP_COMPLETION, CRUXEVAL_COMPLETION)  # for the mode "complete"

@@ -1,12 +1,12 @@
 """Ratings in a result file, and in words. train/evaluation/codeforces/rating.py computes them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from curate.json_records import from_json
+from curate.json_records import from_json, json_key
 
-BY_CONTESTS, BY_DIFFICULTY = "contests", "problem difficulty"
+BY_CONTESTS = "contests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +21,19 @@ class StoredContest:
 class StoredRating:
     """A rating as a result file has it; other fields are ignored. A number that is unknown is None.
 
-    by              BY_CONTESTS or BY_DIFFICULTY, which have fields of their own
-    tests           where the tests come from
+    basis           BY_CONTESTS
+    tests_source    where the tests come from
     is_upper_bound  whether wrong programs pass these tests
     attempts        samples of a problem
     percentile      users with a lower rating, in percent; with the bounds for `low` and `high`
     table           of percentiles
-    problems        the number of problems
-    error           standard error
-    with_prior      whether all samples are right or all are wrong
     """
 
-    by: str
+    basis: str = field(metadata=json_key("by"))
     rating: float
     low: float | None
     high: float | None
-    tests: str
+    tests_source: str = field(metadata=json_key("tests"))
     is_upper_bound: bool
     attempts: int = 0
     percentile: float | None = None
@@ -44,17 +41,12 @@ class StoredRating:
     percentile_high: float | None = None
     table: str = ""
     contests: tuple[StoredContest, ...] = ()
-    problems: int = 0
-    error: float | None = None
-    with_prior: bool = False
 
     @property
     def summary_line(self) -> str:
-        """The rating with its interval, its percentile or its error, and the source of the tests, in one line."""
+        """The rating with its interval, its percentile, and the source of the tests, in one line."""
         value = f"{self.rating:.0f} ({_range(self.low, self.high, 0)})"
-        tests = f"tests: {self.tests}{', an upper bound' if self.is_upper_bound else ''}"
-        if self.by != BY_CONTESTS:
-            return f"rating by problem difficulty {value}, standard error {self.error:.0f}; {tests}"
+        tests = f"tests: {self.tests_source}{', an upper bound' if self.is_upper_bound else ''}"
         percentiles = f"{self.percentile:.1f} ({_range(self.percentile_low, self.percentile_high, 1)})"
         what = f"over {len(self.contests)} contests with {self.attempts} attempts"
         return f"rating {value} {what}, percentile {percentiles} of {self.table}; {tests}"
@@ -68,11 +60,6 @@ class StoredRating:
                 "the tests are the examples of statements, which wrong programs pass, too, so the rating is an upper "
                 "bound"
             )
-        if self.by != BY_CONTESTS:
-            if self.with_prior:
-                remarks.append("all samples are right or all are wrong, so the rating is mostly that of a prior")
-            fetch = "for that, `curate evaluations fetch codeforces` once"
-            return [*remarks, f"it cannot be compared with a rating by contests; {fetch}"]
         if n_left := sum(contest.n_problems - contest.n_judged for contest in self.contests):
             remarks.append(f"{n_left} problems of these contests were not evaluated and count as not solved")
         return [*remarks, "it is the mean over all orders of the samples"]

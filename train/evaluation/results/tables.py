@@ -360,7 +360,7 @@ def _rating_cells(result: Result) -> list[str]:
     rating = _best_rating(result)
     if rating is None:
         return [""] * len(_CSV_RATING)
-    return [_digits(rating.rating), rating.by, *map(_digits, (rating.low, rating.high, rating.percentile))]
+    return [_digits(rating.rating), rating.basis, *map(_digits, (rating.low, rating.high, rating.percentile))]
 
 
 def _best_rating(result: Result) -> StoredRating | None:

@@ -1,7 +1,19 @@
 """Problems of Codeforces contests, in three published forms. The source of the tests is a fact of each problem.
 
-The rows of open-r1/codeforces have Codeforces' own tests, those of DeepCoder and CodeElo the examples of the
-statements. An id such as codeforces/1971/A has the contest and the index, so that contests can be rated (see
+open-r1    rows of open-r1/codeforces, with Codeforces' own tests. Codeforces shows tests only up to a length. Where
+           `official_tests_complete` is true, the official tests are all there are. Elsewhere those that open-r1
+           generated are needed as well. They are in files apart, generated_tests/test_cases_CONTEST.parquet, which the
+           option `generated` names the folder of. Problems whose tests are not complete are left out, and so are those
+           that no program in this sandbox can be judged on: interactive ones, and those that read or write files
+DeepCoder  columns problem (the statement with tags and limits, without examples) and tests ([{"input", "output"}]).
+           Interactive problems are among its 408 rows, and no program passes their examples as tests
+CodeElo    columns problem_id, title, rating, time_limit_ms, memory_limit_mb, description, input, output, interaction,
+           examples, note
+
+The tests of the last two are the examples of the statements. A program that is right on the examples need not be right,
+so a rating that is measured with them bounds a real one from above.
+
+An id such as codeforces/1971/A has the contest and the index, so that contests can be rated (see
 train/evaluation/codeforces); a problem of two contests has both: codeforces/2018/A,2019/C.
 
 The time and memory that Codeforces allows suit C++. Here, a program has five times the time and twice the memory; the
@@ -9,38 +21,140 @@ options time_factor and memory_factor change that. The option contests chooses p
 """
 
 import logging
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 from curate.errors import CurateError
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
+from curate.reading.values import (
+    ParseError,
+    distinct_cases,
+    join_lines,
+    optional_text,
+    parse_json_or_literal,
+    shorten,
+)
+from sandbox import Case, Limits, Program, Referee, RefereeConvention, Suite
+from sandbox.suite import PROGRAM
+from train.evaluation.codeforces.contests import UnmatchedProblems, parse_contest_ids, problem_id, problem_key
 from train.evaluation.exercise import Exercise
-from train.evaluation.suites import codeforces_examples, codeforces_tests
-from train.evaluation.suites.codeforces_problem import CodeforcesProblem, LimitFactors, ProblemFilter
-from train.evaluation.suites.suite import RowSuite, SuiteOptions
+from train.evaluation.protocols.forms import Statement
+from train.evaluation.statistics.outcomes import ProblemMetadata
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
 
 log = logging.getLogger(__name__)
 
+Keys = tuple[tuple[int, str], ...]  # contests with the indices that a problem has in them
+Filter = Callable[[Keys, date | None], bool]  # by the keys and the day of a problem
+
+OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # where tests come from
+TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # for Python; 1 for the limits of Codeforces themselves
+_MIN_MB = 256
+_DEFAULT_SECONDS, _DEFAULT_MB = 2.0, 256.0  # what most problems have; for rows that state no limits
+_CHECKER = "codeforces"
 _OPTIONS = ("time_factor", "memory_factor", "contests", "generated")
 # DeepCoder's own set: the rows of open-r1 are of little use without their generated tests, which have 110 GB.
 _HUB_ID = "agentica-org/DeepCoder-Preview-Dataset?files=codeforces/*"
 
+_OPEN_R1 = ("id", "description", "official_tests", "official_tests_complete")
+_OPEN_R1_MORE = (
+    "aliases", "title", "contest_start", "time_limit", "memory_limit", "input_format", "output_format",
+    "interaction_format", "note", "examples", "rating", "input_mode", "generated_checker", "executable",
+    "generated_tests",
+)  # fmt: skip
+_DEEPCODER = ("problem", "tests")
+_CODEELO = ("problem_id", "description", "examples")
+_CODEELO_MORE = ("title", "rating", "time_limit_ms", "memory_limit_mb", "input", "output", "interaction", "note")
+_COLUMNS = tuple(dict.fromkeys((*_OPEN_R1, *_DEEPCODER, *_CODEELO)))
+_DEEPCODER_LIMITS = re.compile(r"\nTime Limit: (\d+) ms\nMemory Limit: (\d+) MB\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeforcesProblem:
+    """A problem as its row describes it.
+
+    keys          its contest and index, and those under which other contests have it; empty: unknown
+    name          what it is called if it has no key
+    statement     as the row has it, nothing is stripped
+    tests_source  OFFICIAL, GENERATED or EXAMPLES
+    checker       a program in Python that rules by printing 1 or 0, for problems with several right answers; empty:
+                  outputs are compared with the expected ones
+    wall_seconds  of each test, as Codeforces states it; 0: unknown
+    memory_mb     the same
+    """
+
+    keys: Keys
+    name: str
+    statement: str
+    cases: tuple[Case, ...]
+    tests_source: str
+    checker: str = ""
+    wall_seconds: float = 0.0
+    memory_mb: float = 0.0
+    rating: int | None = None
+    day: date | None = None
+
+    def exercise(self, asked: SuiteOptions, time_factor: float, memory_factor: float) -> Exercise:
+        """Return the problem as the suite asks it, with the stated limits times these factors."""
+        limits = Limits(
+            wall_seconds=time_factor * (self.wall_seconds or _DEFAULT_SECONDS),
+            memory_mb=max(_MIN_MB, round(memory_factor * (self.memory_mb or _DEFAULT_MB))),
+        )
+        if self.checker:
+            referee = Referee(Program(self.checker), RefereeConvention.PRINTED)
+            tests = Suite(self.cases, checker=PROGRAM, limits=limits, referee=referee)
+        else:
+            tests = Suite(self.cases, checker=_CHECKER, limits=limits)
+        return asked.make_exercise(
+            problem_id(self.keys) or f"codeforces/{self.name}",
+            Statement(self.statement),
+            asked.prompt.chat(self.statement.strip(), "", tests),
+            asked.suite_judge(asked.with_time_limit(tests)),
+            ProblemMetadata(self.rating, "codeforces", self.day, self.tests_source),
+        )
+
 
 def _recognises(row: Row) -> bool:
-    return (
-        codeforces_tests.is_open_r1(row) or codeforces_examples.is_deepcoder(row) or codeforces_examples.is_codeelo(row)
-    )
+    return _is_open_r1(row) or _is_deepcoder(row) or all(row[name] for name in _CODEELO)
+
+
+def _is_open_r1(row: Row) -> bool:
+    return bool(row["description"]) and row["official_tests_complete"] is not None
+
+
+def _is_deepcoder(row: Row) -> bool:
+    """Tell whether a row is one of DeepCoder's Codeforces problems; its other problems state no limits."""
+    return bool(row["tests"]) and _DEEPCODER_LIMITS.search(optional_text(row["problem"])) is not None
 
 
 def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
-    validate_options(table, _OPTIONS)
-    factors = LimitFactors.of(table)
+    options = validate_options(table, _OPTIONS)
+    time_factor = _factor(options, "time_factor", TIME_FACTOR)
+    memory_factor = _factor(options, "memory_factor", MEMORY_FACTOR)
+    contests = frozenset(parse_contest_ids(str(options["contests"])) if "contests" in options else ())
+
+    def is_wanted(keys: Keys, day: date | None) -> bool:
+        """Tell whether a problem is wanted. Raises CurateError if its day decides and is not known."""
+        if contests and not any(contest in contests for contest, _ in keys):
+            return False
+        if asked.date_range is None:
+            return True
+        if day is None:
+            raise CurateError("These problems have no dates. Leave the window out.")
+        return asked.date_range[0] <= day.isoformat() <= asked.date_range[1]
+
     left_out: Counter[str] = Counter()
     n_unknown = 0
     ids: set[str] = set()
-    for problem in _problems(table, ProblemFilter.of(table, asked), left_out):
+    for problem in _problems(table, is_wanted, left_out):
         n_unknown += not problem.keys
-        exercise = problem.exercise(asked, factors)
+        exercise = problem.exercise(asked, time_factor, memory_factor)
         if exercise.id in ids:
             raise CurateError(
                 f"{table.location}: the problem {exercise.id} is there twice. Remove one of the two rows."
@@ -55,24 +169,204 @@ def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
         )
 
 
-def _problems(table: TableFiles, chosen: ProblemFilter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
-    first = next(read_rows(table, (), _COLUMNS), None)
+def _factor(options: Mapping[str, Any], name: str, default: float) -> float:
+    """Return by what a stated limit is multiplied."""
+    try:
+        value = float(options.get(name, default))
+    except (TypeError, ValueError):
+        value = 0.0
+    if not 0 < value <= 1000:
+        raise CurateError(f"{name} must be a number above 0, such as {default:g}, not {options[name]!r}")
+    return value
+
+
+def _problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+    first = next(iter(read_rows(table, (), _COLUMNS)), None)
     if first is None or isinstance(first, UnreadableRow):
         return
-    if codeforces_tests.is_open_r1(first):
-        yield from codeforces_tests.read(table, chosen, left_out)
+    if _is_open_r1(first):
+        yield from _read_open_r1(table, is_wanted, left_out)
         return
-    read = (
-        codeforces_examples.read_deepcoder_problems
-        if codeforces_examples.is_deepcoder(first)
-        else codeforces_examples.read_codeelo_problems
-    )
-    for problem in read(table):
-        if chosen.matches(problem.keys, problem.day):
+    for problem in (_read_deepcoder if _is_deepcoder(first) else _read_codeelo)(table):
+        if is_wanted(problem.keys, problem.day):
             yield problem
 
 
-_COLUMNS = tuple(
-    dict.fromkeys((*codeforces_tests.COLUMNS, *codeforces_examples.DEEPCODER, *codeforces_examples.CODEELO))
-)
+def _read_deepcoder(table: TableFiles) -> Iterator[CodeforcesProblem]:
+    """Yield the problems of DeepCoder's rows. Those that are not among its 408 problems have no key."""
+    unmatched = UnmatchedProblems()
+    for position, row in enumerate(valid_rows(table, _DEEPCODER, ())):
+        name, text = f"row-{position}", str(row["problem"])
+        id, limits = unmatched.pop_id(text), _DEEPCODER_LIMITS.search(text)
+        try:
+            yield CodeforcesProblem(
+                keys=(problem_key(id),) if id else (),
+                name=name,
+                statement=text,
+                cases=_examples(row["tests"]),
+                tests_source=EXAMPLES,
+                wall_seconds=int(limits[1]) / 1000 if limits else 0.0,
+                memory_mb=int(limits[2]) if limits else 0.0,
+            )
+        except ParseError as error:
+            raise unreadable(table, id or name, error) from None
+
+
+def _read_codeelo(table: TableFiles) -> Iterator[CodeforcesProblem]:
+    for row in valid_rows(table, _CODEELO, _CODEELO_MORE):
+        id, rating = str(row["problem_id"]), row["rating"]
+        try:
+            cases = _examples(row["examples"])
+            yield CodeforcesProblem(
+                keys=(problem_key(id),),
+                name=id,
+                statement=_statement(
+                    row, Input="input", Output="output", Interaction="interaction", Examples=cases, Note="note"
+                ),
+                cases=cases,
+                tests_source=EXAMPLES,
+                wall_seconds=float(row["time_limit_ms"] or 0) / 1000,
+                memory_mb=float(row["memory_limit_mb"] or 0),
+                rating=int(rating) if rating else None,
+            )
+        except (ParseError, ValueError) as error:
+            raise unreadable(table, id, error) from None
+
+
+def _statement(row: Row, **sections: str | Sequence[Case]) -> str:
+    """Return a statement of title, description and sections, by their headings, without those that are empty.
+
+    sections: columns of the row, or examples
+    """
+    parts = [optional_text(row[name]).strip() for name in ("title", "description")]
+    for heading, section in sections.items():
+        text = optional_text(row[section]) if isinstance(section, str) else _format_examples(section)
+        parts.append(f"## {heading}\n\n{text.strip()}" if text.strip() else "")
+    return "\n\n".join(filter(None, parts))
+
+
+def _format_examples(examples: Sequence[Case]) -> str:
+    return "\n\n".join(
+        f"Input:\n```\n{case.input.strip()}\n```\nOutput:\n```\n{case.expected.strip()}\n```" for case in examples
+    )
+
+
+def _examples(encoded: object) -> tuple[Case, ...]:
+    """Return tests that are pairs, or have input and output; as a list or as JSON text."""
+    tests = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
+    if not isinstance(tests, list) or not tests:
+        raise ParseError("it has no tests")
+    return distinct_cases([_case(*_pair(test)) for test in tests])
+
+
+def _pair(test: Any) -> tuple[object, object]:
+    if isinstance(test, Mapping) and {"input", "output"} <= test.keys():
+        return test["input"], test["output"]
+    if isinstance(test, list | tuple) and len(test) == 2:
+        return test[0], test[1]
+    raise ParseError("a test has no input and output")
+
+
+def _case(given: object, expected: object) -> Case:
+    return Case(join_lines(given, "an input"), join_lines(expected, "an output"))
+
+
+def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+    """Yield the wanted problems that can be judged, by contests, and count the reasons why the others cannot.
+
+    Raises CurateError if the folder of generated tests is not there.
+    """
+    folder = _generated_folder(table)
+    chosen: list[tuple[Keys, date | None, Row]] = []
+    for row in valid_rows(table, _OPEN_R1, _OPEN_R1_MORE):
+        keys = tuple(dict.fromkeys(map(problem_key, (str(row["id"]), *(row["aliases"] or ())))))
+        start = row["contest_start"]
+        day = datetime.fromtimestamp(start, UTC).date() if start else None
+        if not is_wanted(keys, day):
+            continue
+        reason = _objection(row, folder)
+        if reason:
+            left_out[reason] += 1
+        else:
+            chosen.append((keys, day, row))
+    for keys, day, row in sorted(chosen, key=lambda one: one[0]):
+        try:
+            yield _open_r1_problem(row, keys, day, folder)
+        except (ParseError, ValueError, KeyError, TypeError) as error:
+            raise unreadable(table, str(row["id"]), error) from None
+
+
+def _generated_folder(table: TableFiles) -> Path | None:
+    """Return the folder of the files of generated tests, if one is named."""
+    if "generated" not in table.options:
+        return None
+    folder = Path(str(table.options["generated"])).expanduser()
+    inside = folder / "generated_tests"
+    folder = inside if inside.is_dir() else folder
+    if not any(folder.glob("test_cases_*.parquet")):
+        raise CurateError(
+            f"{folder} has no test_cases_*.parquet. Download them: hf download open-r1/codeforces --repo-type dataset "
+            f"--include 'generated_tests/*.parquet' --local-dir {folder}"
+        )
+    return folder
+
+
+def _objection(row: Row, folder: Path | None) -> str:
+    """Return why a problem is left out; empty: it is not."""
+    if optional_text(row["interaction_format"]).strip():
+        return "are interactive"
+    if optional_text(row["input_mode"]) == "file":
+        return "read or write files"
+    if row["executable"] is False:
+        return "are not executable, as open-r1 says"
+    if row["official_tests_complete"]:
+        return "" if row["official_tests"] else "have no tests"
+    if folder is None:
+        return "lack the generated tests, which ?generated=FOLDER names"
+    return "" if row["generated_tests"] and _generated_path(row, folder).is_file() else "have no generated tests"
+
+
+def _open_r1_problem(row: Row, keys: Keys, day: date | None, folder: Path | None) -> CodeforcesProblem:
+    id, is_complete = str(row["id"]), bool(row["official_tests_complete"])
+    tests = _open_r1_cases(row["official_tests"])
+    if not is_complete and folder is not None:
+        tests += _open_r1_cases(_generated_rows(_generated_path(row, folder)).get(id))
+    examples = _open_r1_cases(row["examples"])
+    return CodeforcesProblem(
+        keys=keys,
+        name=id,
+        statement=_statement(row, Input="input_format", Output="output_format", Examples=examples, Note="note"),
+        cases=distinct_cases(tests),
+        tests_source=OFFICIAL if is_complete else GENERATED,
+        checker=optional_text(row["generated_checker"]),
+        wall_seconds=float(row["time_limit"] or 0),
+        memory_mb=float(row["memory_limit"] or 0),
+        rating=int(row["rating"]) if row["rating"] else None,
+        day=day,
+    )
+
+
+def _open_r1_cases(tests: list[Any] | None) -> tuple[Case, ...]:
+    return tuple(_case(test["input"], test["output"]) for test in tests or ())
+
+
+def _generated_path(row: Row, folder: Path) -> Path:
+    return folder / f"test_cases_{problem_key(str(row['id']))[0]:04d}.parquet"
+
+
+@lru_cache(maxsize=1)  # the problems of a contest follow each other
+def _generated_rows(path: Path) -> dict[str, list[Row]]:
+    """Return the rows of the generated tests of a contest, by the ids of the problems."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        by_problem: dict[str, list[Row]] = {}
+        for row in pq.read_table(path, columns=["problem_id", "input", "output"]).to_pylist():
+            by_problem.setdefault(str(row["problem_id"]), []).append(row)
+        return by_problem
+    except (OSError, pa.ArrowException) as error:
+        raise CurateError(f"{path} cannot be read as generated tests ({shorten(error)}). Download it again.") from None
+
+
 SUITE = RowSuite("codeforces", "Codeforces", _HUB_ID, _COLUMNS, _recognises, _read, has_dates=True)

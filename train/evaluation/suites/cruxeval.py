@@ -1,25 +1,147 @@
 """CRUXEval: 800 short functions, each with an input and its output. A model predicts the output, or finds an input.
 
-Both are asked with CRUXEval's own prompts: the direct ones or, with `?prompt=steps`, those that ask for steps first.
+Both are asked with CRUXEval's own prompts (facebookresearch/cruxeval, prompts.py and openai/openai_prompt.py, MIT). The
+direct ones have two examples with answers; with `?prompt=steps`, those are used that ask for steps first, with one
+example. Base models continue the text, models of chat get it as a message. In both cases, answers end at [/ANSWER].
 """
 
 from collections.abc import Iterator
 from functools import partial
 
-from curate.errors import CurateError
-from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import Row, TableFiles, validate_options
+from curate.reading.tables import Row, TableFiles
 from curate.reading.values import optional_text
-from sandbox import Suite
 from train.evaluation.exercise import Exercise
 from train.evaluation.judges.cruxeval_judges import InputJudge, OutputJudge
-from train.evaluation.protocols.forms import SYSTEM, input_prompt, output_prompt
-from train.evaluation.protocols.protocol import Statement
-from train.evaluation.suites.suite import RowSuite, SuiteOptions, valid_rows
+from train.evaluation.protocols.forms import Statement
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, read_switch, valid_rows
 
 _COLUMNS = ("id", "code", "input", "output")
-_PROMPT = "prompt"  # an option
-_DIRECT, _STEPS = "direct", "steps"
+_SYSTEM = "You are an expert at Python programming, code execution, test case generation, and fuzzing."
+_OUTPUT = """You are given a Python function and an assertion containing an input to the function. Complete the \
+assertion with a literal (no unsimplified expressions, no function calls) containing the output when executing the \
+provided code on the given input, even if the function is incorrect or incomplete. Do NOT output any extra \
+information. Provide the full assertion with the correct output in [ANSWER] and [/ANSWER] tags, following the examples.
+
+[PYTHON]
+def f(n):
+    return n
+assert f(17) == ??
+[/PYTHON]
+[ANSWER]
+assert f(17) == 17
+[/ANSWER]
+
+[PYTHON]
+def f(s):
+    return s + "a"
+assert f("x9j") == ??
+[/PYTHON]
+[ANSWER]
+assert f("x9j") == "x9ja"
+[/ANSWER]
+
+[PYTHON]
+{code}
+assert f({input}) == ??
+[/PYTHON]
+[ANSWER]
+"""
+_STEPWISE_OUTPUT = """You are given a Python function and an assertion containing an input to the function. Complete \
+the assertion with a literal (no unsimplified expressions, no function calls) containing the output when executing the \
+provided code on the given input, even if the function is incorrect or incomplete. Do NOT output any extra \
+information. Execute the program step by step before arriving at an answer, and provide the full assertion with the \
+correct output in [ANSWER] and [/ANSWER] tags, following the examples.
+
+[PYTHON]
+def f(s):
+    s = s + s
+    return "b" + s + "a"
+assert f("hi") == ??
+[/PYTHON]
+[THOUGHT]
+Let's execute the code step by step:
+
+1. The function f is defined, which takes a single argument s.
+2. The function is called with the argument "hi", so within the function, s is initially "hi".
+3. Inside the function, s is concatenated with itself, so s becomes "hihi".
+4. The function then returns a new string that starts with "b", followed by the value of s (which is now "hihi"), and \
+ends with "a".
+5. The return value of the function is therefore "bhihia".
+[/THOUGHT]
+[ANSWER]
+assert f("hi") == "bhihia"
+[/ANSWER]
+
+[PYTHON]
+{code}
+assert f({input}) == ??
+[/PYTHON]
+[THOUGHT]
+"""
+_INPUT = """You will be given a function f and an output in the form f(??) == output. Find any input such that \
+executing f on the input leads to the given output. There may be multiple answers, but you should only output one. \
+In [ANSWER] and [/ANSWER] tags, complete the assertion with one such input that will produce the output when executing \
+the function.
+
+[PYTHON]
+def f(my_list):
+    count = 0
+    for i in my_list:
+        if len(i) % 2 == 0:
+            count += 1
+    return count
+assert f(??) == 3
+[/PYTHON]
+[ANSWER]
+assert f(["mq", "px", "zy"]) == 3
+[/ANSWER]
+
+[PYTHON]
+def f(s1, s2):
+    return s1 + s2
+assert f(??) == "banana"
+[/PYTHON]
+[ANSWER]
+assert f("ba", "nana") == "banana"
+[/ANSWER]
+
+[PYTHON]
+{code}
+assert f(??) == {output}
+[/PYTHON]
+[ANSWER]
+"""
+_STEPWISE_INPUT = """You will be given a function f and an output in the form f(??) == output. Your task is to find \
+any input such that executing f on the input leads to the given output. There may be multiple answers, but only \
+output one. First, think step by step. You MUST surround the answer with [ANSWER] and [/ANSWER] tags. Express your \
+answer as a passing assertion containing the input and the given output.
+
+[PYTHON]
+def f(x):
+    return x + 1
+assert f(??) == 17
+[/PYTHON]
+[THOUGHT]
+To find an input such that executing f on the input leads to the given output, we can work backwards from the given \
+assertion. We know that f(??) == 17. \n
+Since the function f(x) returns x + 1, for f(??) to be equal to 17, the value of ?? should be 16. \n[/THOUGHT]
+[ANSWER]
+assert f(16) == 17
+[/ANSWER]
+
+[PYTHON]
+{code}
+assert f(??) == {output}
+[/PYTHON]
+[THOUGHT]
+"""
+
+_TEMPLATES = {
+    (False, False): _OUTPUT,
+    (False, True): _STEPWISE_OUTPUT,
+    (True, False): _INPUT,
+    (True, True): _STEPWISE_INPUT,
+}  # for whether an input is asked for, and whether with steps
 
 
 def _recognises(row: Row) -> bool:
@@ -30,28 +152,14 @@ def _recognises(row: Row) -> bool:
 
 
 def _read(inputs: bool, table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
-    stepwise = _is_stepwise(table)
+    stepwise = read_switch(table, "prompt", "direct", "steps")
+    before_code, after_code = _TEMPLATES[inputs, stepwise].split("{code}")
     for row in valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
         judge = InputJudge(code, output, stepwise) if inputs else OutputJudge(output, stepwise)
-        text = (
-            input_prompt(code, output, stepwise=stepwise) if inputs else output_prompt(code, input, stepwise=stepwise)
-        )
-        yield asked.make_exercise(f"cruxeval/{id}", Statement(text), _chat(asked.prompt, text), judge)
-
-
-def _is_stepwise(table: TableFiles) -> bool:
-    value = validate_options(table, (_PROMPT,)).get(_PROMPT, _DIRECT)
-    if value not in (_DIRECT, _STEPS):
-        raise CurateError(f"{table.location}: {_PROMPT} must be {_DIRECT} or {_STEPS}, not {value!r}")
-    return bool(value == _STEPS)
-
-
-def _chat(prompt: PromptFormat, text: str) -> Chat:
-    """Return the chat with CRUXEval's prompt. A template of the user's own is used as it is."""
-    if prompt.template:
-        return prompt.chat(text, "", Suite([]))
-    return [{"role": "system", "content": prompt.system or SYSTEM}, {"role": "user", "content": text}]
+        text = before_code + code + after_code.replace("{output}" if inputs else "{input}", output if inputs else input)
+        chat = asked.question_chat(text, text, _SYSTEM)
+        yield asked.make_exercise(f"cruxeval/{id}", Statement(text), chat, judge)
 
 
 def _suite(name: str, title: str, *, inputs: bool) -> RowSuite:

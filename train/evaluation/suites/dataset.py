@@ -8,8 +8,7 @@ from curate.errors import CurateError
 from curate.problem import TESTS, tests_from_row
 from curate.trust import TrustPolicy
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.protocols.protocol import Statement
+from train.evaluation.protocols.forms import Statement
 from train.evaluation.suites.suite import SuiteOptions, parse_metadata
 
 NAME = "dataset"
@@ -38,8 +37,7 @@ def read(
             continue
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
         chat = options.prompt.chat(row["statement"], row["starter_code"], suite)
-        judge = SuiteJudge(suite, options.languages, options.extraction)
         known = parse_metadata(row["difficulty"], row["platform"], row["date"])
-        yield options.make_exercise(row["id"], statement, chat, judge, known)
+        yield options.make_exercise(row["id"], statement, chat, options.suite_judge(suite), known)
     if options.date_range is not None and undated:
         raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")

@@ -1,24 +1,86 @@
-"""What the suites of mathematics share: how they ask, and how their answers are judged."""
+"""AIME 2024 and 2025, the 30 problems of a year whose answers are whole numbers from 0 to 999; and MATH-500, 500
+problems of competitions with answers of many forms.
+"""
 
+from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 
 from curate.errors import CurateError
-from curate.prompt import Chat, PromptFormat
-from sandbox import Suite
+from curate.reading.tables import Row, TableFiles, validate_options
+from curate.reading.values import optional_text
 from sandbox.extras import install_command
+from train.evaluation.exercise import Exercise
+from train.evaluation.judges.math_judge import MathJudge, parse_integer
+from train.evaluation.protocols.forms import DEEPSCALER_INSTRUCTION, Statement
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, parse_metadata, unreadable, valid_rows
 
-_FORM = "Let's think step by step and output the final answer within \\boxed{}."  # of DeepScaleR and DeepCoder
+_COLUMNS = ("problem", "answer")
+_AIME = ("year", "url", "unique_id", "id", "aime_number", "problem_number", "difficulty")
+_MATH500 = ("unique_id", "level", "difficulty", "year", "url")
 
 
-def check_installed() -> None:
-    """Raise CurateError if math-verify, which compares the answers, is missing."""
+def _rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
+    """Return the rows with their places. Raises CurateError if math-verify, which compares the answers, is missing."""
+    validate_options(table, ())
     if find_spec("math_verify") is None:
         raise CurateError(f"answers of mathematics need math-verify; type: {install_command('math')}")
+    return enumerate(valid_rows(table, _COLUMNS, optional))
 
 
-def chat(prompt: PromptFormat, problem: str) -> Chat:
-    """Return the chat that asks a question of mathematics. A template of the user's own is used as it is."""
-    if prompt.template:
-        return prompt.chat(problem, "", Suite([]))
-    system = [{"role": "system", "content": prompt.system}] if prompt.system else []
-    return [*system, {"role": "user", "content": f"{problem.strip()} {_FORM}"}]
+def _exercise(id: str, row: Row, judge: MathJudge, difficulty: object, asked: SuiteOptions) -> Exercise:
+    problem = str(row["problem"])
+    chat = asked.question_chat(problem, f"{problem.strip()} {DEEPSCALER_INSTRUCTION}")
+    return asked.make_exercise(id, Statement(problem), chat, judge, parse_metadata(difficulty))
+
+
+def _recognises_aime(year: int, row: Row) -> bool:
+    """A row of another year, or of MATH-500, is refused. Some files do not name the year."""
+    named = optional_text(row["year"]) or optional_text(row["url"])
+    return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
+
+
+def _read_aime(year: int, table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+    for place, row in _rows(table, _AIME):
+        id = f"aime{year}/{_number(row, place)}"
+        answer = optional_text(row["answer"])
+        if parse_integer(answer) is None:
+            raise unreadable(table, id, f"its answer {answer[:80]!r} is not a whole number")
+        yield _exercise(id, row, MathJudge(answer, expects_integer=True), row["difficulty"], asked)
+
+
+def _number(row: Row, place: int) -> str:
+    """Return a name of a problem among those of its year."""
+    parts = [optional_text(row["aime_number"]), optional_text(row["problem_number"])]
+    return "-".join(parts) if all(parts) else optional_text(row["id"]) or str(place)
+
+
+def _aime(year: int, hub_id: str) -> RowSuite:
+    recognizes, read = partial(_recognises_aime, year), partial(_read_aime, year)
+    return RowSuite(f"aime{year % 100}", f"AIME {year}", hub_id, (*_COLUMNS, *_AIME), recognizes, read)
+
+
+def _recognises_math500(row: Row) -> bool:
+    """A row with the year or the address of a contest is of another set."""
+    return all(row[name] for name in _COLUMNS) and not row["year"] and not row["url"]
+
+
+def _read_math500(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+    for place, row in _rows(table, _MATH500):
+        id = f"math500/{optional_text(row['unique_id']).removesuffix('.json') or place}"
+        answer = optional_text(row["answer"])
+        if not answer.strip():
+            raise unreadable(table, id, "it has no answer")
+        yield _exercise(id, row, MathJudge(answer), row["level"] or row["difficulty"], asked)
+
+
+AIME24 = _aime(2024, "HuggingFaceH4/aime_2024")
+AIME25 = _aime(2025, "math-ai/aime25")
+MATH500 = RowSuite(
+    "math500",
+    "MATH-500",
+    "HuggingFaceH4/MATH-500",
+    (*_COLUMNS, *_MATH500),
+    _recognises_math500,
+    _read_math500,
+)

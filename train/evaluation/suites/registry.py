@@ -1,34 +1,22 @@
 """The suites by the names that users type, and which of them can read a file."""
 
-from collections.abc import Iterator
 from difflib import get_close_matches
 
 from curate.errors import CurateError
-from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows
-from train.evaluation.suites import (
-    aime,
-    codeforces,
-    cruxeval,
-    dataset,
-    humaneval,
-    humaneval_plus,
-    livecodebench,
-    math500,
-    mbpp,
-    mbpp_plus,
-)
+from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from train.evaluation.suites import code, codeforces, cruxeval, dataset, livecodebench, mathematics
 from train.evaluation.suites.suite import RowSuite
 
 SUITES = (
-    humaneval.SUITE,
-    humaneval_plus.SUITE,
-    mbpp.SUITE,
-    mbpp_plus.SUITE,
+    code.HUMANEVAL,
+    code.HUMANEVAL_PLUS,
+    code.MBPP,
+    code.MBPP_PLUS,
     livecodebench.SUITE,
     codeforces.SUITE,
-    aime.AIME24,
-    aime.AIME25,
-    math500.SUITE,
+    mathematics.AIME24,
+    mathematics.AIME25,
+    mathematics.MATH500,
     cruxeval.OUTPUT,
     cruxeval.INPUT,
 )
@@ -55,15 +43,15 @@ def parse_suite(text: str) -> tuple[str, str]:
     return name, location
 
 
-def has_dates(name: str) -> bool:
-    """Return whether a window of days can be applied to a suite. Some datasets have no dates; reading them tells."""
-    return name not in _BY_NAME or _BY_NAME[name].has_dates
-
-
 def _on_hub(name: str, options: str) -> str:
     """Return where a suite is on the Hub, with options; "" for a suite that has no place of its own."""
     place = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return place and place + (options.replace("?", "&", 1) if "?" in place else options)
+
+
+def has_dates(name: str) -> bool:
+    """Return whether a window of days can be applied to a suite. Some datasets have no dates; reading them tells."""
+    return name not in _BY_NAME or _BY_NAME[name].has_dates
 
 
 def choose_suite(table: TableFiles, name: str = "") -> RowSuite:
@@ -71,17 +59,20 @@ def choose_suite(table: TableFiles, name: str = "") -> RowSuite:
 
     Raises CurateError if the named suite cannot read it, or if none or several can.
     """
-    row = _first_row(table)
+    columns = tuple(dict.fromkeys(column for suite in SUITES for column in suite.columns))
+    first = next(iter(read_rows(table, (), columns)), None)
+    row = dict.fromkeys(columns) if first is None or isinstance(first, UnreadableRow) else first
     able = [suite for suite in SUITES if suite.recognizes(row)]
+    choice = " or ".join(suite.name for suite in able)
     if name:
         suite = _BY_NAME[name]
         if suite in able:
             return suite
-        others = f" It can be read as {_choice(able)}." if able else ""
+        others = f" It can be read as {choice}." if able else ""
         raise CurateError(f"{table.location}: its rows are not those of {suite.title}.{others}")
     if len(able) > 1:
         raise CurateError(
-            f"{table.location} can be read as {_choice(able)}, whose verdicts differ. Say which: "
+            f"{table.location} can be read as {choice}, whose verdicts differ. Say which: "
             f"--suite {able[-1].name}={table.location}"
         )
     if not able:
@@ -91,14 +82,3 @@ def choose_suite(table: TableFiles, name: str = "") -> RowSuite:
             "Build a dataset from it: curate build-dataset"
         )
     return able[0]
-
-
-def _choice(suites: list[RowSuite]) -> str:
-    return " or ".join(suite.name for suite in suites)
-
-
-def _first_row(table: TableFiles) -> Row:
-    columns = tuple(dict.fromkeys(column for suite in SUITES for column in suite.columns))
-    rows: Iterator[Row | UnreadableRow] = read_rows(table, (), columns)
-    first = next(rows, None)
-    return dict.fromkeys(columns) if first is None or isinstance(first, UnreadableRow) else first

@@ -1,4 +1,4 @@
-"""What every suite of rows has, and what a caller asks of it."""
+"""Suites of rows: what each of them has, and what a caller asks of it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -6,13 +6,14 @@ from datetime import date
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
 from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
 from sandbox import Suite
 from train.evaluation.exercise import UNKNOWN_METADATA, Exercise
-from train.evaluation.judges.judge import Judge
-from train.evaluation.protocols.protocol import PromptStyle, Statement
+from train.evaluation.judges.judge import Judge, SuiteJudge
+from train.evaluation.protocols.forms import Statement, two_messages
+from train.evaluation.protocols.registry import DEFAULT, SuiteSettings
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
 DateRange = tuple[str, str]
@@ -25,18 +26,13 @@ class SuiteOptions:
     date_range  first and last day of contests, both included; None: all
     prompt      the form in which the model is asked
     languages   the languages that answers may be written in, where the tests can judge more than Python
-    style       the official form of the prompt, if there is one, and how answers are read
+    settings    the official form of the prompt, if there is one, and how answers are read
     """
 
     date_range: DateRange | None = None
     prompt: PromptFormat = field(default_factory=PromptFormat)
     languages: tuple[str, ...] = PYTHON_ONLY
-    style: PromptStyle = PromptStyle()
-
-    @property
-    def extraction(self) -> str:
-        """Return the rule by which the program is found in an answer, which judges of programs need."""
-        return self.style.extraction
+    settings: SuiteSettings = DEFAULT
 
     def make_exercise(
         self,
@@ -51,12 +47,27 @@ class SuiteOptions:
         statement       the problem as its row states it, for official forms
         default_prompt  the messages of our own form, which self.prompt decides
         """
-        wording = self.style.render(self.prompt, statement, default_prompt)
-        return Exercise(id, wording.prompt, judge, facts, wording.answer_prefix, wording.answer_suffix)
+        asked, prefix, suffix = self.settings.render(self.prompt, statement, default_prompt)
+        return Exercise(id, asked, judge, facts, prefix, suffix)
+
+    def question_chat(self, question: str, text: str, system: str = "") -> Chat:
+        """Return the messages of a suite that has its own form. A template of the user's own takes its place.
+
+        question  what the template is filled with
+        text      the question in the suite's own form
+        system    the suite's own system prompt; empty: none
+        """
+        if self.prompt.template:
+            return self.prompt.chat(question, "", Suite([]))
+        return two_messages(self.prompt.system or system, text)
+
+    def suite_judge(self, tests: Suite) -> SuiteJudge:
+        """Return the judge by these tests, in the languages and with the rule of extraction that are asked for."""
+        return SuiteJudge(tests, self.languages, self.settings.extraction)
 
     def with_time_limit(self, tests: Suite) -> Suite:
         """Return the tests with the limit of time that is asked for, if there is one."""
-        seconds = self.style.test_seconds
+        seconds = self.settings.test_seconds
         return tests if seconds is None else replace(tests, limits=replace(tests.limits, wall_seconds=seconds))
 
 
@@ -105,3 +116,11 @@ def valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str,
 def unreadable(table: TableFiles, id: str, error: object) -> CurateError:
     """Return the error that says that a row cannot be read."""
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
+
+
+def read_switch(table: TableFiles, option: str, usual: str, other: str) -> bool:
+    """Return whether an option of a suite, its only one, has its other value. Raises CurateError for further ones."""
+    value = validate_options(table, (option,)).get(option, usual)
+    if value not in (usual, other):
+        raise CurateError(f"{table.location}: {option} must be {usual} or {other}, not {value!r}")
+    return bool(value == other)

@@ -16,7 +16,7 @@ from train.evaluation.codeforces.contests import (
     read_contests,
     write_contests,
 )
-from train.evaluation.codeforces.fetch import rating_changes_url, read_contest, standings_url
+from train.evaluation.codeforces.fetch import BASE_URL, RATING_CHANGES, STANDINGS, parse_contest
 
 METADATA = DATA / "evaluation" / "metadata_cf.json"
 
@@ -30,7 +30,7 @@ def row(handle, points, penalty=0):
     }
 
 
-STANDINGS = {
+TABLE = {
     "status": "OK",
     "result": {
         "contest": {
@@ -73,17 +73,16 @@ ROUND = Contest(
 
 
 def test_participants_in_both_answers_count():
-    assert read_contest(json.dumps(STANDINGS), json.dumps(CHANGES)) == ROUND
+    assert parse_contest(TABLE, CHANGES) == ROUND
 
 
 def changed(field, value):
-    return {"status": "OK", "result": STANDINGS["result"] | {field: value}}
+    return {"status": "OK", "result": TABLE["result"] | {field: value}}
 
 
 @pytest.mark.parametrize(
     ("standings", "message"),
     [
-        ("<html>busy</html>", "The standings are not JSON. Fetch the contest again"),
         (
             {"status": "FAILED", "comment": "contestId: Contest with id 1 not found"},
             "standings: contestId: Contest with id",
@@ -95,15 +94,14 @@ def changed(field, value):
         (changed("rows", [{"party": {"members": []}}]), "lacks a field"),
         (changed("problems", [{"name": "no index"}]), "lacks a field .*'index'"),
         (
-            changed("contest", STANDINGS["result"]["contest"] | {"id": 1972}),
+            changed("contest", TABLE["result"]["contest"] | {"id": 1972}),
             "standings are of contest 1972, .* of 1971",
         ),
     ],
 )
 def test_answers_that_are_of_no_use_are_explained(standings, message):
-    text = standings if isinstance(standings, str) else json.dumps(standings)
     with pytest.raises(CurateError, match=message):
-        read_contest(text, json.dumps(CHANGES))
+        parse_contest(standings, CHANGES)
 
 
 def test_the_file_holds_all_that_ratings_need_and_no_handle(tmp_path):
@@ -138,8 +136,10 @@ def test_scores_and_ratings_belong_together():
 
 
 def test_addresses_are_those_of_the_public_api():
-    assert standings_url(1971) == "https://codeforces.com/api/contest.standings?contestId=1971&showUnofficial=false"
-    assert rating_changes_url(1971) == "https://codeforces.com/api/contest.ratingChanges?contestId=1971"
+    assert [f"{BASE_URL}/{path.format(1971)}" for path in (STANDINGS, RATING_CHANGES)] == [
+        "https://codeforces.com/api/contest.standings?contestId=1971&showUnofficial=false",
+        "https://codeforces.com/api/contest.ratingChanges?contestId=1971",
+    ]
 
 
 @pytest.mark.skipif(not METADATA.is_file(), reason="the real data are not beside this checkout")

@@ -2,7 +2,7 @@
 
 from itertools import permutations, product
 from math import isnan
-from statistics import fmean, pstdev
+from statistics import fmean
 
 import pytest
 from made_contests import contest, with_points
@@ -12,7 +12,6 @@ from curate.errors import CurateError
 from train.evaluation.codeforces.contests import ContestProblem, problem_key
 from train.evaluation.codeforces.rating import (
     PercentileTable,
-    count_wrong_attempts,
     deepcoder_2024,
     first_right_probabilities,
     rate_in_contest,
@@ -28,6 +27,10 @@ def all_orders(bits):
     return list(permutations(bits))
 
 
+def count_wrong_attempts(order):
+    return order.index(True) if True in order else None
+
+
 @pytest.mark.parametrize("bits", ["1", "0", "10", "0001", "00111", "000000"])
 def test_first_right_attempts_are_as_likely_as_among_all_orders(bits):
     values = [bit == "1" for bit in bits]
@@ -37,9 +40,10 @@ def test_first_right_attempts_are_as_likely_as_among_all_orders(bits):
 
 
 def test_samples_without_a_verdict_are_no_attempts():
-    assert count_wrong_attempts([None, False, None, True]) == 1
-    assert count_wrong_attempts([None, False]) is None
-    assert count_wrong_attempts([]) is None
+    round = with_points(500.0)
+    for bits, as_if in (("x0x1", "01"), ("x0", "0"), ("", "0")):
+        found, expected = (rate_in_contest(round, {"A": outcome("1971A", text)}) for text in (bits, as_if))
+        assert found.rating == expected.rating, bits
 
 
 @pytest.mark.parametrize(("n", "n_correct"), [(2, 3), (2, -1)])
@@ -64,9 +68,6 @@ def test_the_rating_is_the_mean_over_all_orders(points):
         score = (float(sum(gain for gain, _ in gains)), float(sum(penalty for _, penalty in gains)))
         in_each_order.append(rate_scores(round, [score])[score])
     assert found.rating == pytest.approx(fmean(in_each_order))
-    assert found.order_deviation == pytest.approx(pstdev(in_each_order))
-    first = (500 - 50 + 2000 - 100, 0) if points[0] else (2, 10 + 20)
-    assert found.in_order == rate_scores(round, [first])[first]
     assert (found.n_problems, found.n_judged) == (3, 3)
 
 
@@ -93,10 +94,7 @@ def test_a_model_is_rated_over_its_contests():
     assert [rating.contest for rating in found.contests] == [1971, 1972, 1973]
     assert [rating.n_judged for rating in found.contests] == [2, 1, 1]
     assert found.left_out == (1974, 1975)
-    assert found.contests[0].order_deviation == 0
-    assert found.contests[1].order_deviation > 0
     assert found.rating == pytest.approx(fmean(rating.rating for rating in found.contests))
-    assert found.in_order == fmean(rating.in_order for rating in found.contests)
     ascending = sorted(rating.rating for rating in found.contests)
     assert (found.low, found.high) == (ascending[0], ascending[-1])  # one of 27 sets of three is all alike
     assert found.low < found.rating < found.high
@@ -108,7 +106,7 @@ def test_a_model_is_rated_over_its_contests():
 def test_one_contest_has_no_interval():
     found = rate_model([outcome("1971A", "1")], [with_points(500.0)], TABLE)
     assert all(map(isnan, (found.low, found.high, found.percentile_low, found.percentile_high)))
-    assert found.rating == found.in_order
+    assert found.rating == found.contests[0].rating
 
 
 def test_more_right_samples_never_lower_the_rating():

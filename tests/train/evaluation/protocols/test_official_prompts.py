@@ -53,7 +53,7 @@ def user(text):
 def asked(tmp_path, row, suite, protocol=None, prompt=PromptFormat(), **wishes):  # noqa: B008
     settled = resolve_settings(protocol, suite, ProtocolOverrides(window="", **wishes), prompt)
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
-    (exercise,) = read_exercises(str(path), suite=suite, prompt=prompt, style=settled.style)
+    (exercise,) = read_exercises(str(path), suite=suite, prompt=prompt, settings=settled.suite_settings)
     return exercise
 
 

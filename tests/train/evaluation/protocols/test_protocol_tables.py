@@ -4,9 +4,14 @@ import pytest
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from train.evaluation.protocols.protocol import PromptStyle
-from train.evaluation.protocols.registry import PROTOCOLS
-from train.evaluation.protocols.settings import EvaluationSettings, ProtocolOverrides, resolve_settings, restore_style
+from train.evaluation.protocols.forms import OWN
+from train.evaluation.protocols.registry import PROTOCOLS, SuiteSettings
+from train.evaluation.protocols.settings import (
+    EvaluationSettings,
+    ProtocolOverrides,
+    resolve_settings,
+    restore_settings,
+)
 from train.evaluation.suites.registry import NAMES
 from train.sampling.protocol import SamplingParams
 
@@ -34,7 +39,7 @@ EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endo
 def test_the_numbers_of_a_protocol(protocol, suite, temperature, top_p, max_tokens, k, stop, extraction):
     settled = resolve_settings(protocol, suite, ProtocolOverrides(), PromptFormat())
     assert settled.sampling == SamplingParams(temperature, top_p, max_tokens, stop=stop)
-    assert (settled.suite_settings.k, settled.style.extraction) == (k, extraction)
+    assert (settled.suite_settings.k, settled.suite_settings.extraction) == (k, extraction)
     assert settled.overrides == {}
 
 
@@ -59,12 +64,16 @@ def test_stops_of_completions():
     assert humaneval.sampling.stop == (*begins, *ends)
     mbpp = resolve_settings("evalplus", "mbpp+", ProtocolOverrides(mode="complete"), PromptFormat())
     assert mbpp.sampling.stop == ('\n"""', "\nassert", *ends)
-    assert (humaneval.style.skip_chat_template, humaneval.style.extraction) == (True, "whole")
+    assert (humaneval.suite_settings.mode, humaneval.suite_settings.extraction) == ("complete", "whole")
 
 
 def test_without_a_protocol_everything_is_as_usual():
     settled = resolve_settings(None, "", ProtocolOverrides(), PromptFormat())
-    assert (settled.sampling, settled.suite_settings.k, settled.style) == (SamplingParams(), 8, PromptStyle())
+    assert (settled.sampling, settled.suite_settings.k, settled.suite_settings) == (
+        SamplingParams(),
+        8,
+        SuiteSettings(),
+    )
     assert (settled.as_table(), settled.summary_line()) == ({}, "")
 
 
@@ -96,7 +105,7 @@ def test_another_form_brings_its_stops_and_its_extraction():
     own = resolve_settings(
         "lcb", "lcb", ProtocolOverrides(form="curate", window="2024-08-01..2024-08-31"), PromptFormat()
     )
-    assert own.style.form is None
+    assert own.suite_settings.form is OWN
     assert own.overrides == {"form": "curate", "window": "2024-08-01..2024-08-31"}
 
 
@@ -118,9 +127,9 @@ def test_a_form_without_a_protocol_is_recorded():
         (None, "lcb", {"prefill": "```python\n", "stop": ("\n```",)}, ""),
     ],
 )
-def test_what_a_result_records_gives_the_same_style_again(protocol, suite, wishes, template):
+def test_what_a_result_records_gives_the_same_settings_again(protocol, suite, wishes, template):
     settled = resolve_settings(protocol, suite, ProtocolOverrides(**wishes), PromptFormat(template=template))
-    assert restore_style(settled.as_table(), suite) == settled.style
+    assert restore_settings(settled.as_table(), suite) == settled.suite_settings
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from source_rows import DATA, write_jsonl
 
 from curate.errors import CurateError
 from sandbox import Limits, Sandbox
-from train.evaluation.codeforces.contests import problem_id, problem_key, problem_keys
-from train.evaluation.codeforces.deepcoder_problems import UnmatchedProblems
+from train.evaluation.codeforces.contests import UnmatchedProblems, problem_id, problem_key, problem_keys
 from train.evaluation.exercises import read_exercises
 from train.evaluation.statistics.outcomes import ProblemMetadata
 from train.evaluation.suites.registry import parse_suite

@@ -113,7 +113,7 @@ def test_prompts_are_the_official_ones_to_the_character(tmp_path, suite, options
 
 def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
     settled = resolve_settings(None, "cruxeval-o", ProtocolOverrides(mode="complete"), PromptFormat())
-    found = exercise(tmp_path, "cruxeval-o", style=settled.style)
+    found = exercise(tmp_path, "cruxeval-o", settings=settled.suite_settings)
     assert isinstance(found.prompt, str)
     assert found.prompt.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")
     assert settled.suite_settings.stop == ("[/ANSWER]",)

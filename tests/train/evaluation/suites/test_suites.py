@@ -17,8 +17,8 @@ from curate.reading.tables import locate
 from sandbox import Program, Verdict
 from train.evaluation.exercises import read_exercises
 from train.evaluation.statistics.outcomes import ProblemMetadata
-from train.evaluation.suites.livecodebench_errata import ERRATA
-from train.evaluation.suites.mbpp_inputs import restore_types
+from train.evaluation.suites.code import restore_types
+from train.evaluation.suites.livecodebench import ERRATA
 from train.evaluation.suites.registry import NAMES, choose_suite, parse_suite
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -244,10 +244,10 @@ def test_both_published_forms_of_mbpp_plus_have_the_same_inputs():
     assert len(own) == 378
 
     def inputs(judge):
-        return {text.replace("-0.0,", "0.0,") for part in judge.parts for text in part.reference.inputs}
+        return {text.replace("-0.0,", "0.0,") for _, reference in judge.parts for text in reference.inputs}
 
     def rule(judge):
-        return judge.tolerance, judge.parts[0].reference.entry_point
+        return judge.tolerance, judge.parts[0][1].entry_point
 
     assert [id for id in own if inputs(own[id]) != inputs(hub[id]) or rule(own[id]) != rule(hub[id])] == []
 

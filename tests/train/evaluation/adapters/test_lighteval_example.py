@@ -1,6 +1,7 @@
 """lighteval's own pipeline runs a task that was made from a suite, and its answers are judged by our judges."""
 
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.pipeline import ParallelismManager, Pipeline, PipelineParameters
 from lighteval.utils.cache_management import SampleCache
 
-from train.evaluation.adapters.for_lighteval import lighteval_task, mean_judged_share
+sys.path.insert(0, str(Path(__file__).parents[4] / "examples"))
+from lighteval_tasks import lighteval_task, mean_judged_share
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of lighteval's and of what it imports
 
@@ -63,10 +65,7 @@ def suite_of(tmp_path, *rows):
 
 def evaluated(tmp_path: Path, suite: str, answers, task="curate_humaneval_plus", n=2):
     tasks = tmp_path / "my_tasks.py"
-    tasks.write_text(
-        "from train.evaluation.adapters.for_lighteval import lighteval_task\n"
-        f"TASKS_TABLE = [lighteval_task({suite!r}, n={n})]\n"
-    )
+    tasks.write_text(f"from lighteval_tasks import lighteval_task\nTASKS_TABLE = [lighteval_task({suite!r}, n={n})]\n")
     model = Canned(answers, tmp_path / "samples")
     pipeline = Pipeline(
         tasks=task,

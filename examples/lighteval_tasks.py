@@ -1,8 +1,8 @@
-"""Evaluations in lighteval, whose answers are judged by our judges in our sandbox.
+"""Evaluate suites in lighteval, with answers judged by our judges in our sandbox.
 
-A file for `--custom-tasks` needs two lines:
+A file beside this one, for `--custom-tasks`, needs two lines:
 
-    from train.evaluation.adapters.for_lighteval import lighteval_task
+    from lighteval_tasks import lighteval_task
     TASKS_TABLE = [lighteval_task("humaneval+=HumanEvalPlus.jsonl.gz", n=8)]
 
 lighteval samples all answers first, and keeps them in its cache. Then the answers of a task are judged together, in a
@@ -15,7 +15,9 @@ import logging
 import math
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,16 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc, SamplingMethod
 
 from curate.dataset.output_folder import write_atomic
+from curate.errors import CurateError
+from curate.prompt import PromptFormat
 from curate.verification.retries import map_with_retries
 from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
-from sandbox import Sandbox
-from train.evaluation.adapters.exercise_set import SuiteRequest, find_exercise, load_exercises, messages
-from train.evaluation.adapters.judgement import judge_answer
+from sandbox import Sandbox, SandboxError
 from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import JudgeResult, NoVerdictError
+from train.evaluation.exercises import read_exercises
+from train.evaluation.protocols.registry import SuiteSettings
+from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
 from train.evaluation.suites.registry import parse_suite
 
 log = logging.getLogger(__name__)
@@ -42,66 +46,91 @@ _EXERCISE = "curate_exercise"  # in `specific` of a Doc: the id of its exercise
 _SPLIT = "test"
 
 
-def lighteval_task(
-    suite: str, *, n: int | None = None, window: str = "", protocol: str = "", form: str = "", name: str = ""
-) -> LightevalTaskConfig:
-    """Return the task of a suite, with `lighteval_metric` as its metric.
+@dataclass(frozen=True)
+class SuiteRequest:
+    """The suite of a task. It holds no tests: lighteval copies and prints it.
 
     suite     as behind `curate evaluate --suite`: NAME, NAME=LOCATION or NAME?option=value
-    n         the number of samples of each problem; None: as the protocol says, or as `curate evaluate` does
     window    FROM..TO, the first and the last day of contests, both included; empty: as the protocol says, or all
     protocol  name of a protocol, see `curate evaluate --protocol`; empty: none. Its temperature and top_p have to be
               given to lighteval, as for every task
     form      form of the prompt, see `curate evaluate --form`; empty: as the protocol says, or ours
+    """
+
+    suite: str
+    window: str = ""
+    protocol: str = ""
+    form: str = ""
+
+    def settings(self) -> SuiteSettings:
+        overrides = ProtocolOverrides(window=self.window or None, form=self.form or None)
+        name = parse_suite(self.suite)[0]
+        return resolve_settings(self.protocol or None, name, overrides, PromptFormat()).suite_settings
+
+
+@lru_cache(4)  # with all their tests
+def load_exercises(request: SuiteRequest) -> Mapping[str, Exercise]:
+    """Return the exercises of a suite by their ids.
+
+    Raises CurateError if the suite cannot be read, and for forms in which the model continues a text that is already
+    begun, which lighteval cannot be relied on to ask for.
+    """
+    name, location = parse_suite(request.suite)
+    settings = request.settings()
+    found = read_exercises(location, settings.window, suite=name, settings=settings)
+    if any(isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user" for exercise in found):
+        raise CurateError(
+            f"{request.suite}: in this form the model continues a text that is already begun, which this harness "
+            "cannot ask for. Use `curate evaluate`, or another form, such as evalplus-thinking."
+        )
+    return {exercise.id: exercise for exercise in found}
+
+
+def lighteval_task(
+    suite: str, *, n: int | None = None, window: str = "", protocol: str = "", form: str = "", name: str = ""
+) -> LightevalTaskConfig:
+    """Return the task of a suite, with pass@1 by our judges as its metric.
+
+    n         the number of samples of each problem; None: as the protocol says, or as `curate evaluate` does
     name      what users of lighteval type; empty: "curate_" and the name of the suite
 
-    lighteval reads problems from files, so ids and prompts are written to ~/.cache/curate. Raises CurateError for names
-    that do not exist, if the suite cannot be read, and for forms in which the model continues a text that is already
-    begun.
+    The other arguments are those of SuiteRequest. lighteval reads problems from files, so ids and prompts are written
+    to ~/.cache/curate. Raises CurateError for a suite that does not exist, and as load_exercises does.
     """
-    wanted = SuiteRequest(suite, window, protocol, form)
-    used = wanted.resolve().suite_settings
-    rows = [_row(exercise) for exercise in load_exercises(wanted).values()]
+    request = SuiteRequest(suite, window, protocol, form)
+    used = request.settings()
+    rows = [_row(exercise) for exercise in load_exercises(request).values()]
+    metric = SampleLevelMetric(
+        metric_name="curate_pass@1",
+        category=SamplingMethod.GENERATIVE,
+        higher_is_better=True,
+        sample_level_fn=SolveRateMetric(request, used.k if n is None else n),
+        corpus_level_fn=mean_judged_share,
+        batched_compute=True,
+    )
     return LightevalTaskConfig(
         name=name or "curate_" + parse_suite(suite)[0].replace("+", "_plus"),
         prompt_function=_doc,
-        hf_repo=str(_written(rows)),
+        hf_repo=str(_write_rows(rows)),
         hf_subset="default",
         hf_avail_splits=[_SPLIT],
         evaluation_splits=[_SPLIT],
-        metrics=[lighteval_metric(suite, n=n, window=window, protocol=protocol, form=form)],
+        metrics=[metric],
         generation_size=used.max_tokens,
         stop_sequence=used.stop,
     )
 
 
-def lighteval_metric(
-    suite: str, *, n: int | None = None, window: str = "", protocol: str = "", form: str = ""
-) -> SampleLevelMetric:
-    """Return pass@1 by our judges, the mean over problems of the share of their n samples that are right.
-
-    The exercise of a Doc is the one that its `specific` names as "curate_exercise". The arguments, and errors, are
-    those of lighteval_task. Answers without a verdict count neither as right nor as wrong; a problem that has no other
-    answers is left out of the mean, and its standard error is then not a number.
-    """
-    wanted = SuiteRequest(suite, window, protocol, form)
-    load_exercises(wanted)  # what is wrong with the suite is said before any answer is sampled
-    return SampleLevelMetric(
-        metric_name="curate_pass@1",
-        category=SamplingMethod.GENERATIVE,
-        higher_is_better=True,
-        sample_level_fn=SolveRateMetric(wanted, wanted.resolve().suite_settings.k if n is None else n),
-        corpus_level_fn=mean_judged_share,
-        batched_compute=True,
-    )
-
-
 class SolveRateMetric(SamplingMetric, SampleLevelComputation):
-    """For each problem, the share of its samples that are right. It holds no tests: lighteval copies and prints it."""
+    """For each problem, the share of its samples that are right.
 
-    def __init__(self, wanted: SuiteRequest, n: int) -> None:
+    Answers without a verdict count neither as right nor as wrong. A problem that has no other answers is left out of
+    the mean, and its standard error is then not a number.
+    """
+
+    def __init__(self, request: SuiteRequest, n: int) -> None:
         super().__init__()
-        self.wanted = wanted
+        self.request = request
         self.n = n  # lighteval sets it for a task that is called NAME@n=8
 
     def num_samples(self) -> int:
@@ -109,8 +138,9 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
 
     def compute(self, responses: Sequence[ModelResponse], docs: Sequence[Doc], **others: Any) -> list[float]:
         """Judge the answers to all problems. Raises CurateError if the sandbox fails again and again."""
+        exercises = load_exercises(self.request)
         answers = [
-            (place, find_exercise(doc.specific[_EXERCISE], self.wanted), text)
+            (place, exercises[doc.specific[_EXERCISE]], text)
             for place, (doc, response) in enumerate(zip(docs, responses, strict=True))
             for text in response.final_text
         ]
@@ -130,18 +160,20 @@ def mean_judged_share(shares: Sequence[float]) -> float:
 def _verdicts(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> list[tuple[int, str]]:
     """Return (place, verdict) of each answer that has a verdict."""
 
-    def judged(answer: tuple[int, Exercise, str]) -> JudgeResult | NoVerdictError:
+    def judged(answer: tuple[int, Exercise, str]) -> str | Exception:
         try:
-            return judge_answer(answer[1], answer[2], sandbox)
-        except NoVerdictError as error:
+            return answer[1].judge_answer(answer[2], sandbox).verdict
+        except SandboxError:
+            raise
+        except Exception as error:  # its checker fails, most likely; no answer may end the evaluation of the others
             return error
 
     verdicts = []
     for (place, exercise, _), found in map_with_retries(answers, judged, sandbox):
-        if isinstance(found, NoVerdictError):
+        if isinstance(found, Exception):
             log.warning("%s: an answer is not scored: %s", exercise.id, found)
         else:
-            verdicts.append((place, found.verdict))
+            verdicts.append((place, found))
     return verdicts
 
 
@@ -157,7 +189,7 @@ def _doc(row: dict[str, Any], task_name: str) -> Doc:
 
 
 def _row(exercise: Exercise) -> dict[str, str]:
-    *before, last = messages(exercise)
+    *before, last = exercise.prompt
     return {
         "id": exercise.id,
         "query": last["content"],
@@ -165,7 +197,7 @@ def _row(exercise: Exercise) -> dict[str, str]:
     }
 
 
-def _written(rows: list[dict[str, str]]) -> Path:
+def _write_rows(rows: list[dict[str, str]]) -> Path:
     """Return the folder of a data set with these rows."""
     content = "".join(json.dumps(row) + "\n" for row in rows)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "lighteval"

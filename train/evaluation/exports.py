@@ -1,0 +1,256 @@
+"""Results in the forms that other evaluators read, by the names that users type.
+
+lcb              what LiveCodeBench's custom evaluator judges: the programs of all samples of each problem
+lcb-leaderboard  what LiveCodeBench's leaderboard and its computation of scores read: answers with our verdicts
+evalplus         what EvalPlus judges: a line with a program for each sample
+
+LiveCodeBench's own code chooses its rows by two dates, which it compares with the time of day of contests: with
+--end_date 2025-01-04, a contest on that day at 15:00 is left out, but one at 00:00 is not. It takes all rows between
+two dates, so each needs programs.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from curate.errors import CurateError
+from curate.reading.tables import Row, UnreadableRow, locate, read_rows
+from curate.reading.values import optional_text
+from curate.sources.livecodebench import select_files
+from rewards.extract import PYTHON_ONLY
+from sandbox import Verdict
+from train.evaluation.exercise import Exercise
+from train.evaluation.extraction import extract_program
+from train.evaluation.judges.call_judge import CallJudge
+from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.rescore import LoadedResult, load_result, sample_keys
+from train.evaluation.results.result import read_result, short_model_name
+from train.evaluation.sample_store import SampleRecord, read_samples
+from train.evaluation.statistics.outcomes import ProblemOutcomes
+
+SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}  # that each form takes
+N_LEADERBOARD_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
+_MAX_SHOWN = 5  # ids in a message
+_PREFIX = "livecodebench/"
+_COLUMNS = ("question_id", "question_title", "question_content", "platform", "contest_id", "contest_date")
+_OPTIONAL = ("starter_code", "difficulty")
+_WITHOUT_PROBLEMS = "Evaluate without --problems; samples that are there are not drawn again."
+
+
+@dataclass(frozen=True, slots=True)
+class ExportData:
+    """A result with its answers and exercises.
+
+    records  the answers to each problem by its id, in the order of the samples; each sample has one
+    """
+
+    loaded_result: LoadedResult
+    records: Mapping[str, tuple[SampleRecord, ...]]
+
+    @property
+    def problems(self) -> tuple[ProblemOutcomes, ...]:
+        return self.loaded_result.result.outcomes
+
+    @property
+    def exercises(self) -> Mapping[str, Exercise]:
+        return self.loaded_result.exercises
+
+    def sources(self, id: str) -> list[str]:
+        """Return the source code of the programs in the answers to a problem; "" where an answer has none.
+
+        Raises CurateError if the answers are not programs in Python.
+        """
+        return [_source(self.exercises[id], record.text) for record in self.records[id]]
+
+
+def load_export_data(path: Path, form: str) -> ExportData:
+    """Read a result for a form, with its answers.
+
+    Raises CurateError if it was evaluated on a suite that the form does not take, or if an answer is missing: no form
+    can say that nothing is known about a sample.
+    """
+    loaded = load_result(read_result(path))
+    suites, suite = SUITES[form], loaded.result.given_suite
+    if suite not in suites:
+        raise CurateError(
+            f"{path} is the result on {suite or 'a suite without a name'}, and {form} takes "
+            f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
+        )
+    keys = {problem.id: sample_keys(problem) for problem in loaded.result.outcomes}
+    gone = [id for id in keys if id not in loaded.exercises]
+    if gone:
+        raise CurateError(f"{loaded.result.location} does not have {_first_ids(gone)} any more. Is it the same file?")
+    kept = read_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem})
+    missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
+    if missing:
+        raise CurateError(
+            f"samples of {_first_ids(missing)} have no answer, and {form} cannot say that. Run the same `curate "
+            "evaluate` again, which draws them."
+        )
+    return ExportData(loaded, {id: tuple(kept[key] for key in of_problem) for id, of_problem in keys.items()})
+
+
+def _source(exercise: Exercise, answer: str) -> str:
+    judge, text = exercise.judge, exercise.judged_text(answer)
+    preamble = ""
+    if isinstance(judge, SuiteJudge):
+        if judge.languages != PYTHON_ONLY:
+            raise CurateError("the answers may be in several languages, and this form is for Python alone.")
+        program = judge.submission(text)
+    elif isinstance(judge, CallJudge):
+        program, preamble = extract_program(judge.extraction, text, PYTHON_ONLY), judge.preamble
+    else:
+        raise CurateError(f"the answer to {exercise.id} is not a program.")
+    if program is None:
+        return ""
+    return f"{preamble}\n{program.source}" if preamble else program.source
+
+
+def _first_ids(ids: list[str]) -> str:
+    """Return the first of some ids as text, and how many more there are."""
+    more = len(ids) - _MAX_SHOWN
+    return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def format_evalplus_samples(answers: ExportData) -> str:
+    """Return the content of EvalPlus's file. Raises CurateError unless all tasks were evaluated, as it demands."""
+    left_out = [id for id in answers.exercises if id not in answers.records]
+    if left_out:
+        raise CurateError(
+            f"{_first_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
+        )
+    return "".join(
+        json.dumps({"task_id": id, "solution": source}) + "\n"
+        for id in answers.records
+        for source in answers.sources(id)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCodeBenchSelection:
+    """The rows of LiveCodeBench that were evaluated, as its own code would choose them.
+
+    rows        the rows between the dates, in LiveCodeBench's order
+    dates       first and last date as LiveCodeBench takes them; None: all rows
+    unreadable  ids of rows that we cannot read, so no model was asked. Programs for them are empty, and count as wrong
+    """
+
+    rows: tuple[Row, ...]
+    dates: tuple[date, date] | None
+    unreadable: tuple[str, ...]
+
+    @property
+    def cli_arguments(self) -> str:
+        """Return the options by which LiveCodeBench's commands choose these rows."""
+        return "" if self.dates is None else f" --start_date {self.dates[0]} --end_date {self.dates[1]}"
+
+
+def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
+    """Return the rows that were evaluated.
+
+    Raises CurateError if LiveCodeBench cannot choose just these. An empty list of programs would not do for the others:
+    LiveCodeBench drops pass@k if one problem has fewer than k samples, and an empty program would count as wrong.
+    """
+    found = read_rows(select_files(locate(answers.loaded_result.result.location)), _COLUMNS, _OPTIONAL)
+    rows = [row for row in found if not isinstance(row, UnreadableRow)]
+    evaluated = answers.records.keys()
+    first_day, _, last_day = answers.loaded_result.result.window.partition("..")
+    not_evaluated = {
+        _id(row)
+        for row in rows
+        if _id(row) not in evaluated and (not first_day or first_day <= _time(row).date().isoformat() <= last_day)
+    }
+    unreadable = not_evaluated - answers.exercises.keys()
+    left_out = [_id(row) for row in rows if _id(row) in not_evaluated - unreadable]
+    if left_out:
+        raise CurateError(
+            f"{_first_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
+            f"{_WITHOUT_PROBLEMS}"
+        )
+    days = [_time(row).date() for row in rows if _id(row) in evaluated]
+    first, last = min(days), max(days)
+    for dates in (None, (first, last), (first, last + timedelta(1))):
+        chosen = [row for row in rows if dates is None or _midnight(dates[0]) <= _time(row) <= _midnight(dates[1])]
+        ids = {_id(row) for row in chosen}
+        if evaluated <= ids and ids - evaluated <= unreadable:
+            chosen.sort(key=lambda row: str(row["question_id"]))
+            return LiveCodeBenchSelection(tuple(chosen), dates, tuple(sorted(ids - evaluated)))
+    raise CurateError(
+        f"LiveCodeBench's dates end at midnight, so it cannot choose the contests up to {last} without those of the "
+        f"next day at midnight. Evaluate with --window {first}..{last + timedelta(1)}; samples that are there are not "
+        "drawn again."
+    )
+
+
+def _id(row: Row) -> str:
+    """Return our id of a problem."""
+    return _PREFIX + optional_text(row["question_id"])
+
+
+def _time(row: Row) -> datetime:
+    """Return when a contest was held. Raises CurateError if the row does not say it."""
+    try:
+        return datetime.fromisoformat(str(row["contest_date"]))
+    except ValueError:
+        raise CurateError(f"{_id(row)}: its contest_date is not a date, and LiveCodeBench needs one.") from None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time())
+
+
+def _sources(row: Row, answers: ExportData) -> list[str]:
+    """Return a program for each sample of a problem; empty ones for a problem that we cannot read."""
+    id = _id(row)
+    return answers.sources(id) if id in answers.records else [""] * answers.loaded_result.result.k
+
+
+def format_lcb_samples(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
+    """Return the content of the file for LiveCodeBench's custom evaluator."""
+    found = [{"question_id": row["question_id"], "code_list": _sources(row, answers)} for row in selection.rows]
+    return json.dumps(found, indent=1) + "\n"
+
+
+def leaderboard_path(answers: ExportData) -> Path:
+    """Return the path that the leaderboard expects, below the folder of all models."""
+    result = answers.loaded_result.result
+    name = f"Scenario.codegeneration_{result.k}_{float(result.sampling['temperature'])}_eval_all.json"
+    return Path(short_model_name(result.model)) / name
+
+
+def format_leaderboard(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
+    """Return the content of the leaderboard's file. Raises CurateError if samples have no verdict."""
+    unknown = [problem.id for problem in answers.problems if None in problem.correct]
+    if unknown:
+        raise CurateError(
+            f"samples of {_first_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
+            "`curate evaluate` again, which judges them."
+        )
+    verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.problems}
+    return json.dumps([_leaderboard_entry(row, answers, verdicts) for row in selection.rows], indent=1) + "\n"
+
+
+def _leaderboard_entry(row: Row, answers: ExportData, verdicts: Mapping[str, list[bool]]) -> dict[str, Any]:
+    k = answers.loaded_result.result.k
+    records = answers.records.get(_id(row), ())
+    graded = verdicts.get(_id(row), [False] * k)
+    text = {name: optional_text(row[name]) for name in (*_COLUMNS, *_OPTIONAL)}
+    return {
+        **{
+            name: text[name] for name in ("question_title", "question_content", "platform", "question_id", "contest_id")
+        },
+        "contest_date": _time(row).isoformat(),
+        **{name: text[name] for name in _OPTIONAL},
+        "output_list": [record.text for record in records] or [""] * k,
+        "code_list": _sources(row, answers),
+        "graded_list": graded,
+        "pass@1": graded.count(True) / len(graded),
+        "metadata": [json.dumps(_metadata(record.verdict)) for record in records] or ["{}"] * k,
+    }
+
+
+def _metadata(verdict: str) -> dict[str, str]:
+    return {} if verdict == Verdict.ACCEPTED.value else {"error_message": verdict}

@@ -1,0 +1,317 @@
+"""HumanEval and MBPP, judged by their own assertions; HumanEval+ and MBPP+, judged by calls with EvalPlus's rules.
+
+Assertions run in a place that no answer can reach. In the harnesses of HumanEval and MBPP, the tests share a process
+with the answer, which can patch them or end them early.
+
+HumanEval   the program is the prompt and then the answer, so an answer, and the tests, can use the imports and helpers
+            that stand before the function in the prompt
+MBPP        rows of its test split, numbers 11 to 510, of which the sanitized version has 257; the others are meant for
+            prompts and training. As in the paper, the model sees the task and its tests
+HumanEval+  an answer must pass the base inputs and the plus inputs. As in EvalPlus, the program is the answer alone, so
+            an answer has to import what it uses; with `?imports=prompt`, what stands before the function in the prompt
+            runs before the answer, as in OpenAI's harness
+MBPP+       the same for MBPP. The model sees the task and its first assertion, which tells the name of the function
+
+HumanEval+ and MBPP+ are published in two forms. EvalPlus's own files have the columns base_input, plus_input and atol.
+The Hub's have a test program instead, in which all inputs are one list, so there is one part, "plus". What that program
+expects is not read: the expected outputs are those of the reference.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from curate.errors import CurateError
+from curate.prompt import Chat, PromptFormat
+from curate.reading.assertions.dependencies import defined_classes, defined_names
+from curate.reading.dialects import assertions
+from curate.reading.tables import Row, TableFiles, validate_options
+from curate.reading.values import ParseError, allow_long_integers, optional_text, parse_text_list
+from curate.sources.humaneval import function_preamble
+from sandbox import Limits, Suite
+from train.evaluation.exercise import Exercise
+from train.evaluation.judges.call_judge import CallJudge
+from train.evaluation.judges.call_run import Reference
+from train.evaluation.judges.sandbox_runner import encode
+from train.evaluation.protocols.forms import Statement
+from train.evaluation.suites.suite import RowSuite, SuiteOptions, read_switch, unreadable, valid_rows
+
+Arguments = list[Any]
+
+_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # the seconds of OpenAI's harness, and of the usual one of MBPP
+_OF_EVALPLUS = "def assertion("  # in the tests of EvalPlus, as the Hub has them
+_HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
+_HUMANEVAL_PLUS = ("task_id", "prompt", "entry_point", "canonical_solution")
+_MBPP = ("task_id", "code", "test_list")
+_MBPP_OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "test")
+_MBPP_PLUS = ("task_id", "prompt")
+_MBPP_PLUS_OPTIONAL = (
+    "entry_point", "canonical_solution", "base_input", "plus_input", "atol", "code", "test_list", "test",
+)  # fmt: skip
+_TESTS = ("test", "base_input", "plus_input", "atol")
+_TEST_SPLIT = range(11, 511)  # of MBPP
+
+
+def _is_humaneval(row: Row) -> bool:
+    return all(row[name] for name in _HUMANEVAL) and _OF_EVALPLUS not in str(row["test"])
+
+
+def _read_humaneval(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+    validate_options(table, ())
+    for row in valid_rows(table, _HUMANEVAL, ()):
+        id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
+        try:
+            tests = assertions.read(test, name, given_code=function_preamble(start, name)).suite(_LIMITS)
+        except ParseError as error:
+            raise unreadable(table, id, error) from None
+        chat = _completion_chat(asked.prompt, start, name)
+        yield asked.make_exercise(id, Statement(start, "", name), chat, asked.suite_judge(tests))
+
+
+def _completion_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
+    """Return the chat that asks for a function of which the beginning is given."""
+    task = "Complete the function below so that it does what its docstring says."
+    return prompt.chat(task, start, Suite([], entry_point=entry_point))
+
+
+def _is_mbpp(row: Row) -> bool:
+    return all(row[name] for name in _MBPP) and not _is_hub_form(row)
+
+
+def _read_mbpp(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+    validate_options(table, ())
+    outside = inside = 0
+    for row in valid_rows(table, _MBPP, _MBPP_OPTIONAL):
+        number = optional_text(row["task_id"])
+        if not number.isdecimal() or int(number) not in _TEST_SPLIT:
+            outside += 1
+            continue
+        inside += 1
+        try:
+            yield _mbpp_exercise(f"mbpp/{number}", row, asked)
+        except ParseError as error:
+            raise unreadable(table, f"mbpp/{number}", error) from None
+    if outside and not inside:
+        raise CurateError(
+            f"{table.location}: none of its rows is in the test split of MBPP (numbers 11 to 510). Of several files, "
+            "PATH?files=PATTERN chooses some."
+        )
+
+
+def _mbpp_exercise(id: str, row: Row, asked: SuiteOptions) -> Exercise:
+    code = optional_text(row["code"]).replace("\r\n", "\n")
+    listed = parse_text_list(row["test_list"], "test_list")
+    setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
+    tests = assertions.read(
+        listed, setup="\n".join(setup), defined_names=defined_names(code), classes=defined_classes(code)
+    ).suite(_LIMITS)
+    task, shown = (optional_text(row["text"]) or optional_text(row["prompt"])).strip(), "\n".join(listed)
+    chat = asked.prompt.chat(f"{task}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
+    return asked.make_exercise(id, _mbpp_statement("\n".join([task, *listed[:1]])), chat, asked.suite_judge(tests))
+
+
+def _mbpp_statement(task: str, entry_point: str | None = None) -> Statement:
+    """Return a task of MBPP, with its first assertion, in the form in which EvalPlus's own file has it."""
+    return Statement(f'"""\n{task}\n"""\n', "", entry_point)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskTests:
+    """The tests of a task of EvalPlus: the arguments of each call, by the names of the parts.
+
+    tolerance  for floats
+    """
+
+    parts: tuple[tuple[str, list[Arguments]], ...]
+    tolerance: float
+
+    def judge(self, program: str, entry_point: str, preamble: str, asked: SuiteOptions) -> CallJudge:
+        """Return the judge with this reference program. The preamble is code that runs before an answer."""
+        parts = tuple(
+            (name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in self.parts
+        )
+        return CallJudge(parts, self.tolerance, preamble, asked.settings.extraction)
+
+
+def _encoded(arguments: Arguments) -> str:
+    return json.dumps(encode(arguments), separators=(",", ":"))
+
+
+def _is_own_form(row: Row, prefix: str) -> bool:
+    """Tell whether this is a row of EvalPlus's own file for the benchmark whose task ids have this prefix."""
+    return row["plus_input"] is not None and str(row["task_id"]).startswith(prefix)
+
+
+def _is_hub_form(row: Row) -> bool:
+    return _OF_EVALPLUS in str(row["test"] or "")
+
+
+def _own_tests(row: Row, restored: Callable[[Arguments], Arguments] = list) -> _TaskTests:
+    """Return the tests of a row of EvalPlus's own file. Raises ParseError.
+
+    restored   gives the arguments of a call the types that they had
+    """
+    parts = []
+    for name in ("base", "plus"):
+        calls = row[f"{name}_input"] or []  # where a task has no such inputs, the file has {}
+        if not isinstance(calls, list) or not all(isinstance(arguments, list) for arguments in calls):
+            raise ParseError(f"{name}_input is not a list of lists")
+        try:
+            parts.append((name, [restored(arguments) for arguments in calls]))
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise ParseError(f"{name}_input has arguments of another form: {error}") from None
+    if not isinstance(row["atol"], int | float):
+        raise ParseError("atol is not a number")
+    if not any(calls for _, calls in parts):
+        raise ParseError("it has no inputs")
+    return _TaskTests(tuple((name, calls) for name, calls in parts if calls), row["atol"])
+
+
+_INPUTS = re.compile(r"^[ \t]*inputs = (\[.*\])[ \t]*$", re.MULTILINE)
+_ASSERTION = re.compile(r"^[ \t]*assertion\((.*)\)[ \t]*$", re.MULTILINE)
+_CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
+
+
+def _hub_tests(program: str) -> tuple[_TaskTests, str]:
+    """Return the tests in a test program, and the name of the function that it calls. Raises ParseError."""
+    inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
+    if inputs is None or assertion is None:
+        raise ParseError("the test program has no inputs, or no assertion")
+    try:
+        with allow_long_integers():
+            calls = _literal(inputs[1])
+            compared, *_, tolerance = ast.parse(f"f({assertion[1]})", mode="eval").body.args  # type: ignore[attr-defined]
+        tolerance = ast.literal_eval(tolerance)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise ParseError(f"the test program is of another form: {error}") from None
+    name = next((node.id for node in ast.walk(compared) if isinstance(node, ast.Name)), "")
+    return _TaskTests((("plus", [list(arguments) for arguments in calls]),), tolerance), name
+
+
+def _literal(text: str) -> Any:
+    tree = ast.parse(text, mode="eval").body
+
+    class Constants(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return ast.Constant(_CONSTANTS[node.id]) if node.id in _CONSTANTS else node
+
+    return ast.literal_eval(Constants().visit(tree) if any(name in text for name in _CONSTANTS) else tree)
+
+
+def _is_humaneval_plus(row: Row) -> bool:
+    return all(row[name] for name in _HUMANEVAL_PLUS) and (_is_own_form(row, "HumanEval/") or _is_hub_form(row))
+
+
+def _read_humaneval_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+    with_prompt = read_switch(table, "imports", "answer", "prompt")
+    for row in valid_rows(table, _HUMANEVAL_PLUS, _TESTS):
+        id, start, name, solution = (str(row[column]) for column in _HUMANEVAL_PLUS)
+        try:
+            tests = _own_tests(row) if _is_own_form(row, "HumanEval/") else _hub_tests(str(row["test"]))[0]
+            preamble = function_preamble(start, name) if with_prompt else ""
+        except ParseError as error:
+            raise unreadable(table, id, error) from None
+        judge = tests.judge(start + solution, name, preamble, asked)
+        yield asked.make_exercise(id, Statement(start, "", name), _completion_chat(asked.prompt, start, name), judge)
+
+
+def _is_mbpp_plus(row: Row) -> bool:
+    return _is_own_form(row, "Mbpp/") or bool(row["code"] and row["test_list"] and _is_hub_form(row))
+
+
+def _read_mbpp_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
+    validate_options(table, ())
+    for row in valid_rows(table, _MBPP_PLUS, _MBPP_PLUS_OPTIONAL):
+        number = str(row["task_id"]).removeprefix("Mbpp/")
+        try:
+            if _is_own_form(row, "Mbpp/"):
+                if not number.isdecimal():
+                    raise ParseError("its task_id has no number")
+                tests, name = _own_tests(row, partial(restore_types, int(number))), str(row["entry_point"])
+                task, program = str(row["prompt"]).strip().strip('"').strip(), str(row["canonical_solution"])
+            else:
+                tests, name = _hub_tests(str(row["test"]))
+                first = parse_text_list(row["test_list"], "test_list")[:1]
+                task, program = "\n".join([str(row["prompt"]).strip(), *first]), str(row["code"])
+        except ParseError as error:
+            raise unreadable(table, f"Mbpp/{number}", error) from None
+        chat = asked.prompt.chat(task, "", Suite([], entry_point=name))
+        yield asked.make_exercise(
+            f"Mbpp/{number}", _mbpp_statement(task, name), chat, tests.judge(program, name, "", asked)
+        )
+
+
+# The JSON of MBPP+'s own file does not keep tuples, sets and complex numbers. EvalPlus restores them by the numbers of
+# the tasks. The form of the same data on the Hub has them as Python literals.
+Converter = Callable[[Any], Any]
+
+
+def restore_types(task_number: int, arguments: Arguments) -> Arguments:
+    """Return the arguments of a call as the task of MBPP+ with this number takes them."""
+    change = _CHANGES.get(task_number)
+    return arguments if change is None else list(change(arguments))
+
+
+def _each(change: Converter) -> Converter:
+    return lambda items: [change(item) for item in items]
+
+
+def _tuple_of(change: Converter) -> Converter:
+    return lambda items: tuple(change(item) for item in items)
+
+
+def _at(place: int, change: Converter) -> Converter:
+    return lambda items: [change(item) if number == place else item for number, item in enumerate(items)]
+
+
+def _deeply(item: Any) -> Any:
+    return tuple(map(_deeply, item)) if isinstance(item, list) else item
+
+
+# For each way in which arguments change, the numbers of the tasks.
+_TASKS: list[tuple[Converter, str]] = [
+    (_each(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
+    (_each(_each(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
+    (_each(_tuple_of(tuple)), "259 401 445"),
+    (_each(_tuple_of(lambda item: tuple(item) if isinstance(item, list) else item)), "278"),
+    (_each(_deeply), "580 615 791"),
+    (_at(0, _each(tuple)), "75 413 444 753"),
+    (_at(0, tuple), "250 307 405 446 617 720 763 808"),
+    (_at(1, tuple), "106 750"),
+    (_at(0, _each(lambda item: set(item) if item else {})), "115"),
+    (_at(0, lambda table: {key: tuple(value) for key, value in table.items()}), "722"),
+    (_at(0, complex), "252"),
+    (lambda arguments: [float(arguments[0]), complex(arguments[1])], "124"),
+]
+_CHANGES = {int(number): change for change, numbers in _TASKS for number in numbers.split()}
+
+
+HUMANEVAL = RowSuite("humaneval", "HumanEval", "openai/openai_humaneval", _HUMANEVAL, _is_humaneval, _read_humaneval)
+HUMANEVAL_PLUS = RowSuite(
+    "humaneval+",
+    "HumanEval+",
+    "evalplus/humanevalplus",
+    (*_HUMANEVAL_PLUS, *_TESTS),
+    _is_humaneval_plus,
+    _read_humaneval_plus,
+)
+MBPP = RowSuite(
+    "mbpp",
+    "MBPP",
+    "google-research-datasets/mbpp?files=full/test-*",
+    (*_MBPP, *_MBPP_OPTIONAL),
+    _is_mbpp,
+    _read_mbpp,
+)
+MBPP_PLUS = RowSuite(
+    "mbpp+",
+    "MBPP+",
+    "evalplus/mbppplus",
+    (*_MBPP_PLUS, *_MBPP_PLUS_OPTIONAL),
+    _is_mbpp_plus,
+    _read_mbpp_plus,
+)
