@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 _HOME = str(Path(__file__).parents[3])
 _MAX_SECONDS = 30.0  # of wall time: the limit that counts is that of processor time
-_CODE = "import sys; sys.path[:] = sys.argv[3:]; from train.swarm.files import parser_process; parser_process.main(sys.argv[1:3])"
+_CODE = "import sys; sys.path[:] = sys.argv[3:]; from train.swarm.files.parser_process import main; main(sys.argv[1:3])"
 _ENVIRONMENT = {  # all of it; libraries must not start threads, and Arrow's own memory pool reserves much
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

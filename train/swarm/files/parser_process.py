@@ -22,7 +22,7 @@ class _Unfit(Exception):
 
 
 def main(arguments: list[str]) -> None:
-    """Called as `parser_process.main([n_rows, max_bytes])`: the rows that there must be, and the limit of the plain content."""
+    """Parse stdin. Arguments: the number of rows that there must be, and the limit of the plain content in bytes."""
     n_rows, max_bytes = map(int, arguments)
     confinement.apply_limits(max_written_bytes=2 * max_bytes)
     reader = _Reader(n_rows, max_bytes)

@@ -45,8 +45,8 @@ def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_schedules():
 @pytest.mark.parametrize("staleness", [2])
 def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_steps(staleness):
     run, result = run_and_audit(
-        0, steps=2_000, max_faults=10**7, prompts_per_batch=2, completions_per_prompt=2, max_staleness=staleness, online_filter=True,
-        max_rounds=100, max_running_groups=0,
+        0, steps=2_000, max_faults=10**7, prompts_per_batch=2, completions_per_prompt=2, max_staleness=staleness,
+        online_filter=True, max_rounds=100, max_running_groups=0,
     )  # fmt: skip
     assert result.n_batches == len(run.trained) == 2_000
     assert result.n_used == 4_000
