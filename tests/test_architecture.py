@@ -44,7 +44,7 @@ DIRECTIONS = {
     "expressions row_filter splitting merging build_state stage stages exports pipeline audit recipes "
     "commands __main__",
     "train": "errors recovery_hints fsync interrupts engine_options config weights sampling evaluation "
-    "learning rollouts asynchronous swarm planning run_evaluation run loop commands",
+    "learning rollouts asynchronous swarm run_evaluation run planning loop commands",
     "train.learning": "packing sequences distributed model objectives loss schedule memory_estimate flops learner",
     "train.asynchronous": "messages binary_arrays groups journal controller http workers pipeline replay runtime",
 }
