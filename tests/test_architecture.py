@@ -44,7 +44,7 @@ DIRECTIONS = {
     "expressions row_filter splitting merging build_state stage stages exports pipeline audit recipes "
     "commands __main__",
     "train": "errors interrupts child engine_options config weights sampling evaluation learning rollouts "
-    "asynchronous swarm planning run loop commands",
+    "asynchronous swarm run planning loop commands",
     "train.learning": "sequences context_parallel attention logprob heartbeats ranks policy model_files sharded_state "
     "objectives loss learner",
     "train.asynchronous": "staleness messages events group_states journal leases dispatcher evaluation_sampler "
