@@ -1,20 +1,20 @@
 """Sample from models, measure them, and train them with GRPO+ on datasets whose rewards can be trusted.
 
-    config/            what a run is: one frozen Config, read from a TOML file; its presets/ have the settings of papers
-    sampling/          prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
-    evaluation/        how often a model solves the problems of a set, and the statistics of it
-    learning/          from scored completions to better weights: objectives, model, optimizer steps
-    rollouts/          batches of scored completions, and new weights for the sampler
-    weights/           new weights on their way from the learner to the engines
-    asynchronous/      a controller and its workers: training while sampling never stops
-    swarm/             workers that nobody has to trust: verified, paid, banned
-    planning/          a run on a simulated clock: how long it takes, and how to split GPUs
-    run/               the folder of a run: checkpoints, metrics, evaluations, pictures, the model card
-    loop.py            the training loop, which reads from top to bottom
-    commands/          curate train, evaluate, difficulty and plot
-    errors.py          what can go wrong; TrainError is the base
-    recovery_hints.py  what to do about an error of the disk
-    fsync.py           what was written is on the disk before the work goes on
+    config/        what a run is: one frozen Config, read from a TOML file; its presets/ have the settings of papers
+    sampling/      prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
+    evaluation/    how often a model solves the problems of a set, and the statistics of it
+    learning/      from scored completions to better weights: objectives, model, optimizer steps
+    rollouts/      batches of scored completions, and new weights for the sampler
+    weights/       new weights on their way from the learner to the engines
+    asynchronous/  a controller and its workers: training while sampling never stops
+    swarm/         workers that nobody has to trust: verified, paid, banned
+    planning/      a run on a simulated clock: how long it takes, and how to split GPUs
+    run/           the folder of a run: checkpoints, metrics, evaluations, pictures, the model card
+    loop.py        the training loop, which reads from top to bottom
+    commands/      curate train, evaluate, difficulty and plot
+    child.py       child processes that end with their parent
+    interrupts.py  signals that wait for the end of a critical section
+    errors.py      what can go wrong; TrainError is the base
 
 The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.
 """

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from train.asynchronous.workers import rollout_worker
+from train.asynchronous import rollout_worker
 from train.errors import TrainError
 from train.swarm.node import node_process
 

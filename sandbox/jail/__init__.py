@@ -67,7 +67,7 @@ Behind the wall:
 System calls:
     linux.py                the system calls that the standard library does not have
     landlock.py             makes the domain of Landlock that a run enters
-    syscall_policy.py       lists which system calls programs may make, and why
+    system_calls.py         lists which system calls programs may make, and why
     seccomp.py              makes a filter of these lists
     syscall_key.py          the key with which our own calls pass the filter
     seccomp_notify.py       answers the calls that the filter leaves to the zygote

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 ENTRANCES = ("sandbox.jail.worker", "sandbox.jail.zygote")
 LOADED_BY_NAME = ("sandbox/languages", "sandbox/checkers")
 FINGERPRINTS = (
-    "from sandbox import image; from sandbox.backends._supervisor import fingerprint;"
-    " print(image.fingerprint(), fingerprint())"
+    "from sandbox import image; from sandbox.backends._supervisor import code_fingerprint;"
+    " print(image.fingerprint(), code_fingerprint())"
 )
 
 

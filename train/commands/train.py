@@ -207,7 +207,7 @@ def _settings(
     from sandbox.packages import fingerprint
     from train.config import with_sandbox
     from train.rollouts.rewards import check_custom_reward
-    from train.sampling.model_name import check_model
+    from train.sampling.model_check import check_model
 
     changes = [f"{section}.include={json.dumps(include)}" for section in ("data", "evaluation") if include]
     settings = with_sandbox(config.read(changes, prompt=prompt, engine=engine), sandbox)
