@@ -25,7 +25,7 @@ STANDARD_LIBRARY_ONLY = "sandbox"
 AT_HOME = {  # packages that only these modules may import
     "sandbox/backends/docker.py": {"docker", "urllib3", "requests"},
     "sandbox/backends/ray.py": {"ray"},
-    "sandbox/backends/http.py": {"urllib3"},
+    "sandbox/http_client.py": {"urllib3"},
     "sandbox/extras.py": {"packaging"},
     "sandbox/packages.py": {"packaging"},
     "sandbox/commands/": {"click", "rich", "tqdm"},
@@ -34,7 +34,7 @@ AT_HOME = {  # packages that only these modules may import
 # From the bottom up: a room of a package may import only the rooms that stand before it in its list.
 DIRECTIONS = {
     "sandbox": "closeable errors extras program suite machine json_codec literals languages referee checkers "
-    "return_values judge request limit_bounds concurrency jail packages image backends box options "
+    "return_values judge request limit_bounds concurrency http_client jail packages image backends box options "
     "record_fields judge_record conformance service commands",
     "rewards": "errors argument_checks reward unknown_counter extract format overlong length_budget weighted "
     "case_selection code partial mathematics async_rewards process_singletons trl verl verl_manager "

@@ -4,10 +4,8 @@ A request that fails on the way is repeated for some time. If there is still no 
 failure is never a verdict. Judging changes nothing, so any request may be repeated.
 """
 
-import json
 import os
 import random
-import re
 import shlex
 import socket
 import threading
@@ -19,7 +17,6 @@ from typing import Any
 from sandbox import json_codec
 from sandbox.backends._retry_budget import VARIABLE, RetryBudget, parse_budget_seconds
 from sandbox.concurrency.cancellation import CancelToken
-from sandbox.concurrency.sockets import SocketRegistry
 from sandbox.concurrency.thread_map import map_results
 from sandbox.errors import (
     BackendUnavailable,
@@ -34,12 +31,11 @@ from sandbox.packages import Package, check_available, mark_requested
 from sandbox.request import Answer, JudgeRequest, Request
 
 try:
-    import urllib3
-    from urllib3.exceptions import HTTPError
-    from urllib3.util import Timeout, parse_url
+    from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
 except ImportError as error:
     raise BackendUnavailable(f"the http backend: {error}; type: {install_command('http')}") from error
 
+_JSON = {"content-type": "application/json"}
 _FULL = 429
 _REPEATED = {_FULL, 502, 503, 504}
 _FAILED = {error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)}
@@ -96,24 +92,23 @@ class Backend:
         packages: Sequence[str] = (),
         packages_from: str = "",
     ) -> None:
-        where = parse_url(url.rstrip("/"))
-        if where.scheme not in ("http", "https") or not where.host:
-            raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it')
+        try:
+            self._client = HttpClient(
+                url, connections=_IDLE_CONNECTIONS, connect_seconds=_CONNECT_SECONDS, socket_options=_OPTIONS
+            )
+        except ValueError as error:
+            raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it') from error
         if packages_from:
             raise ValueError("the service has the packages; start it with `curate serve --packages-from FOLDER`")
         if seed is not None:
             raise ValueError("the seed is chosen where programs run; a service has one for all its clients, or none")
-        token = token or (where.auth or "").partition(":")[2] or os.environ.get("CURATE_TOKEN")
-        self._url = where._replace(auth=None).url  # it is shown; the token is not
+        if token := token or self._client.password or os.environ.get("CURATE_TOKEN"):
+            self._client.headers["authorization"] = f"Bearer {token}"
+        self._url = self._client.url
         self._owner = os.getpid()
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._retry_seconds = parse_budget_seconds(os.environ.get(VARIABLE)) if retry_seconds is None else retry_seconds
-        self._outage = RetryBudget(str(self._url), self._retry_seconds)
+        self._outage = RetryBudget(self._url, self._retry_seconds)
         self._closed = threading.Event()
-        self._sockets = SocketRegistry()
-        self._path = where.path or ""
-        self._pool = urllib3.connection_from_url(self._url, maxsize=_IDLE_CONNECTIONS, socket_options=_OPTIONS)
-        self._pool.ConnectionCls = self._sockets.make_tracked_class(self._pool.ConnectionCls)
         about = self._fetch_health(isolation)
         self.workers: int = workers or about["workers"]
         self._at_once = workers or self.workers + _PREFETCH
@@ -126,14 +121,14 @@ class Backend:
     def _fetch_health(self, isolation: str) -> dict[str, Any]:
         """Return what the service says about itself. Raises BackendUnavailable if it cannot be used."""
         try:
-            answer = self._send("GET", "/health", None, _CONNECT_SECONDS)
-        except HTTPError as error:
+            answer = self._client.request("GET", "/health", read_seconds=_CONNECT_SECONDS)
+        except ServerUnreachable as error:
             raise BackendUnavailable(f"no service answers at {self._url}: {error}; start one: curate serve") from error
-        about = _content(answer)
+        about = answer.json_object()
         if answer.status == 401 or about.get("authorized") is False:
             raise BackendUnavailable(f"the service at {self._url} needs its token: pass token=..., or set CURATE_TOKEN")
         if about.get("service") != "curate":
-            seen = answer.data[:200].decode("utf-8", "replace")
+            seen = answer.body[:200].decode("utf-8", "replace")
             raise BackendUnavailable(
                 f"what answers at {self._url} is not `curate serve`: GET /health gave {answer.status} and {seen!r}"
             )
@@ -152,7 +147,7 @@ class Backend:
         if cancellation is None:
             return self._send_with_retries(request, CancelToken())
         try:
-            with self._sockets.open_interrupt() as interrupt, cancellation.on_cancel(interrupt):
+            with self._client.open_interrupt() as interrupt, cancellation.on_cancel(interrupt):
                 return self._send_with_retries(request, cancellation)
         except SandboxError:
             cancellation.raise_if_cancelled()
@@ -165,8 +160,7 @@ class Backend:
     def close(self) -> None:
         """End all connections; see Backend.close."""
         self._closed.set()
-        self._sockets.shutdown_all()
-        self._pool.close()
+        self._client.close()
 
     def _send_with_retries(self, request: Request[Answer], cancellation: CancelToken) -> Answer:
         """Send a request until it is answered, or until repeating it makes no sense. Raises as ask does."""
@@ -185,18 +179,18 @@ class Backend:
             tries += 1
             pause = min(_MAX_BACKOFF_SECONDS, 0.1 * 2**tries)
             try:
-                answer = self._send("POST", path, body, patience_seconds)
-            except HTTPError as error:
+                answer = self._client.request("POST", path, body, read_seconds=patience_seconds, headers=_JSON)
+            except ServerUnreachable as error:
                 if self._closed.is_set() or cancellation.cancelled:
                     continue  # we have ended the connection ourselves
-                trouble, is_full = _describe(error), False
+                trouble, is_full = str(error), False
             else:
                 if answer.status not in _REPEATED or answer.status == _FULL:
                     self._outage.record_success()
                 if answer.status == 200:
                     return self._decode_response(answer, request.result_type)
                 trouble, is_full = self._retry_reason(answer), answer.status == _FULL
-                pause = max(pause, _seconds(answer.headers.get("retry-after", "")))
+                pause = max(pause, answer.retry_after_seconds)
             now = time.monotonic()
             if is_full:
                 left = begun + _FULL_SECONDS - now
@@ -213,31 +207,17 @@ class Backend:
             if self._closed.wait(min(left, _POLL_SECONDS)):
                 return
 
-    def _send(self, method: str, path: str, body: bytes | None, seconds: float) -> urllib3.BaseHTTPResponse:
-        headers = self._headers | ({"content-type": "application/json"} if body is not None else {})
-        return self._pool.urlopen(
-            method,
-            self._path + path,
-            body=body,
-            headers=headers,
-            redirect=False,
-            retries=False,
-            timeout=Timeout(connect=_CONNECT_SECONDS, read=seconds),
-        )
-
-    def _decode_response(self, answer: urllib3.BaseHTTPResponse, kind: type[Answer]) -> Answer:
+    def _decode_response(self, answer: HttpReply, kind: type[Answer]) -> Answer:
         try:
-            return json_codec.decode(kind, json_codec.loads(answer.data))
+            return json_codec.decode(kind, json_codec.loads(answer.body))
         except ValueError as error:
             raise SandboxError(
                 f"cannot read what the service at {self._url} answered; does it have another version? {error}"
             ) from error
 
-    def _retry_reason(self, answer: urllib3.BaseHTTPResponse) -> str:
+    def _retry_reason(self, answer: HttpReply) -> str:
         """Return why there is no answer, if asking again may help; otherwise raise the error that was answered."""
-        refusal = _content(answer)
-        words = str(refusal.get("detail") or answer.data[:200].decode("utf-8", "replace"))
-        name = str(refusal.get("error"))
+        words, name = answer.message(), str(answer.json_object().get("error"))
         if answer.status == 422:
             raise _WRONG.get(name, ValueError)(words)
         if name in _FAILED:  # the service's own sandbox, which has tried again itself
@@ -247,26 +227,8 @@ class Backend:
         raise SandboxError(f"the service at {self._url} answered {answer.status}: {words}")
 
 
-def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
-    """Return the JSON object in an answer; an empty one if it holds none."""
-    try:
-        content = json.loads(answer.data)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _describe(error: HTTPError) -> str:
-    """Return what a failed connection means, without the objects that urllib3 mentions."""
-    return re.sub(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ", "", str(error)) or type(error).__name__
-
-
 def _response_timeout(request: Request[object]) -> float:
     """Return the seconds after which a service that has not answered this request counts as hung."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
     limits = request.run_limits
     return _QUEUE_SECONDS + _SLACK * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs
-
-
-def _seconds(text: str) -> float:
-    return min(float(text), 300.0) if text.isascii() and text.isdecimal() else 0.0

@@ -1,14 +1,11 @@
 """The controller, as a worker sees it over HTTP."""
 
-import threading
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
-import urllib3
-from urllib3.exceptions import HTTPError, LocationValueError
-from urllib3.util import Timeout, parse_url
 
+from sandbox.http_client import HttpClient, ServerUnreachable
 from train.asynchronous.messages import (
     MSGPACK,
     RUN_HEADER,
@@ -41,28 +38,23 @@ class ControllerClient:
     """
 
     def __init__(self, url: str, token: str | None = None, *, reply_seconds: float = _RESPONSE_TIMEOUT_SECONDS) -> None:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
         try:
-            parsed = parse_url(url)
-        except (LocationValueError, HTTPError) as error:
-            raise ConfigError(f"--controller {url} is not a URL: {error}") from error
-        if parsed.scheme not in ("http", "https") or not parsed.host:
-            raise ConfigError(f"--controller must be http://HOST:PORT, not {url}")
-        self.url = url.rstrip("/")
+            self._client = HttpClient(url, headers=headers, connect_seconds=_CONNECT_SECONDS)
+        except ValueError as error:
+            raise ConfigError(f"--controller must be http://HOST:PORT: {error}") from error
+        self.url = self._client.url
         self._reply_seconds = reply_seconds
-        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._pool = urllib3.PoolManager(maxsize=8, block=False)
-        self._lock = threading.Lock()
 
     @property
     def headers(self) -> Mapping[str, str]:
         """What other calls of the same run must send, too."""
-        return self._headers
+        return self._client.headers
 
     def fetch_engine_spec(self) -> EngineSpec:
         """Return what the engine has to be like. From now on, calls are meant for this run only."""
         spec = self._reply("GET", "/run", EngineSpec)
-        with self._lock:
-            self._headers[RUN_HEADER] = spec.run
+        self._client.headers = {**self._client.headers, RUN_HEADER: spec.run}
         return spec
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
@@ -83,46 +75,33 @@ class ControllerClient:
 
     def close(self) -> None:
         """Close the connections."""
-        self._pool.clear()
+        self._client.close()
 
     def _reply(
         self, method: str, path: str, kind: type[Message], message: Any = None, *, more_seconds: float = 0.0
     ) -> Message:
         """Return the answer to a call. Raises ControllerUnreachable, and RunError if this worker is refused."""
-        headers = self._headers if message is None else {**self._headers, "content-type": MSGPACK}
+        body = None if message is None else msgspec.msgpack.encode(message)
         try:
-            answer = self._pool.request(
+            answer = self._client.request(
                 method,
-                self.url + path,
-                body=None if message is None else msgspec.msgpack.encode(message),
-                headers=headers,
-                redirect=False,
-                retries=False,
-                timeout=Timeout(connect=_CONNECT_SECONDS, read=self._reply_seconds + more_seconds),
+                path,
+                body,
+                read_seconds=self._reply_seconds + more_seconds,
+                headers={} if message is None else {"content-type": MSGPACK},
             )
-        except HTTPError as error:
-            raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {_reason(error)}") from error
+        except ServerUnreachable as error:
+            raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {error}") from error
         if answer.status in _RETRYABLE_STATUSES:
-            raise ControllerUnreachable(f"the controller at {self.url} answers {answer.status}: {_words(answer)}")
+            raise ControllerUnreachable(f"the controller at {self.url} answers {answer.status}: {answer.message()}")
         if answer.status == 204:
             return None  # type: ignore[return-value]
         if answer.status != 200:
-            raise RunError(f"the controller at {self.url} refuses this worker: {_words(answer)}")
+            raise RunError(f"the controller at {self.url} refuses this worker: {answer.message()}")
         try:
-            return msgspec.msgpack.decode(answer.data, type=kind)
+            return msgspec.msgpack.decode(answer.body, type=kind)
         except msgspec.DecodeError as error:
             raise RunError(
                 f"cannot read what {self.url}{path} answers: {error}. Trainer and worker must have the same version of "
                 "curate."
             ) from error
-
-
-def _words(answer: urllib3.BaseHTTPResponse) -> str:
-    try:
-        return str(msgspec.json.decode(answer.data)["detail"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return f"status {answer.status}, {answer.data[:200]!r}"
-
-
-def _reason(error: HTTPError) -> str:
-    return str(getattr(error, "reason", None) or error).split(": ", 1)[-1]

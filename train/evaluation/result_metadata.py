@@ -5,16 +5,15 @@ of 30 GB takes minutes. It tells checkpoints apart, but does not prove that no b
 """
 
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
@@ -110,26 +109,28 @@ def _installed_vllm() -> dict[str, str]:
 
 def _engine_behind(base_url: str) -> dict[str, str]:
     """Return what a server says of its engine. Only vLLM's own server says it."""
-    models = _asked(f"{base_url.rstrip('/')}/models").get("data")
+    models = _asked(base_url, "/models").get("data")
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
     if "vllm" not in owners:
         return {}
     there = urlsplit(base_url)
-    told = _asked(f"{there.scheme}://{there.netloc}/version").get("version")
+    told = _asked(f"{there.scheme}://{there.netloc}", "/version").get("version")
     return {"engine": "vllm"} | ({"engine_version": told} if isinstance(told, str) else {})
 
 
-def _asked(url: str) -> dict[str, Any]:
+def _asked(url: str, path: str) -> dict[str, Any]:
     """Return the JSON object at an address; {} if there is none. Nothing else depends on it."""
+    from sandbox.http_client import HttpClient, ServerUnreachable
+
     key = os.environ.get("OPENAI_API_KEY")
-    request = Request(url, headers={"authorization": f"Bearer {key}"} if key else {})
+    headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
-        with urlopen(request, timeout=_SECONDS) as answer:
-            content = json.load(answer)
-    except (OSError, ValueError) as error:
-        log.info("%s does not say what it is: %s", url, error)
+        with closing(HttpClient(url, headers=headers, connections=1, connect_seconds=_SECONDS)) as client:
+            reply = client.request("GET", path, read_seconds=_SECONDS)
+    except (ServerUnreachable, ValueError) as error:
+        log.info("%s%s does not say what it is: %s", url, path, error)
         return {}
-    return content if isinstance(content, dict) else {}
+    return reply.json_object() if reply.status == 200 else {}
 
 
 def suite_metadata(

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sandbox.concurrency.sockets import SocketRegistry
 from sandbox.concurrency.thread_map import map_futures
 from sandbox.extras import install_command
 from train.errors import SamplerError
@@ -20,9 +19,7 @@ from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, S
 from train.sampling.text import NO_ARGUMENTS, truncate_at_stop
 
 try:
-    import urllib3
-    from urllib3.exceptions import HTTPError
-    from urllib3.util import Timeout, parse_url
+    from sandbox.http_client import HttpClient, HttpReply, ServerUnreachable
 except ImportError as error:
     raise SamplerError(f"cannot ask a server: {error}. Type: {install_command('http')}") from error
 
@@ -31,7 +28,6 @@ _RETRYABLE_STATUSES = {408, 409, 429, 500, 502, 503, 504}
 _CONNECT_SECONDS = 10
 _RESPONSE_TIMEOUT_SECONDS = 3600  # for a long answer in a long queue: no byte arrives before the answer is finished
 _MAX_BACKOFF_SECONDS = 20  # between repeats, unless the server says otherwise
-_MAX_RETRY_AFTER_SECONDS = 300.0
 # Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
@@ -53,23 +49,19 @@ class HttpSampler:
         self, model: str, base_url: str, *, concurrency: int = MAX_CONCURRENT_REQUESTS,
         template_arguments: Mapping[str, Any] = NO_ARGUMENTS, retry_seconds: float = 300,
     ) -> None:  # fmt: skip
-        try:
-            where = parse_url(base_url.rstrip("/"))
-        except HTTPError:
-            where = parse_url("")
-        if where.scheme not in ("http", "https") or not where.host:
-            raise SamplerError(f"{base_url!r} is not an address such as http://localhost:8000/v1")
-        self._model = model
-        self._url = where._replace(auth=None).url
-        self._path = where.path or ""
         key = os.environ.get("OPENAI_API_KEY")
-        self._headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        try:
+            self._client = HttpClient(
+                base_url, headers=headers, connections=concurrency, connect_seconds=_CONNECT_SECONDS
+            )
+        except ValueError as error:
+            raise SamplerError(f"{base_url!r} is not an address such as http://localhost:8000/v1") from error
+        self._model = model
+        self._url = self._client.url
         self._retry_seconds = retry_seconds
         self._closed = threading.Event()
-        self._sockets = SocketRegistry()
         self._concurrency = concurrency
-        self._pool = urllib3.connection_from_url(self._url, maxsize=concurrency)
-        self._pool.ConnectionCls = self._sockets.make_tracked_class(self._pool.ConnectionCls)
         about = self._describe_model()
         self._is_vllm = about.get("owned_by") == "vllm"
         self._template_arguments = dict(template_arguments)
@@ -96,20 +88,19 @@ class HttpSampler:
     def close(self) -> None:
         """Close the connections. Requests in progress raise SamplerError."""
         self._closed.set()
-        self._sockets.shutdown_all()
-        self._pool.close()
+        self._client.close()
 
     def _describe_model(self) -> dict[str, Any]:
         """Return what the server says about the model."""
         try:
-            answer = self._send("GET", "/models", None, _CONNECT_SECONDS)
-        except HTTPError as error:
+            answer = self._client.request("GET", "/models", read_seconds=_CONNECT_SECONDS)
+        except ServerUnreachable as error:
             raise SamplerError(
                 f"no server answers at {self._url}: {error}. Start one, for example: vllm serve {self._model}"
             ) from error
         if answer.status in (401, 403):
             raise SamplerError(f"the server at {self._url} refuses the key. Set OPENAI_API_KEY to one that it takes.")
-        models = _content(answer).get("data")
+        models = answer.json_object().get("data")
         if answer.status != 200 or not isinstance(models, list):
             raise SamplerError(
                 f"the server at {self._url} is not OpenAI-compatible: GET /models gave {answer.status}. "
@@ -142,20 +133,18 @@ class HttpSampler:
             tries += 1
             pause = min(_MAX_BACKOFF_SECONDS, 0.2 * 2**tries)
             try:
-                answer = self._send("POST", path, body, _RESPONSE_TIMEOUT_SECONDS)
-            except HTTPError as error:
+                answer = self._client.request("POST", path, body, read_seconds=_RESPONSE_TIMEOUT_SECONDS)
+            except ServerUnreachable as error:
                 problem = str(error)
             else:
                 if answer.status == 200:
                     return _completion(answer, sampling.stop, self._url)
-                problem = f"{answer.status}, {_error_message(answer)}"
+                problem = f"{answer.status}, {answer.message()}"
                 if answer.status in (400, 413, 422):
                     raise ValueError(problem)
                 if answer.status not in _RETRYABLE_STATUSES:
                     raise SamplerError(f"the server at {self._url} answered {problem}")
-                after = answer.headers.get("retry-after", "")
-                if after.isascii() and after.isdecimal():
-                    pause = max(pause, min(float(after), _MAX_RETRY_AFTER_SECONDS))
+                pause = max(pause, answer.retry_after_seconds)
             now = time.monotonic()
             first_failed = first_failed or now
             left = first_failed + self._retry_seconds - now
@@ -191,20 +180,9 @@ class HttpSampler:
             raise ValueError(f"the prompt has {len(prompt)} tokens, the model takes {self._context}")
         return "/completions", {"prompt": prompt, "max_tokens": left}
 
-    def _send(self, method: str, path: str, body: bytes | None, seconds: float) -> urllib3.BaseHTTPResponse:
-        return self._pool.urlopen(
-            method,
-            self._path + path,
-            body=body,
-            headers=self._headers,
-            redirect=False,
-            retries=False,
-            timeout=Timeout(connect=_CONNECT_SECONDS, read=seconds),
-        )
 
-
-def _completion(answer: urllib3.BaseHTTPResponse, stops: tuple[str, ...], url: str) -> SampledCompletion:
-    content = _content(answer)
+def _completion(answer: HttpReply, stops: tuple[str, ...], url: str) -> SampledCompletion:
+    content = answer.json_object()
     usage = content.get("usage") or {}
     try:
         choice = content["choices"][0]
@@ -224,7 +202,7 @@ def _completion(answer: urllib3.BaseHTTPResponse, stops: tuple[str, ...], url: s
             n_prompt_tokens=len(prompt_ids) or int(usage.get("prompt_tokens") or 0),
         )
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise SamplerError(f"cannot read what the server at {url} answered: {answer.data[:200]!r}") from error
+        raise SamplerError(f"cannot read what the server at {url} answered: {answer.body[:200]!r}") from error
 
 
 def _text(value: object) -> str:
@@ -232,18 +210,3 @@ def _text(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     raise TypeError(f"{type(value).__name__} in place of a text")
-
-
-def _content(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
-    """Return the JSON object in an answer, or an empty one if there is none."""
-    try:
-        content = json.loads(answer.data)
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _error_message(answer: urllib3.BaseHTTPResponse) -> str:
-    error = _content(answer).get("error")
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message or answer.data[:200].decode("utf-8", "replace"))

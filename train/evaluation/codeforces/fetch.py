@@ -19,12 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import urllib3
-from urllib3.exceptions import HTTPError, LocationValueError
-from urllib3.util import Timeout, parse_url
-
 from curate.errors import CurateError
 from curate.progress import Progress, no_progress
+from sandbox.http_client import HttpClient, ServerUnreachable
 from train.evaluation.codeforces.contests import Contest, ContestProblem, read_contests, write_contests
 
 log = logging.getLogger(__name__)
@@ -33,7 +30,7 @@ BASE_URL = "https://codeforces.com/api"
 STANDINGS = "contest.standings?contestId={}&showUnofficial=false"
 RATING_CHANGES = "contest.ratingChanges?contestId={}"
 SECONDS_BETWEEN_REQUESTS = 2.0  # what the API asks for
-_TIMEOUT = Timeout(connect=20.0, read=120.0)  # the standings of a large contest have more than 10 MB
+_CONNECT_SECONDS, _READ_SECONDS = 20.0, 120.0  # the standings of a large contest have more than 10 MB
 _MAX_ATTEMPTS = 6
 _MAX_SHOWN_CHARS = 200  # characters of an error
 _TOO_OFTEN = "limit"  # in the comment "Call limit exceeded"
@@ -98,42 +95,38 @@ class ApiClient:
     """
 
     def __init__(self, base_url: str, pause_seconds: float) -> None:
+        headers = {"accept-encoding": "gzip,deflate", "user-agent": "curate-code"}
         try:
-            parsed = parse_url(base_url)
-        except (LocationValueError, HTTPError) as error:
-            raise CurateError(f"--base-url {base_url} is not a URL: {error}") from error
-        if parsed.scheme not in ("http", "https") or not parsed.host:
-            raise CurateError(f"--base-url must be a URL such as {BASE_URL}, not {base_url}")
-        self._base_url = base_url.rstrip("/")
+            self._client = HttpClient(base_url, headers=headers, connections=1, connect_seconds=_CONNECT_SECONDS)
+        except ValueError as error:
+            raise CurateError(f"--base-url must be a URL such as {BASE_URL}: {error}") from error
         self._pause_seconds = pause_seconds
         self._next_request = 0.0  # time.monotonic()
-        headers = urllib3.make_headers(accept_encoding=True, user_agent="curate-code")
-        self._pool = urllib3.PoolManager(maxsize=1, headers=headers, timeout=_TIMEOUT)
 
     def get(self, path: str) -> Any:
         """Return the answer to a request. Raises CurateError if no attempt is answered."""
-        url, objection = f"{self._base_url}/{path}", ""
+        objection = ""
         for attempt in range(_MAX_ATTEMPTS):
             backoff = self._pause_seconds * (2**attempt - 1)
             time.sleep(max(0.0, self._next_request - time.monotonic() + backoff))
-            content, objection = self._ask(url)
+            content, objection = self._ask(path)
             self._next_request = time.monotonic() + self._pause_seconds
             if not objection:
                 return content
-            log.info("%s: %s", url, objection)
+            log.info("%s/%s: %s", self._client.url, path, objection)
         raise CurateError(
-            f"{self._base_url} has not answered in {_MAX_ATTEMPTS} attempts ({objection}). Type the same command "
+            f"{self._client.url} has not answered in {_MAX_ATTEMPTS} attempts ({objection}). Type the same command "
             "again later."
         )
 
-    def _ask(self, url: str) -> tuple[Any, str]:
+    def _ask(self, path: str) -> tuple[Any, str]:
         """Send a request. Return its answer, and why it has to be sent again; empty: it need not."""
         try:
-            answer = self._pool.request("GET", url, retries=False)
-        except HTTPError as error:
-            return None, str(getattr(error, "reason", None) or error)[:_MAX_SHOWN_CHARS]
+            answer = self._client.request("GET", f"/{path}", read_seconds=_READ_SECONDS)
+        except ServerUnreachable as error:
+            return None, str(error)[:_MAX_SHOWN_CHARS]
         try:
-            content = json.loads(answer.data.decode("utf-8", "replace"))
+            content = json.loads(answer.body.decode("utf-8", "replace"))
         except ValueError:
             return None, f"status {answer.status}, without JSON"
         comment = str(content.get("comment", "")) if isinstance(content, Mapping) else ""
@@ -141,7 +134,7 @@ class ApiClient:
 
     def close(self) -> None:
         """Close the connection."""
-        self._pool.clear()
+        self._client.close()
 
 
 def parse_contest(standings: Any, rating_changes: Any) -> Contest:

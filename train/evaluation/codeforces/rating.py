@@ -17,7 +17,7 @@ import json
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
 from math import comb, isfinite, nan
@@ -27,6 +27,7 @@ from statistics import fmean
 from typing import Any, Self
 
 from curate.errors import CurateError
+from curate.json_records import to_json
 from train.evaluation.codeforces.contests import (
     Contest,
     ContestProblem,
@@ -319,7 +320,7 @@ def ratings_as_json(
         "is_upper_bound": _EXAMPLES in source,
         "by": BY_CONTESTS,
         "attempts": max(len(problem.correct) for problem in problems),
-        **asdict(rate_model(posed, contests, deepcoder_2024(), seed=seed)),
+        **to_json(rate_model(posed, contests, deepcoder_2024(), seed=seed)),
     }
     unknown = {name: None for name, value in rating.items() if isinstance(value, float) and not isfinite(value)}
     return [rating | unknown]

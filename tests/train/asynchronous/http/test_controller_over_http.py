@@ -131,7 +131,7 @@ def test_everyone_may_ask_whether_it_is_there(server):
 
 
 def test_a_worker_of_another_run_is_refused(server, client):
-    client._headers[RUN_HEADER] = "another run"
+    client._client.headers[RUN_HEADER] = "another run"
     with pytest.raises(RunError, match="another run is here now"):
         client.request_leases(LeaseRequest("w", 0, 1))
 

@@ -8,6 +8,7 @@ from made_contests import contest, with_points
 from made_outcomes import outcome
 
 from curate.errors import CurateError
+from curate.json_records import to_json
 from train.evaluation.codeforces.contests import ContestProblem, default_path, write_contests
 from train.evaluation.codeforces.rating import deepcoder_2024, known_contests, rate_model, ratings_as_json
 from train.evaluation.results.ratings import rating_lines, stored_ratings
@@ -35,7 +36,7 @@ def test_with_standings_a_model_is_rated_by_contests():
     outcomes = [solved(id, bits) for id, bits in BITS.items()]
     found = rate(outcomes, ROUNDS)
     expected = rate_model([outcome(id, bits) for id, bits in BITS.items()], ROUNDS, deepcoder_2024())
-    assert {name: found[name] for name in asdict(expected)} == asdict(expected)
+    assert {name: found[name] for name in asdict(expected)} == to_json(expected)
     assert (found["by"], found["attempts"]) == ("contests", 4)
     assert (found["tests"], found["is_upper_bound"]) == ("official", False)
     first, *remarks = lines([found])

@@ -1,0 +1,130 @@
+"""HTTP requests to one server: no redirects, no hidden retries, a time limit.
+
+A reply of any status is a value. A request without a reply raises ServerUnreachable, in words that name no object of
+urllib3. Callers decide what is worth another attempt.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import urllib3
+from urllib3.exceptions import HTTPError, LocationValueError
+from urllib3.util import Timeout, parse_url
+
+from sandbox.concurrency.sockets import SocketRegistry
+
+_MAX_RETRY_AFTER_SECONDS = 300.0
+_MAX_SHOWN_BYTES = 200
+_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # how urllib3 names its own
+
+
+class ServerUnreachable(Exception):
+    """There is no reply: the server cannot be reached, hung up, or did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """A reply of any status.
+
+    retry_after_seconds  how long the server wants to be left alone, at most five minutes; 0 if it does not say
+    """
+
+    status: int
+    body: bytes
+    retry_after_seconds: float
+
+    def json_object(self) -> dict[str, Any]:
+        """Return the JSON object in the body, or an empty one if it holds none."""
+        try:
+            content = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def message(self) -> str:
+        """Return what the server says of a refusal: `detail` or `error` of its JSON, or the beginning of the body."""
+        content = self.json_object()
+        error = content.get("detail") or content.get("error")
+        words = error.get("message") if isinstance(error, dict) else error
+        return str(words or self.body[:_MAX_SHOWN_BYTES].decode("utf-8", "replace"))
+
+
+class HttpClient:
+    """Sends requests to one server. Several threads may use it.
+
+    url              http://HOST:PORT or https://HOST, with a path that all requests begin with, if any
+    headers          sent with every request
+    connections      the most that are kept open between requests
+    connect_seconds  time limit for a connection
+    socket_options   options of each connection, as setsockopt takes them
+
+    Raises ValueError if the URL is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        connections: int = 8,
+        connect_seconds: float = 10.0,
+        socket_options: Sequence[tuple[int, int, int]] = (),
+    ) -> None:
+        try:
+            where = parse_url(url.rstrip("/"))
+        except (LocationValueError, HTTPError) as error:
+            raise ValueError(f"{url!r} is not a URL: {error}") from error
+        if where.scheme not in ("http", "https") or not where.host:
+            raise ValueError(f"{url!r} does not begin with http:// or https:// and a host")
+        self.url: str = where._replace(auth=None).url  # it is shown; credentials are not
+        self.password = (where.auth or "").partition(":")[2]
+        self.headers = dict(headers or {})
+        self._path = where.path or ""
+        self._connect_seconds = connect_seconds
+        self._sockets = SocketRegistry()
+        options = {"socket_options": list(socket_options)} if socket_options else {}
+        self._pool = urllib3.connection_from_url(self.url, maxsize=connections, **options)
+        self._pool.ConnectionCls = self._sockets.make_tracked_class(self._pool.ConnectionCls)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        read_seconds: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpReply:
+        """Send a request once. Raises ServerUnreachable.
+
+        read_seconds: the longest pause of the server
+        """
+        try:
+            reply = self._pool.urlopen(
+                method,
+                self._path + path,
+                body=body,
+                headers={**self.headers, **(headers or {})},
+                redirect=False,
+                retries=False,
+                timeout=Timeout(connect=self._connect_seconds, read=read_seconds),
+            )
+        except HTTPError as error:
+            words = _OBJECTS.sub("", str(getattr(error, "reason", None) or error))
+            raise ServerUnreachable(words or type(error).__name__) from error
+        after = reply.headers.get("retry-after", "")
+        seconds = min(float(after), _MAX_RETRY_AFTER_SECONDS) if after.isascii() and after.isdecimal() else 0.0
+        return HttpReply(reply.status, reply.data, seconds)
+
+    def open_interrupt(self) -> AbstractContextManager[Callable[[], None]]:
+        """Yield a function that ends this thread's requests, from any thread."""
+        return self._sockets.open_interrupt()
+
+    def close(self) -> None:
+        """Close all connections. Requests in progress raise ServerUnreachable."""
+        self._sockets.shutdown_all()
+        self._pool.close()
