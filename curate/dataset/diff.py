@@ -39,8 +39,8 @@ class ChangedRows:
 class DatasetDiff:
     """What changed between two datasets.
 
-    same: the rows of both have the same content hash, so only plan, inputs and measured columns can differ
-    plan, inputs, counts: the differences, with both values as JSON; a missing value is an empty text
+    same_content: the rows of both have the same content hash, so only plan, inputs and measured columns can differ
+    plan_changes, input_changes, count_changes: the differences, both values as JSON; a missing value is an empty text
     fates: rows that differ, by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
     columns: rows that differ in a column, by the name of the column
     only_old, only_new: columns that only one of the two datasets has
@@ -51,9 +51,9 @@ class DatasetDiff:
 
     same_content: bool
     hashes: tuple[str, str]
-    plan: tuple[Change, ...]
-    inputs: tuple[Change, ...]
-    counts: tuple[Change, ...]
+    plan_changes: tuple[Change, ...]
+    input_changes: tuple[Change, ...]
+    count_changes: tuple[Change, ...]
     fates: Mapping[tuple[str, str], ChangedRows]
     columns: Mapping[str, ChangedRows]
     only_old: tuple[str, ...]
@@ -83,9 +83,9 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
     return DatasetDiff(
         same_content=hashes[0] == hashes[1],
         hashes=hashes,
-        plan=tuple(_differences(_plan(before.plan), _plan(after.plan))),
-        inputs=tuple(_differences(_inputs(before.plan), _inputs(after.plan))),
-        counts=tuple(_differences(_counts(before.counts), _counts(after.counts))),
+        plan_changes=tuple(_differences(_plan(before.plan), _plan(after.plan))),
+        input_changes=tuple(_differences(_inputs(before.plan), _inputs(after.plan))),
+        count_changes=tuple(_differences(_counts(before.counts), _counts(after.counts))),
         fates=fates,
         columns=changed,
         only_old=tuple(sorted(columns - others)),

@@ -10,7 +10,11 @@ _VALUE = 60  # characters of an option that are shown
 
 def format_lines(diff: DatasetDiff) -> Iterator[str]:
     """Yield a section for each kind of change that occurs, and the verdict at the end."""
-    for title, differing in (("Plan", diff.plan), ("Inputs", diff.inputs), ("Counts", diff.counts)):
+    for title, differing in (
+        ("Plan", diff.plan_changes),
+        ("Inputs", diff.input_changes),
+        ("Counts", diff.count_changes),
+    ):
         if differing:
             yield f"{title}\n"
             yield from format_table(["", "was", "is"], [_short(change) for change in differing], indent="  ")

@@ -102,7 +102,7 @@ def final_suite(problem: Problem, record: ReferenceRecord) -> Suite:
     problem: the problem as it was read from its source
     """
     undecided = record.passing_index is None and problem.wrapping is Wrapping.UNDECIDED
-    return unwrap(problem.tests) if undecided or record.wrapping is Wrapping.REMOVED else problem.tests
+    return unwrap_expected_values(problem.tests) if undecided or record.wrapping is Wrapping.REMOVED else problem.tests
 
 
 def apply_record(problem: Problem, record: ReferenceRecord, *, languages: Sequence[str]) -> Problem:
@@ -134,7 +134,7 @@ def calibrate_limit(slowest_seconds: float, limits: Limits) -> float:
     return round(min(max(_REFERENCE_FACTOR * slowest_seconds, _MIN_SECONDS), limits.wall_seconds), 3)
 
 
-def unwrap(suite: Suite) -> Suite:
+def unwrap_expected_values(suite: Suite) -> Suite:
     """Return the suite with each expected value taken out of its list of one element."""
     values = [parse_json(case.expected, "an output")[0] for case in suite.cases]
     cases = [Case(case.input, dump_json(value, "an output")) for case, value in zip(suite.cases, values, strict=True)]
@@ -144,7 +144,7 @@ def unwrap(suite: Suite) -> Suite:
 def _find_reference(problem: Problem, solutions: Sequence[Program], sandbox: MeteredSandbox) -> ReferenceRecord:
     # One way of reading holds for the whole problem: a solution must pass all tests when all are read in this way.
     if problem.wrapping is Wrapping.UNDECIDED:
-        readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrap(problem.tests))]
+        readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrap_expected_values(problem.tests))]
     else:
         readings = [(problem.wrapping, problem.tests)]
     causes: list[str] = []

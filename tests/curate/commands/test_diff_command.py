@@ -84,11 +84,11 @@ def test_rows_are_grouped_by_what_became_of_them(showcase_build, stricter):
 
 def test_options_inputs_and_counts_that_differ_are_named(showcase_build, stricter):
     difference = compared(showcase_build, stricter)
-    assert ("dedup", "0.7", "0.88") in difference.plan
-    assert ("mutants", "4", "0") in difference.plan
-    assert [name for name, _, _ in difference.inputs] == ["taco train.parquet"]
-    assert ("taco read", "17", "18") in difference.counts
-    assert ("taco parse unparsable", "", "1") in difference.counts
+    assert ("dedup", "0.7", "0.88") in difference.plan_changes
+    assert ("mutants", "4", "0") in difference.plan_changes
+    assert [name for name, _, _ in difference.input_changes] == ["taco train.parquet"]
+    assert ("taco read", "17", "18") in difference.count_changes
+    assert ("taco parse unparsable", "", "1") in difference.count_changes
     output = invoke(showcase_build, stricter).stdout
     assert [line.split() for line in output.splitlines() if line.split()[:1] == ["dedup"]][0] == [
         "dedup",

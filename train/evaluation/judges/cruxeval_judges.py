@@ -46,19 +46,19 @@ _WRONG = JudgeResult(Verdict.WRONG_ANSWER.value)
 class OutputJudge:
     """An answer says what a function returns for an input (CRUXEval-O).
 
-    output    what the function returns, as a literal
-    stepwise  whether the prompt asks for steps before the answer
+    output          what the function returns, as a literal
+    asks_for_steps  whether the prompt asks for steps before the answer
     """
 
     output: str
-    stepwise: bool = False
+    asks_for_steps: bool = False
 
     @property
     def identity(self) -> list[Any]:
-        return ["output", self.output, self.stepwise, SECONDS]
+        return ["output", self.output, self.asks_for_steps, SECONDS]
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        expression = predicted_output(answer, stepwise=self.stepwise)
+        expression = predicted_output(answer, asks_for_steps=self.asks_for_steps)
         if not expression:
             return JudgeResult(NO_ANSWER)
         if len(expression) > _MAX_EXPRESSION_CHARS:
@@ -71,21 +71,21 @@ class OutputJudge:
 class InputJudge:
     """An answer gives an input for which a function returns a known output (CRUXEval-I).
 
-    code      defines the function, whose name is f
-    output    what it has to return, as a literal
-    stepwise  whether the prompt asks for steps before the answer
+    code            defines the function, whose name is f
+    output          what it has to return, as a literal
+    asks_for_steps  whether the prompt asks for steps before the answer
     """
 
     code: str
     output: str
-    stepwise: bool = False
+    asks_for_steps: bool = False
 
     @property
     def identity(self) -> list[Any]:
-        return ["input", self.code, self.output, self.stepwise, SECONDS]
+        return ["input", self.code, self.output, self.asks_for_steps, SECONDS]
 
     def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        call = predicted_input(answer, stepwise=self.stepwise)
+        call = predicted_input(answer, asks_for_steps=self.asks_for_steps)
         if not call:
             return JudgeResult(NO_ANSWER)
         if len(call) > _MAX_EXPRESSION_CHARS or not _is_call(call):
@@ -100,27 +100,27 @@ class InputJudge:
         return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [SECONDS], sandbox), wanted)
 
 
-def predicted_output(answer: str, *, stepwise: bool) -> str:
+def predicted_output(answer: str, *, asks_for_steps: bool) -> str:
     """Return the expression that an answer gives as output; empty if there is none.
 
-    stepwise   whether the prompt asks for steps before the answer
+    asks_for_steps: whether the prompt asks for steps before the answer
     """
-    text = _answer(answer, stepwise)
+    text = _answer(answer, asks_for_steps)
     return text.split("==")[1].strip() if "==" in text else text
 
 
-def predicted_input(answer: str, *, stepwise: bool) -> str:
+def predicted_input(answer: str, *, asks_for_steps: bool) -> str:
     """Return the expression that an answer gives as call of the function; empty if there is none."""
-    text = _answer(answer, stepwise).split("==")[0]
+    text = _answer(answer, asks_for_steps).split("==")[0]
     return text.split("assert")[1].strip() if "assert" in text else text.strip()
 
 
-def _answer(answer: str, stepwise: bool) -> str:
+def _answer(answer: str, asks_for_steps: bool) -> str:
     text = strip_thinking(answer, lambda rest: _BEGIN in rest) or ""
     if _BEGIN in text:
         return text.split(_BEGIN)[1].split(_END)[0].strip()
     text = text.split(_END)[0].strip()
-    return text.split("\n")[-1].strip() if stepwise else text
+    return text.split("\n")[-1].strip() if asks_for_steps else text
 
 
 def _is_call(expression: str) -> bool:

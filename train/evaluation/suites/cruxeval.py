@@ -152,11 +152,11 @@ def _recognises(row: Row) -> bool:
 
 
 def _read(inputs: bool, table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
-    stepwise = read_switch(table, "prompt", "direct", "steps")
-    before_code, after_code = _TEMPLATES[inputs, stepwise].split("{code}")
+    asks_for_steps = read_switch(table, "prompt", "direct", "steps")
+    before_code, after_code = _TEMPLATES[inputs, asks_for_steps].split("{code}")
     for row in valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
-        judge = InputJudge(code, output, stepwise) if inputs else OutputJudge(output, stepwise)
+        judge = InputJudge(code, output, asks_for_steps) if inputs else OutputJudge(output, asks_for_steps)
         text = before_code + code + after_code.replace("{output}" if inputs else "{input}", output if inputs else input)
         chat = asked.question_chat(text, text, _SYSTEM)
         yield asked.make_exercise(f"cruxeval/{id}", Statement(text), chat, judge)
