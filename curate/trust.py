@@ -24,7 +24,7 @@ _ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  #
 class TrustPolicy:
     """What to take beside the trusted rows.
 
-    include_altered     take a dataset although its rows are not those that its manifest describes
+    include_altered     take a dataset whose rows differ from its manifest
     include_unverified  take rows without a reference that has passed the tests, so the tests may be wrong
     include_suspects    take rows whose tests probably have several right answers but accept only one
     """

@@ -32,7 +32,7 @@ class DatasetAudit:
     n_suspects         rows whose tests may have several right answers
     n_few_tests        rows with fewer than FEW_TESTS tests
     n_duplicates       rows that are nearly the same as others; None if they were not compared
-    faults             what is not as the manifest of the dataset says
+    faults             discrepancies between the dataset and its manifest
     failures           the rows for which no program passed
     """
 

@@ -44,7 +44,7 @@ class DatasetDiff:
     fates: rows that differ, by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
     columns: rows that differ in a column, by the name of the column
     only_old, only_new: columns that only one of the two datasets has
-    integrity_messages: a message for each dataset whose rows are not those that its manifest describes
+    integrity_messages: a message for each dataset whose rows differ from its manifest
     reward_hashes: of both, None if unknown; measured columns can decide rewards, so they may differ if `same_content`
     is true
     """

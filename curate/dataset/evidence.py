@@ -55,7 +55,7 @@ class EvidenceTest:
 def evidence_row(rejection: Rejection, statement: str, test: EvidenceTest | None = None) -> dict[str, Any]:
     """Return a row of the table.
 
-    rejection  the rejection of the row; for a row that stays, what it would say if it had rejected the row
+    rejection  the rejection of the row, or the suspicion about a kept row in the same form
     test       the test that shows it; None if no solution was executed
     """
     row: dict[str, Any] = dict.fromkeys(EVIDENCE_COLUMNS)

@@ -30,8 +30,8 @@ class SolutionOutput:
 
     solution_index  place of the solution among the candidates of the problem
     verdict         the verdict on the test
-    detail          what the sandbox said about it
-    output          what it printed or returned, cut if it is long; None: it gave no answer that could be shown
+    detail          the sandbox's explanation of the verdict
+    output          its output or return value, truncated; None if there is none to show
     """
 
     solution_index: int = field(metadata=json_key("solution"))

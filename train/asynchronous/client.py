@@ -48,13 +48,13 @@ class ControllerClient:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What other calls of the same run must send, too."""
+        """What other calls of the same run must send, too: not a copy, since `fetch_engine_spec` adds to it."""
         return self._client.headers
 
     def fetch_engine_spec(self) -> EngineSpec:
         """Return what the engine has to be like. From now on, calls are meant for this run only."""
         spec = self._reply("GET", "/run", EngineSpec)
-        self._client.headers = {**self._client.headers, RUN_HEADER: spec.run}
+        self._client.headers[RUN_HEADER] = spec.run
         return spec
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:

@@ -250,6 +250,8 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
     """Check the events of a journal against the bound on staleness and against each other."""
     audit, groups = JournalAudit(), Groups()
     ends: dict[int, str] = {}  # of the groups that were used or given up
+    asked: dict[int, events.GroupDispatched] = {}  # the last request for each group
+    group_of: dict[int, int] = {}  # by position
     cut_short: set[int] = set()  # groups that go on with the answers they have
     first_kept = -1  # groups below this number may have been asked before the first segment that is kept
 
@@ -268,6 +270,8 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
                 audit.findings += [f"group {number} was never asked, and a later one was" for number in skipped]
                 if event.group in ends:
                     audit.findings.append(f"group {event.group} was asked again after it was {ends[event.group]}")
+                audit.findings += _repetitions(event, asked.get(event.group), group_of)
+                asked[event.group] = event
             case events.LeaseLost() if event.pending_group is None:
                 cut_short.add(event.group)
             case events.GroupRejected():
@@ -296,6 +300,18 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
         groups.apply(event)
     audit.n_open = len(groups.open) + len(groups.waiting)
     return audit
+
+
+def _repetitions(
+    event: events.GroupDispatched, before: events.GroupDispatched | None, group_of: dict[int, int]
+) -> Iterator[str]:
+    name = f"group {event.group}"
+    if before is not None and event.attempt <= before.attempt:
+        yield f"{name} was asked as attempt {event.attempt} after attempt {before.attempt}"
+    if before is not None and event.position != before.position:
+        yield f"{name} was asked with position {before.position}, then with {event.position}"
+    if group_of.setdefault(event.position, event.group) != event.group:
+        yield f"position {event.position} was asked as group {group_of[event.position]} and as {name}"
 
 
 def _faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, cut_short: bool) -> Iterator[str]:

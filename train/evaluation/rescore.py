@@ -68,7 +68,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
 
     Raises CurateError if the file does not say which samples are its own, or if the rows are not there any more.
     """
-    if not all(problem.samples_digest for problem in result.outcomes):
+    if "given" not in result.suite_metadata or not all(problem.samples_digest for problem in result.outcomes):
         raise CurateError(f"{result.path} does not say which answers are its own. {_AGAIN}")
     if suite is not None:
         name, location = parse_suite(suite)

@@ -15,6 +15,7 @@ import fleet
 import pytest
 from fleet import Worker, answer_to, publish
 from journal_audit import audit_journal
+from msgspec.structs import replace as structs_replace
 
 from train.asynchronous import journal
 from train.asynchronous.dispatcher import ControllerSettings
@@ -312,6 +313,19 @@ AUDITED = {
     "a missing score": (
         lambda e: [event for event in e if not (isinstance(event, ResultScored) and event.group == 1 and event.number ==
         0)], "group 1 was used before all its answers were scored",
+    ),
+    "a prompt for two groups": (
+        lambda e: [structs_replace(x, position=0) if isinstance(x, GroupDispatched) and x.group == 1 else x for x in e],
+        "position 0 was asked as group 0 and as group 1",
+    ),
+    "an attempt that was asked twice": (
+        lambda e: [y for x in e for y in ([x, x] if isinstance(x, GroupDispatched) and x.group == 1 else [x])],
+        "group 1 was asked as attempt 0 after attempt 0",
+    ),
+    "a group with another prompt": (
+        lambda e: [y for x in e for y in (
+            [x, structs_replace(x, attempt=1, position=77)] if isinstance(x, GroupDispatched) and x.group == 1 else [x]
+        )], "group 1 was asked with position 1, then with 77",
     ),
     "a missing batch": (
         lambda e: [x for x in e if not (isinstance(x, BatchTaken) and x.version == 1) and x != SegmentStarted(2, 6, 6)],
