@@ -118,8 +118,10 @@ def test_a_result_without_its_answers_says_what_to_do(result):
     assert "has no answers beside it" in done.output
     assert "Run its `curate evaluate` again" in done.output
     content = json.loads(result.read_text())
-    del content["problems"][0]["samples"]
-    result.write_text(json.dumps(content))
-    done = rescore(result)
-    assert done.exit_code == 1
-    assert "does not say which answers are its own" in done.output
+    for owner, key in ((content["suite"], "given"), (content["problems"][0], "samples")):
+        held = owner.pop(key)
+        result.write_text(json.dumps(content))
+        done = rescore(result)
+        assert done.exit_code == 1
+        assert "does not say which answers are its own" in done.output
+        owner[key] = held
