@@ -277,7 +277,7 @@ def pair(path: Path, dtype: str) -> dict[str, Any]:
     """Return what is found between vLLM and transformers in one precision."""
     from dataclasses import asdict
 
-    from msgspec.structs import asdict as struct_asdict
+    from msgspec import to_builtins
 
     from train.sampling.vllm import VllmSampler
 
@@ -302,7 +302,7 @@ def pair(path: Path, dtype: str) -> dict[str, Any]:
         }
     draws, verifies = honest.draw_seconds, honest.verify_seconds
     return {
-        "bars": struct_asdict(bars),
+        "bars": to_builtins(bars),
         "cases": found,
         "tokens": sum(answer.n_tokens for lease in honest.measured for answer in lease),
         "draw_seconds": round(draws, 3),
