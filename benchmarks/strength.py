@@ -32,7 +32,7 @@ from curate.reading.tables import locate
 from curate.strength.measurement import measure_strength
 from curate.strength.mutation import mutants
 from curate.strength.strength_record import StrengthRecord
-from curate.verification.references import unwrap
+from curate.verification.references import unwrap_expected_values
 from rewards.case_selection import order_by_length, select_cases
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
@@ -70,7 +70,7 @@ def subjects(data: Path) -> Iterator[Subject]:
                 continue
             label = labels[problem.id]
             if problem.wrapping is Wrapping.UNDECIDED and label.get("wrapped_outputs"):
-                problem = replace(problem, tests=unwrap(problem.tests))
+                problem = replace(problem, tests=unwrap_expected_values(problem.tests))
             solutions: tuple[Program, ...] = problem.solutions or kept_back.get(problem.id, ())
             by_verdict: dict[str, list[Program]] = defaultdict(list)
             for verdict, solution in zip(label["reference_verdicts"], solutions, strict=True):

@@ -236,8 +236,9 @@ def read_result(path: Path) -> Result:
     if not is_result(content):
         raise CurateError(f"{path} is not the result of an evaluation. {_ADVICE}")
     if content["schema"] != SCHEMA:
+        advice = "Run its `curate evaluate` again" if content["schema"] == 1 else "Update curate"
         raise CurateError(
-            f"{path} has schema {content['schema']}, and this version of curate reads {SCHEMA}. Update curate."
+            f"{path} has schema {content['schema']}, and this version of curate reads {SCHEMA}. {advice}."
         )
     try:
         return Result.from_json(content, path)

@@ -12,7 +12,7 @@ sizes.py         how large a file may be
 parquet.py       the schema of the files
 writer.py        writes one
 confinement.py   takes from a process what a parser does not need
-child.py         runs in the confined process: reads one file that nobody trusts
+parser_process.py         runs in the confined process: reads one file that nobody trusts
 parse_result.py  what that process says
 parser.py        starts that process
 decoder.py       reads what it says

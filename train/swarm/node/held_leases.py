@@ -87,10 +87,6 @@ class HeldLeases:
             del self._held[number]
         return tuple((number, 0) for number in numbers)
 
-    def drop_all(self) -> tuple[LeaseKey, ...]:
-        """Forget all leases, and return their names as the worker knows them."""
-        return self.drop_by_ids([held.lease.id for held in self._held.values()])
-
 
 def _row(answer: SampleResult, seed: int, lease: Lease) -> RolloutRow:
     ((version, _, _),) = answer.spans  # the worker draws a whole lease under one version
