@@ -311,7 +311,7 @@ def _real_table(real: dict[str, Any]) -> str:
         goal = "|" if run["seconds_to_goal"] is None else f"{run['steps_to_goal']} | {run['seconds_to_goal']:.0f}"
         lines.append(
             f"| {name} | {run['step_seconds']:.2f} | {run['predicted_step_seconds']:.2f} | {goal}"
-            f" | {run['idle_learner']:.0%} | {run['idle_engine']:.0%} | {run['staleness_mean']:.1f} |"
+            f" | {run['learner_idle_share']:.0%} | {run['engine_idle_share']:.0%} | {run['staleness_mean']:.1f} |"
         )
     return "\n".join(lines) + (
         f"\n\nReal runs of `make learn`'s model, learner and engine on one core each; the engine sleeps"

@@ -141,8 +141,8 @@ def measured(folder: Path) -> dict[str, Any]:
     counted = [line for line in metrics_log.read_metrics(folder) if "step_time" in line][_NOT_MEASURED:]
     return {
         "step_seconds": round(fmean(line["step_time"] for line in counted), 3),
-        "idle_learner": round(fmean(line["idle/trainer"] for line in counted), 3),
-        "idle_engine": round(fmean(line["idle/sampler"] for line in counted), 3),
+        "learner_idle_share": round(fmean(line["idle/trainer"] for line in counted), 3),
+        "engine_idle_share": round(fmean(line["idle/sampler"] for line in counted), 3),
         "staleness_mean": round(fmean(line["staleness/mean"] for line in counted), 3),
         "staleness_max": max(line["staleness/max"] for line in counted),
     }
