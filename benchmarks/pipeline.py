@@ -23,9 +23,12 @@ from typing import Any
 from benchmarks.machine import describe
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Completion, Reward, Task
+from train.asynchronous.controller import Controller
+from train.asynchronous.journal import NullJournal
+from train.asynchronous.lockstep import LockstepPipeline
+from train.asynchronous.pipeline import controller_settings
 from train.config import Config, DataConfig, ModelConfig, RolloutConfig, RunConfig
 from train.loop import Trainer
-from train.rollouts.pipeline import BatchPipeline
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run
@@ -59,7 +62,7 @@ class Sampler:
         began = time.monotonic()
         for index, end in enumerate(ends):
             time.sleep(max(0.0, began + SAMPLE * end - time.monotonic()))
-            yield index, SampledCompletion(str(index % 2), "stop", 2, (1,), (2, 3), (-0.5, -0.5), (self._version,) * 2)
+            yield index, SampledCompletion("", "stop", 2, (1,), (index % 2, 3), (-0.5, -0.5), (self._version,) * 2)
 
     def update_weights(self, weights: Any, version: int, probe: Any, max_error: float) -> dict[str, float]:
         time.sleep(SYNC)
@@ -89,12 +92,12 @@ class Learner:
 
         return [torch.full((len(each.token_ids),), -0.5) for each in sequences]  # as the sampler says
 
-    is_whole, n_ranks = True, 1
+    all_ranks_alive, n_ranks = True, 1
 
-    def hold(self) -> None:
+    def snapshot(self) -> None:
         pass
 
-    def save_state(self, folder: Path, *, held: bool = False) -> Future[None]:
+    def save_state(self, folder: Path, *, from_snapshot: bool = False) -> Future[None]:
         folder.mkdir()
         written: Future[None] = Future()
         written.set_result(None)
@@ -111,7 +114,7 @@ class Questions:
     digest = ""
 
     def prompt_at(self, position: int) -> TrainingPrompt:
-        return TrainingPrompt(f"q{position}", [{"role": "user", "content": "?"}], Task())
+        return TrainingPrompt(f"q{position}", (1, 2), Task())
 
     def __len__(self) -> int:
         return 1000
@@ -139,8 +142,12 @@ def measure(way: Any, run: Path) -> dict[str, float]:
     with open_run(run, config), AsyncRewards(reward, max_concurrent=WORKERS) as rewards:
         metrics, clock = MetricsLog(run), Timeline(run)
         learner: Any = Learner()
-        parts: Any = (Sampler(), learner, Questions(), rewards.submit, clock)
-        pipeline = BatchPipeline(config, *parts, step=0, position=0, ahead=None, max_tokens=config.stages[0].max_tokens)
+        questions: Any = Questions()
+        settings = controller_settings(config, config.stages[0].max_tokens, vocabulary=10)
+        controller = Controller(
+            questions, settings, NullJournal(), submit=rewards.submit, decode=lambda tokens: str(tokens[0])
+        )
+        pipeline = LockstepPipeline(config, controller, Sampler(), learner, questions, clock, step=0)
         Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
     # in a one-off run, the first and the last step overlap with no other
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}

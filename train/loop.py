@@ -15,7 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from train.asynchronous.pipeline import ReplayPipeline, open_async_pipeline
+from train.asynchronous.async_pipeline import ReplayPipeline, open_async_pipeline
+from train.asynchronous.journal import FOLDER, GroupsOfCheckpoint, RunJournal
+from train.asynchronous.lockstep import LockstepPipeline
+from train.asynchronous.pipeline import Pipeline, open_controller
 from train.config import Config
 from train.config.checks import config_warnings
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
@@ -23,7 +26,6 @@ from train.interrupts import defer_interrupts, handle_signals, interrupt_request
 from train.learning.learner import Learner
 from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.groups import Group, SubmitForReward, to_training_sequences
-from train.rollouts.pipeline import BatchPipeline, Pipeline
 from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.rewards import open_scorer
 from train.rollouts.weight_sync import check_mismatch
@@ -146,19 +148,18 @@ def _open_pipeline(
     config: Config, run: Path, learner: Learner, questions: PromptDataset, tokenizer: Any, submit: SubmitForReward,
     timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
-    max_tokens = config.stages[done.stage].max_tokens
-    if config.rollout.pipeline == "async":
-        with open_async_pipeline(
-            config, run, learner, questions, tokenizer, submit,
-            step=done.step, position=done.position, max_tokens=max_tokens,
-        ) as pipeline:  # fmt: skip
+    is_async = config.rollout.pipeline == "async"
+    controller = open_controller(
+        config, questions, tokenizer, submit,
+        RunJournal.open(run / FOLDER) if is_async else GroupsOfCheckpoint(done.sampled_ahead),
+        step=done.step, position=done.position, max_tokens=config.stages[done.stage].max_tokens,
+    )  # fmt: skip
+    if is_async:
+        with open_async_pipeline(config, run, controller, learner, questions) as pipeline:
             yield pipeline
     else:
-        with closing(open_engine(config)) as sampler:
-            yield BatchPipeline(
-                config, sampler, learner, questions, submit, timeline,
-                step=done.step, position=done.position, ahead=done.prefetched_groups, max_tokens=max_tokens,
-            )  # fmt: skip
+        with closing(controller), closing(open_engine(config)) as sampler:
+            yield LockstepPipeline(config, controller, sampler, learner, questions, timeline, step=done.step)
 
 
 class Trainer:
@@ -335,7 +336,7 @@ class Trainer:
             stage=self._schedule.index,
             evaluated_seconds=self._evaluations.schedule.seconds,
             recent_clipped=tuple(self._schedule.recent_truncated),
-            prefetched_groups=None if ahead is None else tuple(ahead),
+            sampled_ahead=tuple(ahead),
         )
 
     def _save(self, *, held: bool = False) -> None:

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from math import inf, isfinite, nan
 from statistics import fmean
 
@@ -186,6 +187,7 @@ class Controller:
         self._published = -inf  # when that was
         self._error: BaseException | None = None
         self._over = False
+        self._is_complete = False  # whether no further groups are asked for the next batch
         self._record = JournaledGroups(recorder, step=step, position=position)
         self._groups = self._record.groups
         self._asking = Dispatcher(questions, settings, self._record, self._leases, seed)
@@ -207,8 +209,9 @@ class Controller:
         if version != self._groups.batches_taken:
             raise ValueError(f"the next cut is that of version {self._groups.batches_taken}, not {version}")
         with self._locked():
-            batch = next_batch(self._groups, self._settings)
+            batch = next_batch(self._groups, self._settings, is_complete=self._is_complete)
             if batch is not None:
+                self._is_complete = False
                 self._metrics.signal_counts = dict(self._groups.signal_counts)
             if batch:
                 self._record.take_batch(batch)
@@ -232,6 +235,62 @@ class Controller:
                 if self._error is None and next_batch(self._groups, self._settings) is None:
                     self._changed.wait(min(left, 1.0))
         return groups
+
+    def wait_for_groups(self, n: float, seconds: float) -> list[Group]:
+        """Return the first groups of the next batch, as soon as `n` are certain or the batch is complete.
+
+        Only where all groups of a batch have the same birth: then none is younger than one that is asked later.
+
+        Raises RolloutError if they are not there within so many seconds, and whatever ended the run in another thread.
+        """
+
+        def certain() -> list[OpenGroup]:
+            in_order = (group for _, group in sorted(self._groups.open.items()))
+            return list(takewhile(lambda group: group.state is GroupState.READY, in_order))
+
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._error is not None or self._is_complete or len(certain()) >= n, max(0.0, seconds)
+            )
+            self._check_error()
+            first = certain()
+            if len(first) < n and not self._is_complete:
+                raise RolloutError(
+                    f"timed out: no whole batch in time, only {len(first)} groups with a signal. The engine hangs, or "
+                    "rollout.max_seconds is too short for these answers."
+                )
+        return [group.rollouts() for group in first]
+
+    def wait_until_scored(self) -> None:
+        """Return when every group that was asked is ready or given up.
+
+        Raises RolloutError if a worker has not answered all of a group, and whatever ended the run elsewhere.
+        """
+        with self._changed:
+            if unanswered := self._groups.groups_in_state(GroupState.LEASED):
+                raise RolloutError(f"{unanswered[0].dispatched.problem_id}: the sampler has lost an answer")
+            self._changed.wait_for(
+                lambda: self._error is not None or self._over or self.n_ready == len(self._groups.open)
+            )
+            self._check_error()
+
+    def complete_batch(self) -> None:
+        """Note that no further groups are asked for the next batch, however few are ready."""
+        with self._changed:
+            self._is_complete = True
+            self._changed.notify_all()
+
+    def open_groups(self) -> list[events.Event]:
+        """Return the events from which a controller that begins after the last batch gets the groups that are open."""
+        with self._changed:
+            if not self._groups.open:
+                return []
+            return [self._groups.segment_header(), *self._groups.open_events()]
+
+    @property
+    def n_ready(self) -> int:
+        """The number of groups that can be trained on."""
+        return len(self._groups.groups_in_state(GroupState.READY))
 
     def publish_weights(self, manifest: WeightManifest) -> None:
         """Let workers have new weights; they can be fetched as the manifest says."""
@@ -291,6 +350,11 @@ class Controller:
             return dict(self._metrics.signal_counts)
 
     @property
+    def newest_version(self) -> int:
+        """The version of the weights that were published last; -1: none were."""
+        return -1 if self._manifest is None else self._manifest.version
+
+    @property
     def batches_taken(self) -> int:
         """The number of batches that were taken, which is the version of the next cut that is not recorded yet."""
         return self._groups.batches_taken
@@ -342,7 +406,7 @@ class Controller:
                 return HeartbeatResponse(beat.running_leases, run_ended=True)
             now = self._now()
             is_loading = (
-                beat.loaded_version < self._newest()
+                beat.loaded_version < self.newest_version
                 and now - self._published < self._settings.weight_load_timeout_seconds
             )
             drop = self._leases.heartbeat(
@@ -357,8 +421,8 @@ class Controller:
 
     def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._over or self._newest() not in (-1, after), wait_seconds)
-            return None if self._newest() == after else self._manifest
+            self._changed.wait_for(lambda: self._over or self.newest_version not in (-1, after), wait_seconds)
+            return None if self.newest_version == after else self._manifest
 
     def release(self, leaving: ReleaseRequest) -> None:
         with self._worker_call():
@@ -373,7 +437,7 @@ class Controller:
     # --- asking ---
 
     def _may_work(self, request: LeaseRequest, worker: WorkerInfo) -> bool:
-        if request.loaded_version > self._newest():
+        if request.loaded_version > self.newest_version:
             if worker.unknown_version != request.loaded_version:
                 log.warning(
                     "%s has weights %d, which this run does not have yet", request.worker, request.loaded_version
@@ -383,7 +447,7 @@ class Controller:
         return request.loaded_version >= 0 and request.slots > 0 and worker.n_invalid_results < _MAX_INVALID_RESULTS
 
     def _lease_samples(self, request: LeaseRequest, now: float) -> list[Lease]:
-        if request.loaded_version != self._newest():
+        if request.loaded_version != self.newest_version:
             return []
         n = min(request.slots, len(self._evaluation.waiting))
         leases = [self._evaluation.lease(request.worker, request.loaded_version, self._leases, now) for _ in range(n)]
@@ -415,7 +479,7 @@ class Controller:
         return receipt
 
     def _judge_sample(self, answer: SampleResult) -> tuple[ResultStatus, str]:
-        receipt, reason = self._evaluation.accept(answer, self._newest(), self._decode)
+        receipt, reason = self._evaluation.accept(answer, self.newest_version, self._decode)
         if receipt == "taken":
             self._leases.end((answer.group, answer.attempt))
             self._changed.notify_all()
@@ -433,7 +497,11 @@ class Controller:
         reason = validation_error(
             answer,
             ResultConstraints(
-                asked.n_completions, asked.max_tokens, asked.start_version, self._newest(), self._settings.vocab_size
+                asked.n_completions,
+                asked.max_tokens,
+                asked.start_version,
+                self.newest_version,
+                self._settings.vocab_size,
             ),
         )
         return ("broken", reason) if reason else ("taken", "")
@@ -573,9 +641,6 @@ class Controller:
     def _check_error(self) -> None:
         if self._error is not None:
             raise self._error
-
-    def _newest(self) -> int:
-        return -1 if self._manifest is None else self._manifest.version
 
     def _restore(self, step: int) -> None:
         """Go on with the groups that the journal had: what was sampled is lost, what has no reward is scored again."""

@@ -63,16 +63,18 @@ class ControllerSettings:
     vocab_size: int = 2**32
 
 
-def next_batch(groups: Groups, settings: ControllerSettings) -> list[OpenGroup] | None:
+def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: bool = False) -> list[OpenGroup] | None:
     """Return the groups that can be trained on now, or None if they are not ready.
+
+    is_complete: whether no others will come
 
     The list is empty if nothing can be learned: max_rounds rounds of groups taught nothing, or no reward is known. Such
     a cut is not recorded, since a recorded one would end the run again whenever it is resumed.
     """
     n_most_rejected = settings.max_rounds * settings.prompts_per_batch
-    if groups.n_rejected >= n_most_rejected and not groups.groups_in_state(GroupState.READY):
+    if (is_complete or groups.n_rejected >= n_most_rejected) and not groups.groups_in_state(GroupState.READY):
         return []
-    short = groups.n_rejected > n_most_rejected - settings.prompts_per_batch
+    short = is_complete or groups.n_rejected > n_most_rejected - settings.prompts_per_batch
     numbers = groups.select_batch(
         prompts=settings.prompts_per_batch, max_staleness=settings.max_staleness, allow_partial=short
     )

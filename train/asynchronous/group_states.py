@@ -12,6 +12,7 @@ forgotten.
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -134,6 +135,13 @@ class Groups:
         return events.SegmentStarted(
             self.batches_taken, self.next_group, self.next_position, tuple(self.waiting.values())
         )
+
+    def open_events(self) -> Iterator[Event]:
+        """Yield the events from which the open groups follow, up to their scores."""
+        for group in self.open.values():
+            yield group.dispatched
+            yield from group.answers.values()
+            yield from group.scores.values()
 
     @property
     def n_leased(self) -> int:

@@ -70,6 +70,34 @@ class NullJournal:
         """Close the files."""
 
 
+class GroupsOfCheckpoint(NullJournal):
+    """Only the groups that a checkpoint has; see `Controller.open_groups`."""
+
+    def __init__(self, groups: Iterable[Event]) -> None:
+        self._groups = groups
+
+    def history(self) -> Iterable[Event]:
+        return self._groups
+
+
+def write_events(path: Path, recorded: Iterable[Event]) -> None:
+    """Write events to a file of frames. Raises OSError."""
+    path.write_bytes(b"".join(map(_frame, recorded)))
+
+
+def read_event_file(path: Path) -> list[Event]:
+    """Return the events in a file of frames. Raises OSError, and ValueError if the file is damaged."""
+    frames = list(_read_frames(path))
+    if not frames or frames[-1][1] != path.stat().st_size:
+        raise ValueError(f"{path.name} is damaged")
+    return [event for event, _ in frames]
+
+
+def _frame(event: Event) -> bytes:
+    data = _encoder.encode(event)
+    return len(data).to_bytes(4, "little") + blake3(data).digest(_DIGEST_BYTES) + data
+
+
 class RunJournal(NullJournal):
     """The journal of a run, open for writing. Another thread may call `sync` while one appends."""
 
@@ -94,8 +122,7 @@ class RunJournal(NullJournal):
         return read_events(self._folder)
 
     def append(self, event: Event) -> None:
-        data = _encoder.encode(event)
-        frame = len(data).to_bytes(4, "little") + blake3(data).digest(_DIGEST_BYTES) + data
+        frame = _frame(event)
         written = self._file.write(frame)
         if written != len(frame):  # a full disk; what is torn is cut off when the journal is opened again
             raise OSError(errno.ENOSPC, f"only {written} of {len(frame)} bytes could be written to {self._folder}")

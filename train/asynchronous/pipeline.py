@@ -1,214 +1,175 @@
-"""The asynchronous pipeline of a run: a controller with its journal, publisher, timer and server, and the workers that
-belong to it; and the replay of a journal.
+"""The pipeline of a run as the loop sees it, and the controller behind it.
 
-Sampling never waits for training, nor training for weights to be loaded: `publish` returns as soon as workers can fetch
-the weights, and the next batch is cut from what is ready.
+sync        sample a batch, train on it, hand over the weights
+minibatch   train on the first groups of a batch while the others are sampled
+one-off     train on a batch while the next is sampled with the weights of the previous step (DeepCoder's one-off
+            pipelining): rewards and training overlap with sampling, and every token is one step old
+async       workers never stop sampling, and take new weights in the midst of answers
+
+All are a controller (controller.py) that asks for groups within a bound on their age. In the first three, one sampler
+draws what it asks for, round by round (lockstep.py); in the last, workers do (async_pipeline.py).
 """
 
-import logging
-import os
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from math import nan
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from pathlib import Path
-from secrets import token_urlsafe
-from socket import gethostname
-from typing import Any
+from typing import Any, Protocol
 
-from train.asynchronous import journal
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings
-from train.asynchronous.local_workers import LocalWorkers
-from train.asynchronous.messages import ReleaseRequest
-from train.asynchronous.rollout_process import TOKEN_VARIABLE
-from train.asynchronous.rollout_worker import RolloutWorker
-from train.asynchronous.server import ControllerServer
+from train.asynchronous.events import Event
+from train.asynchronous.journal import NullJournal
 from train.config import Config
-from train.errors import CheckpointError, NoRunError, RolloutError
-from train.learning.learner import Learner
 from train.rollouts.groups import Group, SubmitForReward
-from train.rollouts.pipeline import Pipeline, probe_prompts, split_into_minibatches
 from train.rollouts.prompt_dataset import PromptDataset
-from train.rollouts.weight_sync import make_probe
-from train.sampling.open_engine import engine_spec, open_engine_in_process
+from train.sampling.protocol import Sampler
 from train.sampling.text import tokenize_prompt
-from train.weights.manifest import WeightManifest
-from train.weights.shared_memory import SharedMemoryTransport
-from train.weights.source import InProcessTransport, WeightPublisher
 
-log = logging.getLogger(__name__)
-
-_LOOPBACK = "127.0.0.1:0"
-_LOGS = "workers"  # folder of a run, for the output of its workers
-_CHECK_SECONDS = 1.0
-_SHUTDOWN_SECONDS = 10.0
+_PROBES = 4  # prompts with which sampler and learner are compared, others after each step
 
 
-class AsynchronousPipeline(Pipeline):
-    """A pipeline whose batches are cut by a controller."""
+class TimelineWriter(Protocol):
+    """The record of when each part of a run worked (train/run/metrics_log.py)."""
 
-    sampling_seconds = nan  # workers report their share of idle time themselves
+    @property
+    def clock(self) -> Callable[[], float]: ...
 
-    def __init__(
-        self,
-        config: Config,
-        controller: Controller,
-        learner: Learner,
-        publisher: WeightPublisher,
-        questions: PromptDataset,
-    ) -> None:
-        self.sampler = controller.create_sampler(config.rollout.max_seconds)
-        self._config = config
-        self._controller = controller
-        self._learner = learner
-        self._publisher = publisher
-        self._prompts = questions
-        self._load_metrics: dict[str, float] = {}
+    def record(self, step: int, part: str, start_time: float, end_time: float, *, batch: int | None = None) -> None: ...
+
+
+class Pipeline:
+    """Samples what the loop trains on, in its own order and at its own time.
+
+    A step is: `ready_minibatches`, training on each, `wait_for_sampling`, `publish`. Before the first step, the weights
+    that the run begins with are published. The methods here are those of a pipeline without samplers.
+
+    sampler           draws with the newest weights, for evaluation
+    signal_counts     what the groups of this step's batch teach, by the words of `group_signal`; and "rounds"
+    wait_seconds      how long the trainer waited for groups in this step
+    sampling_seconds  how long the sampler worked in this step; nan if it is not known
+    """
+
+    sampler: Sampler
+    signal_counts: Mapping[str, int]
+    wait_seconds: float = 0.0
+    sampling_seconds: float = 0.0
 
     def publish(self, step: int) -> dict[str, float]:
-        probe = make_probe(self._learner, probe_prompts(self._prompts, step))
-        manifest = self._publisher.publish(self._learner.export_weights(), step, probe, self._config.engine.parity)
-        self._controller.publish_weights(manifest)
-        return self._load_metrics
-
-    def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
-        """Note the proof that a worker of this process has made after it loaded weights."""
-        self._load_metrics = metrics
+        """Hand the learner's weights after this step to the samplers, and return the metrics of that."""
+        return {}
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
-        start_time = time.monotonic()
-        groups = self._controller.wait_for_batch(step - 1, self._config.rollout.max_seconds)
-        self.wait_seconds = time.monotonic() - start_time
-        signals = self._controller.signal_counts()
-        rounds = -(-sum(signals.values()) // self._config.rollout.prompts)  # that the groups would have been
-        none = dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0)
-        self.signal_counts = {**none, **signals, "rounds": rounds}
-        if groups:
-            yield split_into_minibatches(groups, self._config.optimizer.minibatches)
+        """Yield the groups of this step's batch as lists of minibatches that are ready to be trained on.
 
-    def resume_point(self) -> tuple[int, None]:
-        return self._controller.position, None  # what was sampled ahead is in the journal
+        There is one minibatch for each update. Raises RolloutError if no batch comes in time.
+        """
+        raise NotImplementedError
+
+    def wait_until_idle(self) -> None:
+        """Wait until the sampler has drawn all that was asked of it, from a thread of its own.
+
+        Only pipelines with times in which nothing is sampled have such a moment.
+        """
+
+    def wait_for_sampling(self) -> None:
+        """Wait until weights may change."""
+
+    def resume_point(self) -> tuple[int, Sequence[Event]]:
+        """Return what a checkpoint keeps: the position of the next prompt, and the groups that were sampled ahead.
+
+        These are given as events; there are none if the pipeline has a journal.
+        """
+        return 0, ()
 
     def set_max_tokens(self, max_tokens: int) -> None:
-        self._controller.set_max_tokens(max_tokens)
+        """Ask for answers of up to so many tokens from now on."""
 
     def on_checkpoint_saved(self, oldest_step: int) -> None:
-        if not self._config.run.keep_journal:
-            self._controller.prune_journal(oldest_step)
+        """Note that the run can be resumed, and at the earliest after this step."""
 
     def metrics(self) -> dict[str, float]:
-        return {**self._controller.metrics(), "epoch": self._controller.position / len(self._prompts)}
+        """Return this pipeline's own metrics of the step."""
+        return {}
 
 
-@contextmanager
-def open_async_pipeline(
+def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
+    """Divide the groups of a batch into at most n minibatches of equal size; the last one may be smaller."""
+    size = max(1, -(-len(groups) // n))
+    return [list(groups[first : first + size]) for first in range(0, len(groups), size)]
+
+
+def probe_prompts(questions: PromptDataset, step: int) -> list[tuple[int, ...]]:
+    """Return the prompts with which sampler and learner are compared after this step."""
+    return [questions.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
+
+
+def filter_counts(controller: Controller, rounds: int) -> dict[str, int]:
+    """Return what the groups of the last batch taught; see `Pipeline.signal_counts`."""
+    none = dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0)
+    return {**none, **controller.signal_counts(), "rounds": rounds}
+
+
+def open_controller(
     config: Config,
-    run: Path,
-    learner: Learner,
     questions: PromptDataset,
     tokenizer: Any,
     submit: SubmitForReward,
+    recorder: NullJournal,
     *,
     step: int,
     position: int,
     max_tokens: int,
-) -> Iterator[AsynchronousPipeline]:
-    """Yield the asynchronous pipeline of a run, with the controller and the workers that belong to it.
+) -> Controller:
+    """Return the controller of a run.
 
-    run         folder of the run; its journal is continued
     tokenizer   a tokenizer of transformers
     submit      has an answer scored
+    recorder    the run's journal, or what its checkpoint has of one
     step        the step that was made last
-    position    the position in the data of the next prompt, if there is no journal
+    position    the position in the data of the next prompt, if the recorder does not know better
     max_tokens  length limit of the answers
 
-    Raises CheckpointError if the journal is damaged, SamplerError if an engine cannot be started, and ConfigError.
+    Raises CheckpointError if the journal is damaged.
     """
-    with ExitStack() as stack:
-        controller = Controller(
-            questions,
-            controller_settings(config, max_tokens, vocabulary=_vocabulary(config.model.path)),
-            journal.RunJournal.open(run / journal.FOLDER),
-            submit=submit,
-            decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
-            encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.template_arguments),
-            seed=config.run.seed,
-            step=step,
-            position=position,
-        )
-        stack.callback(controller.close)
-        stack.enter_context(_repeated(controller.expire_leases, _CHECK_SECONDS))
-        in_processes = config.workers.local and bool(config.engine.gpus)
-        serves = in_processes or bool(config.workers.listen)
-        weights = stack.enter_context(closing(SharedMemoryTransport() if serves else InProcessTransport()))
-        pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
-        if config.workers.local and not in_processes:
-            engine = stack.enter_context(closing(open_engine_in_process(config)))
-            worker = RolloutWorker(controller, engine, weights, name="trainer", loaded=pipeline.record_load_metrics)
-            stack.enter_context(_at_work(worker, controller))
-        if serves:
-            token = _token(config)
-            server = stack.enter_context(_server(config, run, controller, token))
-            if in_processes:
-                stack.enter_context(_local_workers(config, run, controller, server.url, token))
-        stack.enter_context(_over_if_all_is_well(controller))
-        yield pipeline
-
-
-def _token(config: Config) -> str | None:
-    """Return what workers must know. Without a choice of the user's, other users of this machine must not get in."""
-    return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
-
-
-def _server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
-    """Return the server for workers in other processes, on this machine only unless the configuration says more."""
-    listens = config.workers.listen
-    server = ControllerServer(
-        controller,
-        listens or _LOOPBACK,
-        token=token,
-        run=run.name,
-        spec=engine_spec(config, run.name),
-        fail=controller.fail,
-    )
-    if listens:
-        url = server.url.replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
-        log.warning("workers can join: curate rollout --controller %s", url)
-    return server
-
-
-def _local_workers(config: Config, run: Path, controller: Controller, url: str, token: str | None) -> LocalWorkers:
-    return LocalWorkers(
-        config.engine,
-        url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"),
-        token,
-        run / _LOGS,
-        gone=lambda name: controller.release(ReleaseRequest(name)),
-        fail=controller.fail,
+    return Controller(
+        questions,
+        controller_settings(config, max_tokens, vocabulary=_vocabulary(config.model.path)),
+        recorder,
+        submit=submit,
+        decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
+        encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.template_arguments),
+        seed=config.run.seed,
+        step=step,
+        position=position,
     )
 
 
 def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> ControllerSettings:
     """Return what the controller has to know of the configuration."""
     rollout = config.rollout
-    return ControllerSettings(
+    settings = ControllerSettings(
         prompts_per_batch=rollout.prompts,
         completions_per_prompt=rollout.completions,
         total_steps=config.run.steps,
         max_tokens=max_tokens,
-        max_staleness=rollout.staleness,
-        max_running_groups=rollout.most_running,
         online_filter=rollout.online_filter,
         max_rounds=rollout.max_rounds,
         temperature=rollout.temperature,
         count_truncated_rewards=config.objective.overlong != "unknown",
         process_supervision=config.objective.supervision == "process",
-        weight_load_timeout_seconds=config.engine.sync_seconds,
         vocab_size=vocabulary,
     )
+    if rollout.pipeline == "async":
+        return replace(
+            settings,
+            max_staleness=rollout.staleness,
+            max_running_groups=rollout.most_running,
+            weight_load_timeout_seconds=config.engine.sync_seconds,
+        )
+    # A sampler in the trainer's hands says nothing while it draws.
+    staleness = 1 if rollout.pipeline == "one-off" else 0
+    return replace(settings, max_staleness=staleness, worker_timeout_seconds=inf, min_lease_seconds=inf)
 
 
 def _vocabulary(path: str) -> int:
@@ -217,86 +178,3 @@ def _vocabulary(path: str) -> int:
 
     settings = AutoConfig.from_pretrained(str(Path(path).expanduser())).get_text_config()
     return int(settings.vocab_size)
-
-
-@contextmanager
-def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Call a function again and again in another thread."""
-    ended = threading.Event()
-
-    def repeat() -> None:
-        while not ended.wait(seconds):
-            call()
-
-    thread = threading.Thread(target=repeat, name="controller-timer", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-@contextmanager
-def _at_work(worker: RolloutWorker, controller: Controller) -> Iterator[None]:
-    """Let a worker work in another thread. If it fails, the trainer gets the error at its next call."""
-
-    def work() -> None:
-        try:
-            worker.run()
-        except BaseException as error:
-            controller.fail(error)
-
-    thread = threading.Thread(target=work, name="worker", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        controller.close()
-        worker.leave()
-        thread.join(_SHUTDOWN_SECONDS)
-
-
-@contextmanager
-def _over_if_all_is_well(controller: Controller) -> Iterator[None]:
-    """Tell workers that the run is over if it is. After an error they wait for it to be continued."""
-    yield
-    controller.close()
-
-
-class ReplayPipeline(Pipeline):
-    """The batches of a journal, trained on again in the same order, without engines and rewards.
-
-    With the same configuration, the weights must be the same; with another objective, two objectives are compared on
-    the same samples. Nothing is evaluated: there is no engine.
-
-    recorded     folder of the run that the journal belongs to
-    minibatches  updates of each batch
-    step         the step that was made last
-
-    Raises NoRunError if the run has no journal.
-    """
-
-    def __init__(self, recorded: Path, minibatches: int, *, step: int) -> None:
-        folder = recorded / journal.FOLDER
-        if not folder.is_dir():
-            raise NoRunError(
-                f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be trained again from one'
-            )
-        self.signal_counts: Counter[str] = Counter()  # the filter was at work when the journal was written
-        self._recorded = recorded
-        self._minibatches = minibatches
-        self._batches = journal.read_batches(folder, step)
-
-    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
-        version, groups = next(self._batches, (-1, []))
-        if version < 0:
-            raise RolloutError(
-                f"the journal of {self._recorded} ends before step {step}. Finish that run with --resume, or "
-                f"replay a part of it: --set run.steps={step - 1}"
-            )
-        if version != step - 1:
-            raise CheckpointError(
-                f"the journal of {self._recorded} begins with step {version + 1}. Runs with run.keep_journal = true "
-                "keep all of it."
-            )
-        yield split_into_minibatches(groups, self._minibatches)

@@ -1,31 +1,22 @@
-"""Groups of completions with their rewards: sampled, scored as each is finished, filtered and refilled, and what the
-learner sees of them.
+"""Groups of completions with their rewards: what a group teaches, and what the learner sees of it.
 
-Groups come in the order of their prompts, each as soon as it and all groups before it are scored. This order prevents
-the learner from learning more from short answers than from long ones, and lets a run be repeated to the last bit. The
-learner sees a sequence for each answer, with the advantage of each token. Where the steps of an answer have rewards of
-their own, rewards count characters of its text, and the learner counts tokens.
+The learner sees a sequence for each answer, with the advantage of each token. Where the steps of an answer have rewards
+of their own, rewards count characters of its text, and the learner counts tokens.
 """
 
 import hashlib
 import math
-import time
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from rewards.reward import Completion, Reward, Task
-from train import config
 from train.config import ObjectiveConfig
-from train.errors import RolloutError
 from train.learning.objectives import outcome_advantages, step_reward_advantages
 from train.learning.sequences import TrainingSequence
-from train.rollouts.prompt_dataset import PromptDataset, TrainingPrompt
-from train.sampling.protocol import SampledCompletion, Sampler, SamplingParams, SeededPrompt
 
 StepRewards = tuple[tuple[int, float], ...]  # the end of each step, and its reward
 
@@ -50,10 +41,6 @@ def steps_in_tokens(
     return tuple((end_in_tokens(end), value) for end, value in steps)
 
 
-_REWARD_SECONDS = 3600.0  # AsyncRewards gives up earlier; this only prevents an endless wait
-
-# A part of the run ("sample" or "reward") and the seconds at which it began and ended.
-TimelineCallback = Callable[[str, float, float], None]
 # Takes an answer and its task; the reward comes later.
 SubmitForReward = Callable[[Completion, Task], "Future[Reward]"]
 
@@ -135,139 +122,6 @@ def signal_from_rewards(
     if len(taught) > 1:
         return "some"
     return "none" if min(known) <= 0 else "all"
-
-
-class BatchCollector:
-    """One batch while it is being collected; iterate over it once.
-
-    The online filter drops groups that teach nothing and samples further prompts instead, like DAPO's dynamic sampling.
-
-    position         the position in the data after every prompt that was sampled
-    counts           groups by what they teach (see `signal`), "refused" prompts, and "rounds" of sampling
-    sampled_seconds  how long the sampler worked
-    """
-
-    def __init__(
-        self,
-        questions: PromptDataset,
-        position: int,
-        settings: config.RolloutConfig,
-        sampling: SamplingParams,
-        *,
-        sampler: Sampler,
-        submit: SubmitForReward,
-        seed: int,
-        cut_off_known: bool = True,
-        process: bool = False,
-        now: Callable[[], float] = time.monotonic,
-        note: TimelineCallback = lambda part, began, ended: None,
-    ) -> None:
-        self.position = position
-        self.counts: Counter[str] = Counter()
-        self.sampled_seconds = 0.0
-        self._now = now
-        self._note = note
-        self._prompts = questions
-        self._settings = settings
-        self._sampling = sampling
-        self._sampler = sampler
-        self._submit = submit
-        self._seed = seed
-        self._cut_off_known = cut_off_known
-        self._process = process
-
-    def __iter__(self) -> Iterator[Group]:
-        missing = self._settings.prompts
-        while missing and self.counts["rounds"] < self._settings.max_rounds:
-            self.counts["rounds"] += 1
-            first = self.position
-            self.position += missing
-            for group in self._round(range(first, first + missing)):
-                taught = group_signal(group, count_truncated=self._cut_off_known, use_step_rewards=self._process)
-                self.counts[taught] += 1
-                if taught == "some" or not self._settings.online_filter:
-                    missing -= 1
-                    yield group
-
-    def _round(self, positions: range) -> Iterator[Group]:
-        questions = [self._prompts.prompt_at(position) for position in positions]
-        size = self._settings.completions
-        answers: list[list[tuple[SampledCompletion, Future[Reward]] | None]] = [[None] * size for _ in questions]
-        refused: set[int] = set()
-        ready = 0
-
-        def prompts() -> Iterator[SeededPrompt]:
-            for position, question in zip(positions, questions, strict=True):
-                for number in range(size):
-                    yield question.prompt_ids, sample_seed(self._seed, position, number)
-
-        start_time = self._now()
-        for index, completion in self._sampler.sample(prompts(), self._sampling):
-            place, number = divmod(index, size)
-            if isinstance(completion, ValueError):
-                refused.add(place)
-            else:
-                answers[place][number] = completion, self._submit_completion(questions[place], completion)
-            while ready < len(questions) and (ready in refused or _all_scored(answers[ready])):
-                yield from self._group(questions[ready], answers[ready], refused=ready in refused)
-                ready += 1
-        sampled = self._now()
-        self.sampled_seconds += sampled - start_time
-        self._note("sample", start_time, sampled)
-        for place in range(ready, len(questions)):
-            yield from self._group(questions[place], answers[place], refused=place in refused)
-        self._note("reward", sampled, self._now())  # counts only the time after the last answer
-
-    def _submit_completion(self, question: TrainingPrompt, completion: SampledCompletion) -> "Future[Reward]":
-        if not len(completion.logprobs) == len(completion.versions) == completion.n_tokens:
-            raise RolloutError("the sampler returns no log-probabilities or versions, so a run cannot train with it")
-        truncated = completion.finish_reason == "length"
-        task = replace(question.task, max_tokens=self._sampling.max_tokens)
-        return self._submit(Completion(completion.text, completion.n_tokens, truncated), task)
-
-    def _group(
-        self,
-        question: TrainingPrompt,
-        answers: Sequence[tuple[SampledCompletion, "Future[Reward]"] | None],
-        *,
-        refused: bool,
-    ) -> Iterator[Group]:
-        if refused:
-            self.counts["refused"] += 1
-            return
-        rollouts = []
-        for answer in answers:
-            if answer is None:
-                raise RolloutError(f"{question.id}: the sampler has lost an answer")
-            completion, future = answer
-            rollouts.append(to_rollout(question, completion, future.result(_REWARD_SECONDS), self._prompts))
-        yield tuple(rollouts)
-
-
-def to_rollout(
-    question: TrainingPrompt, completion: SampledCompletion, reward: Reward, questions: PromptDataset
-) -> Rollout:
-    """Return a completion with its reward. `questions` know the text of tokens, in which rewards of steps are given."""
-    steps = reward.steps and steps_in_tokens(reward.steps, completion.text, completion.token_ids, questions.decode)
-    return Rollout(
-        problem_id=question.id,
-        prompt_ids=completion.prompt_ids,
-        token_ids=completion.token_ids,
-        logprobs=completion.logprobs,
-        versions=completion.versions,
-        truncated=completion.finish_reason == "length",
-        text=completion.text,
-        reward=math.nan if reward.value is None else reward.value,
-        verdict=reward.verdict,
-        reward_seconds=reward.seconds,
-        source=question.source,
-        reward_components=reward.parts,
-        step_rewards=steps,
-    )
-
-
-def _all_scored(answers: Sequence[tuple[SampledCompletion, "Future[Reward]"] | None]) -> bool:
-    return all(answer is not None and answer[1].done() for answer in answers)
 
 
 def sample_seed(seed: int, position: int, number: int) -> int:

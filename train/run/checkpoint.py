@@ -1,30 +1,23 @@
 """Checkpoints: all that a run needs to continue as if nothing had happened, in one folder that is complete or absent.
 
 RUN/checkpoints/step-000010/    learner/: weights, optimizer, schedule; each rank has written its own part of them
-                                ahead.parquet: the batch that was sampled ahead, if there is one
+                                ahead.frames: the batch that was sampled ahead, if there is one, as in a journal
                                 progress.json: step, data position, stage: a few numbers, whatever the batch's size
-
-ahead.parquet has one row for each completion. Tokens and log-probabilities are typed columns, so that the file has a
-few bytes for each token, and numbers come back to the last bit. Lists of pairs, which are short, are JSON.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
 
-from train.asynchronous.journal import fsync_path
+from train.asynchronous.events import Event
+from train.asynchronous.journal import fsync_path, read_event_file, write_events
 from train.errors import CheckpointError, recovery_hint
-from train.rollouts.groups import Group, Rollout
 
 FOLDER = "checkpoints"
-_LEARNER, _PREFETCH, _PROGRESS = "learner", "ahead.parquet", "progress.json"
-_GROUP = "group"  # the column with the number of a completion's group
-_COLUMNS = {"reward_components": "parts", "step_rewards": "steps", "sampled_mask": "drawn"}  # of fields by other names
+_LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.frames", "progress.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +30,7 @@ class RunProgress:
     seconds: float = 0.0  # since the run's start
     stage: int = 0
     recent_clipped: tuple[float, ...] = ()
-    prefetched_groups: tuple[Group, ...] | None = None  # the next step's batch, if it was sampled already
+    sampled_ahead: tuple[Event, ...] = ()  # the groups of the next step's batch, if they were sampled already
     dataset_digest: str = ""  # digest of the questions, since a position is only meaningful for the same questions
     evaluated_seconds: float = 0.0  # when the latest evaluation began, since the run's start
 
@@ -79,10 +72,11 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         for leftover in folder.parent.glob(".step-*.writing"):  # a run that was killed left it behind
             shutil.rmtree(leftover)
         aside.mkdir(parents=True)
-        if progress.prefetched_groups is not None:
-            write_groups(aside / _PREFETCH, progress.prefetched_groups)
-        numbers = asdict(replace(progress, prefetched_groups=None))
-        numbers |= {"questions": numbers.pop("dataset_digest"), "ahead": numbers.pop("prefetched_groups")}
+        if progress.sampled_ahead:
+            write_events(aside / _AHEAD, progress.sampled_ahead)
+        numbers = asdict(replace(progress, sampled_ahead=()))
+        numbers |= {"questions": numbers.pop("dataset_digest"), "ahead": None}
+        del numbers["sampled_ahead"]
         (aside / _PROGRESS).write_text(json.dumps(numbers), encoding="utf-8")
         for path in aside.iterdir():
             fsync_path(path)
@@ -112,7 +106,8 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
     """
     try:
         progress = json.loads((folder / _PROGRESS).read_text(encoding="utf-8"))
-        progress["prefetched_groups"] = read_groups(folder / _PREFETCH) if (folder / _PREFETCH).exists() else None
+        if (folder / _AHEAD).exists():
+            progress["sampled_ahead"] = tuple(read_event_file(folder / _AHEAD))
         progress["dataset_digest"] = progress.pop("questions")
         progress["recent_clipped"] = tuple(progress["recent_clipped"])
         del progress["ahead"]
@@ -131,66 +126,3 @@ def _damaged(folder: Path, error: Exception) -> CheckpointError:
         f"{folder}: a damaged checkpoint ({type(error).__name__}: {error}). Delete that folder; then --resume "
         "continues from the one before."
     )
-
-
-def write_groups(path: Path, groups: Sequence[Group]) -> None:
-    """Write the groups to a file. Raises OSError if it cannot be written."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    rollouts = [rollout for group in groups for rollout in group]
-    columns = {_GROUP: pa.array([number for number, group in enumerate(groups) for _ in group], pa.int32())}
-    for name, kind in get_type_hints(Rollout).items():
-        columns[_COLUMNS.get(name, name)] = _column([getattr(rollout, name) for rollout in rollouts], kind)
-    # Most log-probabilities are float32 in float64, and versions hardly change: both shrink to less than half.
-    pyarrow.parquet.write_table(pa.table(columns), path, compression="zstd", use_dictionary=["versions.list.element"])
-
-
-def read_groups(path: Path) -> tuple[Group, ...]:
-    """Return the groups in a file. Raises OSError or ValueError if it is damaged."""
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(path)
-    columns = [
-        _values(table.column(_COLUMNS.get(name, name)).combine_chunks(), kind)
-        for name, kind in get_type_hints(Rollout).items()
-    ]
-    groups: dict[int, list[Rollout]] = {}
-    for number, values in zip(table.column(_GROUP).to_pylist(), zip(*columns, strict=True), strict=True):
-        groups.setdefault(number, []).append(Rollout(*values))
-    return tuple(map(tuple, groups.values()))
-
-
-def _column(values: Sequence[Any], kind: Any) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    scalars = {str: pa.string(), bool: pa.bool_(), float: pa.float64(), int: pa.int64()}
-    if kind in scalars:
-        return pa.array(values, scalars[kind], from_pandas=False)
-    element = _element(kind)
-    if get_origin(element) is tuple:
-        return pa.array(list(map(json.dumps, values)), pa.string())
-    ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    flat = np.fromiter(chain.from_iterable(values), np.float64 if element is float else np.int64, count=int(ends[-1]))
-    if element is not float:
-        flat = flat.astype(np.int32, casting="same_kind")
-    return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(flat, from_pandas=False))
-
-
-def _values(column: Any, kind: Any) -> list[Any]:
-    element = _element(kind)
-    if element is None:
-        values: list[Any] = column.to_pylist()
-        return values
-    if get_origin(element) is tuple:
-        return [tuple(map(tuple, json.loads(text))) for text in column.to_pylist()]
-    flat = column.values.to_numpy(zero_copy_only=False).tolist()  # much faster than to_pylist of the lists
-    if element is bool:
-        flat = list(map(bool, flat))
-    return [tuple(flat[first:end]) for first, end in pairwise(column.offsets.to_pylist())]
-
-
-def _element(kind: Any) -> Any:
-    """Return the type of the elements of tuple[element, ...], or None for another type."""
-    return get_args(kind)[0] if get_origin(kind) is tuple else None

@@ -16,12 +16,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from train.asynchronous.pipeline import Pipeline, TimelineWriter
 from train.child import Child
 from train.config import Config, EvaluationConfig
 from train.errors import LearnerError
 from train.interrupts import defer_interrupts
 from train.learning.learner import Learner
-from train.rollouts.pipeline import Pipeline, TimelineWriter
 from train.run import best_weights
 from train.run.pending_evaluation import (
     FOLDER,

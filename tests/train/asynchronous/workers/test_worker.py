@@ -14,10 +14,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rewards.reward import Task
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.rollout_worker import RolloutWorker
-from train.config import RolloutConfig
 from train.engine_options import EngineOptions
 from train.errors import ControllerUnreachable, ParityError
-from train.rollouts.groups import BatchCollector
+from train.rollouts.groups import sample_seed
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SamplingParams
@@ -121,24 +120,17 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
         source = InProcessTransport()
         controller = controller_of(questions, settings, seed=7)
         opened.load([(name, tensor.detach()) for name, tensor in model.named_parameters()], 0)
-        wanted = list(
-            BatchCollector(
-                questions,
-                0,
-                RolloutConfig(prompts=6, completions=14, online_filter=False),
-                SamplingParams(1.0, 1.0, 24, logprobs=True),
-                sampler=opened,
-                submit=length_decides,
-                seed=7,
-            )
-        )
+        asked = [
+            (questions.prompt_at(place).prompt_ids, sample_seed(7, place, n)) for place in range(6) for n in range(14)
+        ]
+        drawn = dict(opened.sample(asked, SamplingParams(1.0, 1.0, 24, logprobs=True)))
         publish(controller, source, model, 0)
         with working(RolloutWorker(controller, opened, source, name="w")):
             groups = controller.wait_for_batch(0, SECONDS)
     finally:
         opened.close()
-    without = [[replace(rollout, text="") for rollout in group] for group in groups]
-    assert without == [[replace(rollout, text="") for rollout in group] for group in wanted]
+    wanted = [(drawn[index].token_ids, drawn[index].logprobs) for index in range(len(asked))]
+    assert [(rollout.token_ids, rollout.logprobs) for group in groups for rollout in group] == wanted
 
 
 def test_answers_go_on_under_new_weights_and_are_taken(engine, model, questions):

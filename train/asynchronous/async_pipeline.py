@@ -1,0 +1,246 @@
+"""The asynchronous pipeline of a run: a controller with its publisher, timer and server, and the workers that belong to
+it; and the replay of a journal.
+
+Sampling never waits for training, nor training for weights to be loaded: `publish` returns as soon as workers can fetch
+the weights, and the next batch is cut from what is ready.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from math import nan
+from pathlib import Path
+from secrets import token_urlsafe
+from socket import gethostname
+
+from train.asynchronous import journal
+from train.asynchronous.controller import Controller
+from train.asynchronous.events import Event
+from train.asynchronous.local_workers import LocalWorkers
+from train.asynchronous.messages import ReleaseRequest
+from train.asynchronous.pipeline import Pipeline, filter_counts, probe_prompts, split_into_minibatches
+from train.asynchronous.rollout_process import TOKEN_VARIABLE
+from train.asynchronous.rollout_worker import RolloutWorker
+from train.asynchronous.server import ControllerServer
+from train.config import Config
+from train.errors import CheckpointError, NoRunError, RolloutError
+from train.learning.learner import Learner
+from train.rollouts.groups import Group
+from train.rollouts.prompt_dataset import PromptDataset
+from train.rollouts.weight_sync import make_probe
+from train.sampling.open_engine import engine_spec, open_engine_in_process
+from train.weights.manifest import WeightManifest
+from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import InProcessTransport, WeightPublisher
+
+log = logging.getLogger(__name__)
+
+_LOOPBACK = "127.0.0.1:0"
+_LOGS = "workers"  # folder of a run, for the output of its workers
+_CHECK_SECONDS = 1.0
+_SHUTDOWN_SECONDS = 10.0
+
+
+class AsynchronousPipeline(Pipeline):
+    """A pipeline whose batches are cut by a controller."""
+
+    sampling_seconds = nan  # workers report their share of idle time themselves
+
+    def __init__(
+        self,
+        config: Config,
+        controller: Controller,
+        learner: Learner,
+        publisher: WeightPublisher,
+        questions: PromptDataset,
+    ) -> None:
+        self.sampler = controller.create_sampler(config.rollout.max_seconds)
+        self._config = config
+        self._controller = controller
+        self._learner = learner
+        self._publisher = publisher
+        self._prompts = questions
+        self._load_metrics: dict[str, float] = {}
+
+    def publish(self, step: int) -> dict[str, float]:
+        probe = make_probe(self._learner, probe_prompts(self._prompts, step))
+        manifest = self._publisher.publish(self._learner.export_weights(), step, probe, self._config.engine.parity)
+        self._controller.publish_weights(manifest)
+        return self._load_metrics
+
+    def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
+        """Note the proof that a worker of this process has made after it loaded weights."""
+        self._load_metrics = metrics
+
+    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
+        start_time = time.monotonic()
+        groups = self._controller.wait_for_batch(step - 1, self._config.rollout.max_seconds)
+        self.wait_seconds = time.monotonic() - start_time
+        n_groups = sum(self._controller.signal_counts().values())
+        self.signal_counts = filter_counts(self._controller, -(-n_groups // self._config.rollout.prompts))
+        if groups:
+            yield split_into_minibatches(groups, self._config.optimizer.minibatches)
+
+    def resume_point(self) -> tuple[int, Sequence[Event]]:
+        return self._controller.position, ()  # what was sampled ahead is in the journal
+
+    def set_max_tokens(self, max_tokens: int) -> None:
+        self._controller.set_max_tokens(max_tokens)
+
+    def on_checkpoint_saved(self, oldest_step: int) -> None:
+        if not self._config.run.keep_journal:
+            self._controller.prune_journal(oldest_step)
+
+    def metrics(self) -> dict[str, float]:
+        return {**self._controller.metrics(), "epoch": self._controller.position / len(self._prompts)}
+
+
+@contextmanager
+def open_async_pipeline(
+    config: Config, run: Path, controller: Controller, learner: Learner, questions: PromptDataset
+) -> Iterator[AsynchronousPipeline]:
+    """Yield the asynchronous pipeline of a run, with the workers that belong to it.
+
+    run         folder of the run
+    controller  with the run's journal; it is closed in the end
+
+    Raises SamplerError if an engine cannot be started, and ConfigError.
+    """
+    with ExitStack() as stack:
+        stack.callback(controller.close)
+        stack.enter_context(_repeated(controller.expire_leases, _CHECK_SECONDS))
+        in_processes = config.workers.local and bool(config.engine.gpus)
+        serves = in_processes or bool(config.workers.listen)
+        weights = stack.enter_context(closing(SharedMemoryTransport() if serves else InProcessTransport()))
+        pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
+        if config.workers.local and not in_processes:
+            engine = stack.enter_context(closing(open_engine_in_process(config)))
+            worker = RolloutWorker(controller, engine, weights, name="trainer", loaded=pipeline.record_load_metrics)
+            stack.enter_context(_at_work(worker, controller))
+        if serves:
+            token = _token(config)
+            server = stack.enter_context(_server(config, run, controller, token))
+            if in_processes:
+                stack.enter_context(_local_workers(config, run, controller, server.url, token))
+        stack.enter_context(_over_if_all_is_well(controller))
+        yield pipeline
+
+
+def _token(config: Config) -> str | None:
+    """Return what workers must know. Without a choice of the user's, other users of this machine must not get in."""
+    return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
+
+
+def _server(config: Config, run: Path, controller: Controller, token: str | None) -> ControllerServer:
+    """Return the server for workers in other processes, on this machine only unless the configuration says more."""
+    listens = config.workers.listen
+    server = ControllerServer(
+        controller,
+        listens or _LOOPBACK,
+        token=token,
+        run=run.name,
+        spec=engine_spec(config, run.name),
+        fail=controller.fail,
+    )
+    if listens:
+        url = server.url.replace("//0.0.0.0:", f"//{gethostname()}:").replace("//[::]:", f"//{gethostname()}:")
+        log.warning("workers can join: curate rollout --controller %s", url)
+    return server
+
+
+def _local_workers(config: Config, run: Path, controller: Controller, url: str, token: str | None) -> LocalWorkers:
+    return LocalWorkers(
+        config.engine,
+        url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"),
+        token,
+        run / _LOGS,
+        gone=lambda name: controller.release(ReleaseRequest(name)),
+        fail=controller.fail,
+    )
+
+
+@contextmanager
+def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Call a function again and again in another thread."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            call()
+
+    thread = threading.Thread(target=repeat, name="controller-timer", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+@contextmanager
+def _at_work(worker: RolloutWorker, controller: Controller) -> Iterator[None]:
+    """Let a worker work in another thread. If it fails, the trainer gets the error at its next call."""
+
+    def work() -> None:
+        try:
+            worker.run()
+        except BaseException as error:
+            controller.fail(error)
+
+    thread = threading.Thread(target=work, name="worker", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        controller.close()
+        worker.leave()
+        thread.join(_SHUTDOWN_SECONDS)
+
+
+@contextmanager
+def _over_if_all_is_well(controller: Controller) -> Iterator[None]:
+    """Tell workers that the run is over if it is. After an error they wait for it to be continued."""
+    yield
+    controller.close()
+
+
+class ReplayPipeline(Pipeline):
+    """The batches of a journal, trained on again in the same order, without engines and rewards.
+
+    With the same configuration, the weights must be the same; with another objective, two objectives are compared on
+    the same samples. Nothing is evaluated: there is no engine.
+
+    recorded     folder of the run that the journal belongs to
+    minibatches  updates of each batch
+    step         the step that was made last
+
+    Raises NoRunError if the run has no journal.
+    """
+
+    def __init__(self, recorded: Path, minibatches: int, *, step: int) -> None:
+        folder = recorded / journal.FOLDER
+        if not folder.is_dir():
+            raise NoRunError(
+                f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be trained again from one'
+            )
+        self.signal_counts: Counter[str] = Counter()  # the filter was at work when the journal was written
+        self._recorded = recorded
+        self._minibatches = minibatches
+        self._batches = journal.read_batches(folder, step)
+
+    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
+        version, groups = next(self._batches, (-1, []))
+        if version < 0:
+            raise RolloutError(
+                f"the journal of {self._recorded} ends before step {step}. Finish that run with --resume, or "
+                f"replay a part of it: --set run.steps={step - 1}"
+            )
+        if version != step - 1:
+            raise CheckpointError(
+                f"the journal of {self._recorded} begins with step {version + 1}. Runs with run.keep_journal = true "
+                "keep all of it."
+            )
+        yield split_into_minibatches(groups, self._minibatches)

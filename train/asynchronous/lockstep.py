@@ -1,0 +1,176 @@
+"""The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
+
+The sampler draws all groups that are missing in a batch at once, and rewards are awaited before further groups replace
+those that teach nothing (DAPO's dynamic sampling). So the same groups are drawn together whenever a run is repeated,
+and their answers are the same to the last bit.
+
+Sampling runs in a thread of its own, so that the trainer can stop waiting: a batch that takes longer than
+rollout.max_seconds ends the run with an error.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from math import inf
+
+from train.asynchronous.controller import Controller
+from train.asynchronous.events import Event
+from train.asynchronous.messages import Lease, LeaseRequest, SubmitRequest
+from train.asynchronous.pipeline import Pipeline, TimelineWriter, filter_counts, probe_prompts, split_into_minibatches
+from train.asynchronous.rollout_worker import encode_refusal, encode_result
+from train.config import Config
+from train.errors import RolloutError
+from train.learning.learner import Learner
+from train.rollouts.groups import Group
+from train.rollouts.prompt_dataset import PromptDataset
+from train.rollouts.weight_sync import publish
+from train.sampling.protocol import UpdatableSampler
+from train.weights.manifest import WeightManifest
+
+_WORKER = "trainer"  # the sampler's name as a worker
+
+
+class LockstepPipeline(Pipeline):
+    """Lets a sampler draw what a controller asks for, which allows groups no age, or one step in one-off.
+
+    controller  with the open groups of the checkpoint, if there are any
+    step        the step that was made last
+    """
+
+    sampler: UpdatableSampler
+
+    def __init__(
+        self,
+        config: Config,
+        controller: Controller,
+        sampler: UpdatableSampler,
+        learner: Learner,
+        questions: PromptDataset,
+        timeline: TimelineWriter,
+        *,
+        step: int,
+    ) -> None:
+        self.sampler = sampler
+        self._config = config
+        self._controller = controller
+        self._learner = learner
+        self._prompts = questions
+        self._timeline = timeline
+        self._step = self._first_step = step
+        self._position = controller.position  # after the groups of this step's batch
+        self._thread: threading.Thread | None = None  # draws the next batch that will be taken
+        self._deadline = inf  # of this batch
+        self._n_rounds = 0
+
+    def publish(self, step: int) -> dict[str, float]:
+        config = self._config
+        metrics = publish(
+            self._learner,
+            self.sampler,
+            step,
+            probe_prompts(self._prompts, step),
+            temperature=config.rollout.temperature,
+            max_error=config.engine.parity,
+            # an engine that has died is started again meanwhile
+            seconds=config.engine.load_seconds + config.engine.sync_seconds,
+            sampled=step == self._first_step,
+        )
+        self._controller.publish_weights(WeightManifest(step))
+        return metrics
+
+    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
+        way, n_minibatches = self._config.rollout.pipeline, self._config.optimizer.minibatches
+        self._step = step
+        self.wait_seconds = self.sampling_seconds = 0.0
+        if self._thread is None:
+            self._begin(batch=step)
+        if way == "minibatch":
+            size, n_taken = -(-self._config.rollout.prompts // n_minibatches), 0
+            while groups := self._wait(n_taken + size)[n_taken : n_taken + size]:
+                n_taken += len(groups)
+                yield [groups]
+        groups = self._take(step)
+        if groups and way == "one-off" and step < self._config.run.steps:
+            self._begin(batch=step + 1)
+        if groups and way == "sync" and self._config.evaluation.where != "idle":
+            self.sampler.sleep()
+        if groups and way != "minibatch":
+            yield split_into_minibatches(groups, n_minibatches)
+
+    def wait_until_idle(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def wait_for_sampling(self) -> None:
+        if self._thread is not None:
+            self._wait(inf)
+
+    def resume_point(self) -> tuple[int, Sequence[Event]]:
+        return self._controller.position, self._controller.open_groups()
+
+    def set_max_tokens(self, max_tokens: int) -> None:
+        self._controller.set_max_tokens(max_tokens)
+
+    def metrics(self) -> dict[str, float]:
+        return {"epoch": self._position / len(self._prompts)}
+
+    def _wait(self, n: float) -> list[Group]:
+        """Return the first groups of the batch, as soon as there are so many or it is complete."""
+        start_time = time.monotonic()
+        try:
+            return self._controller.wait_for_groups(n, self._deadline - start_time)
+        finally:
+            self.wait_seconds += time.monotonic() - start_time
+
+    def _take(self, step: int) -> list[Group]:
+        """Return this step's batch once it is complete. It is short if max_rounds rounds did not fill it."""
+        self._wait(inf)
+        groups = self._controller.try_take_batch(step - 1)
+        assert groups is not None  # complete batches can be taken
+        self._thread = None
+        self.signal_counts = filter_counts(self._controller, self._n_rounds)
+        self._position = self._controller.position
+        return groups
+
+    def _begin(self, *, batch: int) -> None:
+        self._n_rounds = 0
+        self._deadline = time.monotonic() + self._config.rollout.max_seconds
+        self._thread = threading.Thread(target=self._draw_batch, args=(batch,), name="rollouts", daemon=True)
+        self._thread.start()
+
+    def _draw_batch(self, batch: int) -> None:
+        try:
+            while self._n_rounds < self._config.rollout.max_rounds and (leases := self._request_missing()):
+                self._n_rounds += 1
+                self._draw(leases, batch)
+            self._controller.complete_batch()
+        except BaseException as error:
+            self._controller.fail(error)
+
+    def _request_missing(self) -> tuple[Lease, ...]:
+        rollout = self._config.rollout
+        missing = rollout.prompts - self._controller.n_ready
+        return self._controller.request_leases(
+            LeaseRequest(_WORKER, self._controller.newest_version, missing * rollout.completions)
+        ).leases
+
+    def _draw(self, leases: Sequence[Lease], batch: int) -> None:
+        """Draw these groups, and wait until they are scored."""
+        answers = [(lease, number) for lease in leases for number in range(len(lease.seeds))]
+        prompts = ((lease.prompt, lease.seeds[number]) for lease, number in answers)
+        step, clock = self._step, self._timeline.clock
+        start_time = clock()
+        for index, completion in self.sampler.sample(prompts, leases[0].sampling_params):
+            lease, number = answers[index]
+            if isinstance(completion, ValueError):
+                result = encode_refusal(lease, number)
+            else:
+                result = encode_result(lease, number, completion)
+            (status,) = self._controller.submit_results(SubmitRequest(_WORKER, (result,)))
+            if status == "broken":
+                raise RolloutError("the sampler's answers make no sense, as said above, so a run cannot train with it")
+        sampled = clock()
+        self.sampling_seconds += sampled - start_time
+        self._timeline.record(step, "sample", start_time, sampled, batch=batch)
+        self._controller.wait_until_scored()
+        self._timeline.record(step, "reward", sampled, clock(), batch=batch)  # only the time after the last answer
