@@ -19,6 +19,7 @@ from train.learning.attention import PACKED
 from train.learning.logprob import logprob_and_entropy
 from train.learning.ranks import full_tensor, replicate, shard_like
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
+from train.weights.source import split_by_bytes
 
 _PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
 _PROBE_ROW_TOKENS = 64  # enough for all of them
@@ -31,7 +32,7 @@ class Policy(nn.Module):
 
     autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
     exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
-    context      the group of ranks that share each row (context_parallel.py)
+    context      the group of ranks that share each row (attention.py)
     """
 
     def __init__(
@@ -172,18 +173,8 @@ def layers(causal: Any) -> list[nn.Module]:
 
 def bucket_parameter_names(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
     """Return the names of the parameters, in groups that have at most so many bytes in `dtype`, or one parameter."""
-    groups: list[list[str]] = [[]]
-    size = 0
-    for name, parameter in causal.named_parameters():
-        if is_lora(name):
-            continue
-        n_bytes = parameter.numel() * dtype.itemsize
-        if groups[-1] and size + n_bytes > max_bytes:
-            groups.append([])
-            size = 0
-        groups[-1].append(name)
-        size += n_bytes
-    return groups
+    sizes = {name: weight.numel() * dtype.itemsize for name, weight in causal.named_parameters() if not is_lora(name)}
+    return list(split_by_bytes(sizes, sizes.__getitem__, max_bytes))
 
 
 def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None) -> Iterator[tuple[str, Tensor]]:

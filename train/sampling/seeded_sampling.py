@@ -112,28 +112,27 @@ class CommitmentRecorder:
             del self._rows_H[position], self._logprobs[position]  # drawn, but not part of the answer any more
         if self._rows_H:
             self._fold()
-        sent = b"".join(commitment.to_bytes() for commitment in commit_top_values(self._kept))
-        return sent, tuple(self._noted)
+        return commit_top_values(self._kept), tuple(self._noted)
 
     def _fold(self) -> None:
         positions = sorted(self._rows_H)
-        self._kept.append(_top_values(torch.stack([self._rows_H[position] for position in positions]), K))
+        self._kept.append(_top_values(torch.stack([self._rows_H[position] for position in positions])))
         self._noted += torch.stack([self._logprobs[position] for position in positions]).tolist()
         self._rows_H.clear()
         self._logprobs.clear()
 
 
-def _top_values(rows_TH: Tensor, k: int) -> TopValues:
-    """Return the k largest values of a chunk, found where the tensor is, so that only they leave a GPU."""
+def _top_values(rows_TH: Tensor) -> TopValues:
+    """Return the K largest values of a chunk, found where the tensor is, so that only they leave a GPU."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
     magnitudes = flat & MAGNITUDE
-    if len(flat) > 4 * k:
-        limit = magnitudes.topk(k, sorted=False).values.min()
+    if len(flat) > 4 * K:
+        limit = magnitudes.topk(K, sorted=False).values.min()
         candidates = (magnitudes >= limit).nonzero()[:, 0]  # all that are equal at the limit, in their order
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
-    chosen = top_k_indices(bits, k)
+    chosen = top_k_indices(bits, K)
     return TopValues(indices[chosen], bits[chosen])
 
 
