@@ -11,7 +11,7 @@ values back.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -59,26 +59,18 @@ def _one_by_one(
 ) -> Tensor:  # fmt: skip
     each = [length for part in lengths for length in part]
     queries, keys, values = (iter(torch.split(tensor, each, dim=2)) for tensor in (query_1HLE, key_1KLE, value_1KLE))
-    grouped = query_1HLE.shape[1] != key_1KLE.shape[1]
+    attend = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query_1HLE.shape[1] != key_1KLE.shape[1])
     attended = []
     for prompt, *completions in lengths:
         prompt_key, prompt_value = next(keys), next(values)
         mask = _mask(prompt, prompt, sliding_window, query_1HLE.device)
-        attended.append(
-            F.scaled_dot_product_attention(
-                next(queries), prompt_key, prompt_value, mask, is_causal=mask is None, scale=scaling, enable_gqa=grouped
-            )
-        )
+        attended.append(attend(next(queries), prompt_key, prompt_value, mask, is_causal=mask is None))
         max_length = max(completions, default=0)
         mask = _mask(max_length, prompt + max_length, sliding_window, query_1HLE.device)
         for completion in completions:
             key, value = torch.cat([prompt_key, next(keys)], 2), torch.cat([prompt_value, next(values)], 2)
             completion_mask = None if mask is None else mask[:completion, : prompt + completion]
-            attended.append(
-                F.scaled_dot_product_attention(
-                    next(queries), key, value, completion_mask, scale=scaling, enable_gqa=grouped
-                )
-            )
+            attended.append(attend(next(queries), key, value, completion_mask))
     return torch.cat(attended, dim=2).transpose(1, 2)
 
 

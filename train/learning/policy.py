@@ -242,29 +242,17 @@ def enable_packed_attention(causal: Any, path: str) -> None:
     if soft:
         raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
     generator = torch.Generator().manual_seed(0)
-    probe = []
+    sequences, alone = [], []
     for prompt_tokens, completions in _PROBE:
         prompt = torch.randint(settings.vocab_size, (prompt_tokens,), generator=generator)
-        probe += [(prompt, torch.randint(settings.vocab_size, (n,), generator=generator)) for n in completions]
-    sequences = [
-        TrainingSequence(
-            tuple(prompt.tolist()),
-            tuple(completion.tolist()),
-            *((0.0,) * len(completion),) * 2,
-            truncated=False,
-            reward=0.0,
-        )
-        for prompt, completion in probe
-    ]
+        for n in completions:
+            completion = torch.randint(settings.vocab_size, (n,), generator=generator)
+            ids, zeros = (tuple(prompt.tolist()), tuple(completion.tolist())), (0.0,) * n
+            sequences.append(TrainingSequence(*ids, zeros, zeros, truncated=False, reward=0.0))
+            with torch.no_grad():
+                logits = causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False).logits[0, -n:]
+                alone.append(logits.float().log_softmax(1).gather(1, completion[:, None])[:, 0])
     with torch.no_grad():
-        alone = [
-            causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False)
-            .logits[0, -len(completion) :]
-            .float()
-            .log_softmax(1)
-            .gather(1, completion[:, None])[:, 0]
-            for prompt, completion in probe
-        ]
         try:
             causal.set_attn_implementation(PACKED)
             (row,) = pack_into_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)

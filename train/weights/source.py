@@ -5,7 +5,6 @@ The learner has a `WeightPublisher`, each engine a `WeightSource`. Within one pr
 (shared_memory.py) or over HTTP (http_source.py).
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,29 +55,25 @@ class InProcessTransport:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._version = -1
-        self._tensors: list[tuple[str, Tensor]] = []
+        self._newest: tuple[int, list[tuple[str, Tensor]]] = (-1, [])  # replaced at once, so that no lock is needed
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
         """Copy the tensors to the memory of the CPU; see `WeightPublisher`."""
         sent: list[SentTensor] = []
         copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in with_checksums(weights, sent)]
-        with self._lock:
-            self._version, self._tensors = version, copies
+        self._newest = version, copies
         return WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> Weights:
         """Return the tensors; see `WeightSource`."""
-        with self._lock:
-            if manifest.version != self._version:
-                raise TransferError(f"weights {manifest.version} are gone: {self._version} have replaced them")
-            return self._tensors
+        version, tensors = self._newest
+        if manifest.version != version:
+            raise TransferError(f"weights {manifest.version} are gone: {version} have replaced them")
+        return tensors
 
     def close(self) -> None:
         """Forget the tensors."""
-        with self._lock:
-            self._version, self._tensors = -1, []
+        self._newest = -1, []
 
 
 @dataclass(frozen=True, slots=True)

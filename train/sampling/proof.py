@@ -10,14 +10,11 @@
 import logging
 import time
 from math import exp, isfinite, prod
-from typing import TYPE_CHECKING
 
 from train.errors import ParityError, SamplerError
+from train.sampling.protocol import Engine
 from train.weights.manifest import Probe, SentTensor, WeightManifest
 from train.weights.source import Weights, with_checksums
-
-if TYPE_CHECKING:
-    from train.sampling.protocol import Engine
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +27,7 @@ _REMEDY = (
 
 
 def load_and_prove(
-    engine: "Engine", weights: Weights, version: int, probe: Probe | None, max_error: float
+    engine: Engine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
     """Load tensors into an engine of this process, one after another, and prove that they have arrived.
 
@@ -41,7 +38,7 @@ def load_and_prove(
     return prove(engine, WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error))
 
 
-def prove(engine: "Engine", manifest: WeightManifest) -> dict[str, float]:
+def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
     """Compare an engine that has loaded weights with what the learner sent, and return the metrics of the comparison.
 
     Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
@@ -69,7 +66,7 @@ def prove(engine: "Engine", manifest: WeightManifest) -> dict[str, float]:
     return {**figures, "parity/proof_s": time.monotonic() - start_time}
 
 
-def _agreement(engine: "Engine", manifest: WeightManifest, probe: Probe) -> dict[str, float]:
+def _agreement(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
     try:
         by_engine = engine.logprobs(probe.tokens)
     except ValueError as refusal:
