@@ -43,8 +43,10 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
     }
-    with _without_content(model) as parameters, _Copies(parameters, tensors) as copies:
-        model.load_weights(with_lm_head(tensors.items()))
+    with _without_content(model) as parameters:
+        copies = _Copies(parameters, tensors)
+        with copies:
+            model.load_weights(with_lm_head(tensors.items()))
     return copies.placements
 
 
