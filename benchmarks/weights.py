@@ -60,7 +60,7 @@ def prompts() -> list[tuple[int, ...]]:
 
 def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
     """Return the median seconds of each part of a hand-over through memory, while the engine does nothing else."""
-    from train.weights.proof import prove
+    from train.sampling.proof import prove
     from train.weights.shared_memory import SharedMemoryTransport
 
     found: dict[str, list[float]] = {"publish": [], "load": [], "prove": [], "prove_checksums": []}
@@ -120,8 +120,8 @@ def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
 
     Another thread publishes and fetches while the engine draws; only loading and proving take the engine's turn.
     """
+    from train.sampling.proof import prove
     from train.sampling.protocol import SamplingParams
-    from train.weights.proof import prove
     from train.weights.shared_memory import SharedMemoryTransport
 
     sampling = SamplingParams(1.0, 1.0, 400, logprobs=True)

@@ -1,19 +1,7 @@
 """The reasons why work with a model cannot begin or go on, and what to do about full or read-only disks.
 
-Each message says what is wrong and what to do. Whatever was saved before the error stays valid.
-
-    TrainError
-      RunError            a training run
-        ConfigError       its configuration
-        RolloutError      its batches
-        LearnerError      its model and its updates
-          UpdateError     one update, which was not made
-        ParityError       sampler and learner disagree
-        CheckpointError   its checkpoints
-        NoRunError        its folder
-      TransferError       new weights on their way to the engines
-      ControllerUnreachable  the controller that a rollout worker works for
-      SamplerError        the model or server that answers prompts, in training and elsewhere
+Each message says what is wrong and what to do. Whatever was saved before the error stays valid. Those of a
+training run are RunErrors; models and servers that answer prompts, in training and elsewhere, raise SamplerErrors.
 
 SandboxError and CurateError, which come from the packages below, are raised beside them.
 """

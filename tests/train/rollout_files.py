@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from honest_commitments import COMMITMENT_BYTES
+
 from train.asynchronous.messages import Lease
-from train.sampling.commitment import CHUNK_TOKENS, COMMITMENT_BYTES
+from train.sampling.commitment import CHUNK_TOKENS
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.swarm.files.rows import RolloutRow

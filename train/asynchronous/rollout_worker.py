@@ -26,9 +26,9 @@ from train.asynchronous.messages import (
     pack_logprobs,
     pack_tokens,
 )
+from train.sampling.proof import prove
 from train.sampling.protocol import Engine, SampledCompletion
 from train.weights.manifest import WeightManifest
-from train.weights.proof import prove
 from train.weights.source import Weights, WeightSource
 
 log = logging.getLogger(__name__)

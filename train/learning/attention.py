@@ -4,19 +4,22 @@ transformers calls packed_attention instead of its own attention once a model's 
 half precision, one kernel handles sequences of all lengths; elsewhere the sequences go one after another through
 torch's own attention. Queries of a prompt are computed once. Its keys and values are computed once as well, and copied
 for each of its answers.
+
+Context parallelism (Ulysses): several ranks can share a row, each with a contiguous part of it (sequences.shard_row).
+Here they exchange tokens for heads: each gets all tokens of the row for its share of the heads, and gives the attended
+values back.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.distributed._functional_collectives import all_to_all_single_autograd
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-from train.learning.context_parallel import gather_heads_scatter_seq, gather_seq_scatter_heads
 
 PACKED = "packed"
 
@@ -56,26 +59,18 @@ def _one_by_one(
 ) -> Tensor:  # fmt: skip
     each = [length for part in lengths for length in part]
     queries, keys, values = (iter(torch.split(tensor, each, dim=2)) for tensor in (query_1HLE, key_1KLE, value_1KLE))
-    grouped = query_1HLE.shape[1] != key_1KLE.shape[1]
+    attend = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query_1HLE.shape[1] != key_1KLE.shape[1])
     attended = []
     for prompt, *completions in lengths:
         prompt_key, prompt_value = next(keys), next(values)
         mask = _mask(prompt, prompt, sliding_window, query_1HLE.device)
-        attended.append(
-            F.scaled_dot_product_attention(
-                next(queries), prompt_key, prompt_value, mask, is_causal=mask is None, scale=scaling, enable_gqa=grouped
-            )
-        )
+        attended.append(attend(next(queries), prompt_key, prompt_value, mask, is_causal=mask is None))
         max_length = max(completions, default=0)
         mask = _mask(max_length, prompt + max_length, sliding_window, query_1HLE.device)
         for completion in completions:
             key, value = torch.cat([prompt_key, next(keys)], 2), torch.cat([prompt_value, next(values)], 2)
             completion_mask = None if mask is None else mask[:completion, : prompt + completion]
-            attended.append(
-                F.scaled_dot_product_attention(
-                    next(queries), key, value, completion_mask, scale=scaling, enable_gqa=grouped
-                )
-            )
+            attended.append(attend(next(queries), key, value, completion_mask))
     return torch.cat(attended, dim=2).transpose(1, 2)
 
 
@@ -146,6 +141,26 @@ def _sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tens
     shared = any(len(part) > 1 for part in lengths)
     flat = torch.tensor([index for each in key_indices for index in each], device=device) if shared else None
     return query_ends, key_ends, max(n_queries), max(n_keys), flat
+
+
+def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
+    """Exchange all heads of a part of the row for a share of the heads of the whole row."""
+    ranks = group.size()
+    if tensor_1HLE.shape[1] < ranks:  # several ranks need the same head for keys
+        tensor_1HLE = tensor_1HLE.repeat_interleave(ranks // tensor_1HLE.shape[1], dim=1)
+    _, heads, tokens, width = tensor_1HLE.shape
+    sent = tensor_1HLE.reshape(ranks, heads // ranks, tokens, width).contiguous()
+    got: Tensor = all_to_all_single_autograd(sent, None, None, group)
+    return got.transpose(0, 1).reshape(1, heads // ranks, ranks * tokens, width)
+
+
+def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
+    """Exchange a share of the heads of the whole row for all heads of this rank's part of it."""
+    ranks = group.size()
+    _, tokens, heads, width = attended_1LHE.shape
+    sent = attended_1LHE.reshape(ranks, tokens // ranks, heads, width).contiguous()
+    got: Tensor = all_to_all_single_autograd(sent, None, None, group)
+    return got.transpose(0, 1).reshape(1, tokens // ranks, ranks * heads, width)
 
 
 ALL_ATTENTION_FUNCTIONS.register(PACKED, packed_attention)

@@ -31,7 +31,10 @@ _FIRST_POLLS, _SHORT_POLL_SECONDS, _POLL_SECONDS = 200, 0.005, 0.1
 
 
 class Heartbeats:
-    """The beats of this rank and of those that it watches. There is one of these for each process."""
+    """The beats of this rank and of those that it watches. There is one of these for each process.
+
+    ends_process: whether the loss of a rank ends this process, if need be from outside the main thread
+    """
 
     def __init__(self, rank: int, size: int) -> None:
         self._rank, self._size, self._lost_seconds = rank, size, LOST_SECONDS
@@ -42,20 +45,12 @@ class Heartbeats:
         self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
         self._calls = 0
         self._lost_reason = ""
-        self._is_open = self._is_in_call = False
+        self.ends_process = self._is_in_call = False
         self._ended = threading.Event()
         self._stores[0].set(f"process/{rank}", f"{_machine()} {os.getpid()}")
         self._n_heartbeats = 0
         for target in (self._exchange_heartbeats, self._watch):
             threading.Thread(target=target, name="heartbeats", daemon=True).start()
-
-    def arm(self) -> None:
-        """From now on, the loss of a rank ends this process, if need be from outside the main thread."""
-        self._is_open = True
-
-    def disarm(self) -> None:
-        """From now on, ranks may end."""
-        self._is_open = False
 
     @contextmanager
     def guard_call(self) -> Iterator[None]:
@@ -68,12 +63,12 @@ class Heartbeats:
 
     def stop(self) -> None:
         """Send no more beats."""
-        self.disarm()
+        self.ends_process = False
         self._ended.set()
 
     def announce_call(self) -> None:
         """Let `wait_for_call` of the other ranks return. Raises LearnerError if a rank is lost."""
-        self.check()
+        self._check()
         self._calls += 1
         self._stores[0].set("calls", str(self._calls))  # one key, so that the store does not grow
 
@@ -82,12 +77,11 @@ class Heartbeats:
         self._calls += 1
         store, polls = self._stores[0], 0
         while not store.check(["calls"]) or int(store.get("calls")) < self._calls:
-            self.check()
+            self._check()
             polls += 1
             time.sleep(_SHORT_POLL_SECONDS if polls < _FIRST_POLLS else _POLL_SECONDS)
 
-    def check(self) -> None:
-        """Raise LearnerError if a rank is lost."""
+    def _check(self) -> None:
         if self._lost_reason:
             raise LearnerError(self._lost_reason)
 
@@ -128,10 +122,10 @@ class Heartbeats:
             if silent_seconds > self._lost_seconds + _HEARTBEAT_SECONDS:
                 silence = f"it was not heard from for {self._lost_seconds:g} s"
                 self._lost_reason = self._lost_reason or f"{self._name(0)} is lost: {silence}{_ADVICE}"
-        if self._is_open and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
+        if self.ends_process and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
             interrupts.request_interrupt(LearnerError(self._lost_reason))
         stuck_seconds = 0.0
-        while self._is_open and not self._ended.wait(_WATCH_SECONDS):
+        while self.ends_process and not self._ended.wait(_WATCH_SECONDS):
             stuck_seconds = stuck_seconds + _WATCH_SECONDS if self._is_in_call else 0.0
             if stuck_seconds >= FAILURE_GRACE_SECONDS:
                 log.error("%s This process ends, too: it waits for that rank.", self._lost_reason)

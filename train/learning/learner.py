@@ -19,11 +19,10 @@ from train import config
 from train.errors import LearnerError, UpdateError
 from train.interrupts import defer_interrupts
 from train.learning import model_files, sharded_state
-from train.learning.context_parallel import find_incompatibility, shard_row
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
 from train.learning.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
 from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
-from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
+from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows, shard_row
 from train.learning.sharded_state import step_in_shards
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
@@ -240,8 +239,7 @@ class Learner:
         causal = model_files.empty_model(self._model)
         settings = causal.config.get_text_config()
         heads = settings.num_attention_heads
-        if problem := find_incompatibility(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context):
-            raise LearnerError(problem)
+        check_heads(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context)
         return causal
 
     def _free(self) -> None:
@@ -391,6 +389,15 @@ class Learner:
         self._ranks.all_reduce_sum(logp_T)
         self._ranks.all_reduce_sum(entropy_T)
         return logp_T, entropy_T
+
+
+def check_heads(query_heads: int, key_heads: int, ranks: int) -> None:
+    """Raise LearnerError if the attention heads cannot be divided among the ranks that share a row."""
+    if query_heads % ranks or (key_heads % ranks and ranks % key_heads):
+        raise LearnerError(
+            f"ranks.context = {ranks}: the model's {query_heads} attention heads, {key_heads} of them for keys, cannot "
+            "be divided among so many ranks. Choose a divisor of both, or a multiple of the latter"
+        )
 
 
 def _keys(sequences: Sequence[TrainingSequence]) -> list[_Key]:

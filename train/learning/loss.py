@@ -214,9 +214,10 @@ def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConf
     learner_T = logp_T if objective.old == "sampler" else batch.old_logp_T
     difference_T, ratio_T = (learner_T - batch.sampler_logp_T).abs(), ratio(learner_T, batch.sampler_logp_T)
     is_compared = compared_T > 0
+    p99_rank = max(1, math.ceil(0.99 * int(is_compared.sum())))
     return {
         "sampling/sampling_logp_difference/mean": _mean(difference_T, compared_T),
-        "sampling/sampling_logp_difference/p99": _percentile(difference_T[is_compared], 0.99),
+        "sampling/sampling_logp_difference/p99": difference_T[is_compared].kthvalue(p99_rank).values.item(),
         "sampling/sampling_logp_difference/max": difference_T[is_compared].max().item(),
         "sampling/importance_sampling_ratio/min": ratio_T[is_compared].min().item(),
         "sampling/importance_sampling_ratio/mean": _mean(ratio_T, compared_T),
@@ -224,10 +225,6 @@ def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConf
         "mismatch/kl": _mean(k3(batch.sampler_logp_T, learner_T), compared_T),  # KL(sampler || learner)
         "mismatch/token_mult_prob_error": _mean(difference_T.exp(), compared_T),  # NeMo-RL's name; at most 1.05 is fine
     }
-
-
-def _percentile(values_T: Tensor, share: float) -> float:
-    return values_T.kthvalue(max(1, math.ceil(share * len(values_T)))).values.item()
 
 
 def _mean(values_T: Tensor, mask_T: Tensor) -> float:

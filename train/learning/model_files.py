@@ -12,6 +12,7 @@ import copy
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,7 @@ def _open(path: str) -> list[Any]:
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
 
     folder = str(Path(path).expanduser())
-    fetch: Callable[[str], str | None] = lambda name: cached_file(  # noqa: E731
-        folder, name, _raise_exceptions_for_missing_entries=False
-    )
+    fetch: Callable[[str], str | None] = partial(cached_file, folder, _raise_exceptions_for_missing_entries=False)
     with translate_loading_errors(path):
         if (index := fetch(SAFE_WEIGHTS_INDEX_NAME)) is not None:
             files, _ = get_checkpoint_shard_files(folder, index)  # type: ignore[no-untyped-call]
@@ -239,20 +238,15 @@ def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_byte
 
     files: list[list[str]] = []
     total_bytes = 0
-    for tensors in copy_to_cpu(weights, file_bytes):
-        save_file(tensors, folder / _unfinished(len(files)), {"format": "pt"})
-        files.append(list(tensors))
-        total_bytes += sum(tensor.nbytes for tensor in tensors.values())
-    names = [f"model-{number + 1:05d}-of-{len(files):05d}.safetensors" for number in range(len(files))]
-    if len(files) == 1:
-        names = ["model.safetensors"]
-    for number, name in enumerate(names):
-        (folder / _unfinished(number)).rename(folder / name)
+    for group in copy_to_cpu(weights, file_bytes):
+        save_file(group, folder / f".{len(files)}.safetensors", {"format": "pt"})
+        files.append(list(group))
+        total_bytes += sum(tensor.nbytes for tensor in group.values())
+    weight_map: dict[str, str] = {}
+    for number, tensors in enumerate(files):
+        part = f"-{number + 1:05d}-of-{len(files):05d}" if len(files) > 1 else ""
+        (folder / f".{number}.safetensors").rename(folder / f"model{part}.safetensors")
+        weight_map |= dict.fromkeys(tensors, f"model{part}.safetensors")
     if len(files) > 1:
-        weight_map = {tensor: name for name, tensors in zip(names, files, strict=True) for tensor in tensors}
         index = {"metadata": {"total_size": total_bytes}, "weight_map": weight_map}
         (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
-
-
-def _unfinished(number: int) -> str:
-    return f".{number}.safetensors"

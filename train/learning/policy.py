@@ -19,6 +19,7 @@ from train.learning.attention import PACKED
 from train.learning.logprob import logprob_and_entropy
 from train.learning.ranks import full_tensor, replicate, shard_like
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
+from train.weights.source import split_by_bytes
 
 _PROBE = ((3, (5, 3)), (2, (4,)))  # lengths of the two prompts of the probe, each with those of its answers
 _PROBE_ROW_TOKENS = 64  # enough for all of them
@@ -31,7 +32,7 @@ class Policy(nn.Module):
 
     autocast     compute in `dtype` although weights are float32; not needed if weights arrive in `dtype`, as from FSDP
     exact_logits compute logits in float32 from hidden states and a head in `dtype`, as vLLM does with a float32 head
-    context      the group of ranks that share each row (context_parallel.py)
+    context      the group of ranks that share each row (attention.py)
     """
 
     def __init__(
@@ -172,18 +173,8 @@ def layers(causal: Any) -> list[nn.Module]:
 
 def bucket_parameter_names(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
     """Return the names of the parameters, in groups that have at most so many bytes in `dtype`, or one parameter."""
-    groups: list[list[str]] = [[]]
-    size = 0
-    for name, parameter in causal.named_parameters():
-        if is_lora(name):
-            continue
-        n_bytes = parameter.numel() * dtype.itemsize
-        if groups[-1] and size + n_bytes > max_bytes:
-            groups.append([])
-            size = 0
-        groups[-1].append(name)
-        size += n_bytes
-    return groups
+    sizes = {name: weight.numel() * dtype.itemsize for name, weight in causal.named_parameters() if not is_lora(name)}
+    return list(split_by_bytes(sizes, sizes.__getitem__, max_bytes))
 
 
 def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None = None) -> Iterator[tuple[str, Tensor]]:
@@ -251,29 +242,17 @@ def enable_packed_attention(causal: Any, path: str) -> None:
     if soft:
         raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
     generator = torch.Generator().manual_seed(0)
-    probe = []
+    sequences, alone = [], []
     for prompt_tokens, completions in _PROBE:
         prompt = torch.randint(settings.vocab_size, (prompt_tokens,), generator=generator)
-        probe += [(prompt, torch.randint(settings.vocab_size, (n,), generator=generator)) for n in completions]
-    sequences = [
-        TrainingSequence(
-            tuple(prompt.tolist()),
-            tuple(completion.tolist()),
-            *((0.0,) * len(completion),) * 2,
-            truncated=False,
-            reward=0.0,
-        )
-        for prompt, completion in probe
-    ]
+        for n in completions:
+            completion = torch.randint(settings.vocab_size, (n,), generator=generator)
+            ids, zeros = (tuple(prompt.tolist()), tuple(completion.tolist())), (0.0,) * n
+            sequences.append(TrainingSequence(*ids, zeros, zeros, truncated=False, reward=0.0))
+            with torch.no_grad():
+                logits = causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False).logits[0, -n:]
+                alone.append(logits.float().log_softmax(1).gather(1, completion[:, None])[:, 0])
     with torch.no_grad():
-        alone = [
-            causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False)
-            .logits[0, -len(completion) :]
-            .float()
-            .log_softmax(1)
-            .gather(1, completion[:, None])[:, 0]
-            for prompt, completion in probe
-        ]
         try:
             causal.set_attn_implementation(PACKED)
             (row,) = pack_into_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)

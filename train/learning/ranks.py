@@ -63,7 +63,7 @@ class RankGroup:
         self.background_group = _background_group() if self.size > 1 else None
         self._heartbeats = _heartbeats(self.rank, self.size) if self.size > 1 else None
         if self._heartbeats:
-            self._heartbeats.arm()
+            self._heartbeats.ends_process = True
 
     def check_on_rank_zero(self, check: Callable[[], None]) -> None:
         """Run a check on rank 0 only; if it raises LearnerError, all ranks do."""
@@ -176,7 +176,7 @@ class RankGroup:
     def close(self) -> None:
         """Expect no further calls, so that the other ranks may end."""
         if self._heartbeats:
-            self._heartbeats.disarm()
+            self._heartbeats.ends_process = False
 
 
 @cache

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from operator import itemgetter
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 # At this length attention costs as much as everything else: of the order of 6 times the width for a dense model.
@@ -135,6 +136,33 @@ def _row(
         for each in (ids, position_ids, positions, targets, token_indices, unique_indices)
     )
     return PackedRow(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, token_index_R, unique_index_R)
+
+
+def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
+    """Return a rank's part of a row, which is filled up with a sequence that predicts nothing.
+
+    `lengths` remain those of the whole row.
+    """
+    if ranks == 1:
+        return row
+    n_tokens = len(row.token_ids_L)
+    own_tokens = -(-n_tokens // ranks)
+    padding = own_tokens * ranks - n_tokens
+    start = rank * own_tokens
+    ids_L, position_ids_L = (
+        F.pad(each, (0, padding))[start : start + own_tokens] for each in (row.token_ids_L, row.position_ids_L)
+    )
+    is_own_U = (row.source_index_U >= start) & (row.source_index_U < start + own_tokens)
+    is_own_R = is_own_U[row.unique_index_R]
+    return PackedRow(
+        ids_L,
+        position_ids_L,
+        (*row.lengths, (padding,)) if padding else row.lengths,
+        row.source_index_U[is_own_U] - start,
+        row.targets_U[is_own_U],
+        row.token_index_R[is_own_R],
+        (is_own_U.cumsum(0) - 1)[row.unique_index_R[is_own_R]],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ tensors, of which each rank holds its parts. It can be read by another number of
 
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from train.errors import CheckpointError
 from train.learning.ranks import copy_to_device, local_shard
+from train.weights.source import split_by_bytes
 
 _SHARD_BYTES = 512 * 2**20  # of moments that are on the GPU at once
 _STEP = "step"  # the number of updates, which stays where it is
@@ -94,7 +95,8 @@ def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], sha
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     for weight in gradients:
         weight.grad = None
-    for shard in _shards(list(gradients), shard_bytes):
+    # AdamW has two moments. The list is made first, since gradients are taken out of the mapping meanwhile.
+    for shard in split_by_bytes(list(gradients), lambda weight: 2 * local_shard(weight).nbytes, shard_bytes):
         at_home = {weight: optimizer.state.get(weight, {}) for weight in shard}
         for weight in shard:
             weight.grad = gradients.pop(weight)
@@ -122,17 +124,3 @@ def _copy_to_cpu(state: dict[str, Tensor], home: dict[str, Tensor]) -> dict[str,
         else:
             copied[key] = copy_to_device(value, torch.device("cpu"))
     return copied
-
-
-def _shards(weights: Sequence[Any], max_bytes: int) -> Iterable[list[Any]]:
-    shard: list[Any] = []
-    size = 0
-    for weight in weights:
-        n_bytes = 2 * local_shard(weight).nbytes  # AdamW has two moments
-        if shard and size + n_bytes > max_bytes:
-            yield shard
-            shard, size = [], 0
-        shard.append(weight)
-        size += n_bytes
-    if shard:
-        yield shard

@@ -1,6 +1,6 @@
 """New weights for the sampler, and the proof that it uses them.
 
-train/weights/proof.py compares what the sampler holds with what the learner sent, and its log-probabilities of fixed
+train/sampling/proof.py compares what the sampler holds with what the learner sent, and its log-probabilities of fixed
 tokens with the learner's. When an engine has just been started, it also samples, and the learner must agree with the
 log-probabilities of what it drew: this detects log-probabilities before temperature, and options that change the
 distribution. `check_mismatch` compares the two again, over the tokens of a whole batch.

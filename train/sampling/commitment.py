@@ -21,7 +21,6 @@ Bfloat16Bits = NDArray[np.uint16]  # numbers in bfloat16, as their bits
 
 CHUNK_TOKENS = 32  # of a chunk; the last chunk of an answer may have fewer
 K = 128  # values of a chunk that are kept
-COMMITMENT_BYTES = 2 * (1 + K)
 PRIME = 65497  # the largest prime below 2^16 that TOPLOC uses, so that a coefficient fits into two bytes
 _MIN_MODULUS = 2**15  # honest commitments are far above: indices collide under few moduli
 # Of bfloat16. The bits without the sign are ordered, as integers, as the absolute values are.
@@ -30,22 +29,6 @@ MAGNITUDE, _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 0x7FFF, 7, 0xFF, 0x7F
 
 class MalformedCommitment(ValueError):
     """Bytes that no honest worker sends as commitments."""
-
-
-@dataclass(frozen=True, slots=True)
-class Commitment:
-    """The commitment to one chunk.
-
-    modulus       the indices of the kept values count modulo this
-    coefficients  of the polynomial through (index, bits of the value), the constant term first
-    """
-
-    modulus: int
-    coefficients: tuple[int, ...]
-
-    def to_bytes(self) -> bytes:
-        """Return the wire form."""
-        return np.array([self.modulus, *self.coefficients], dtype=">u2").tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,74 +45,55 @@ class CommitmentDistance:
 
     exponent_mismatches  how many have another exponent in the commitment
     mantissa_mean        mean of |difference of mantissas| over the others; infinite if there are none
-    mantissa_median      their upper median, likewise
     """
 
     exponent_mismatches: int
     mantissa_mean: float
-    mantissa_median: float
 
 
-def commit(hidden_TH: Bfloat16Bits, *, k: int = K) -> tuple[Commitment, ...]:
-    """Return the commitments to the hidden states of T tokens, in bfloat16, one for each 32 tokens."""
-    return commit_top_values(
-        [TopValues(indices, bits[indices]) for bits in _chunks(hidden_TH) for indices in [top_k_indices(bits, k)]], k=k
-    )
-
-
-def commit_top_values(chunks: Sequence[TopValues], *, k: int = K) -> tuple[Commitment, ...]:
-    """Return the commitments to the k largest values of each chunk."""
-    made: list[Commitment] = []
-    # Chunks with fewer values than k have polynomials of a lower degree.
+def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
+    """Return the commitments to the K largest values of each chunk."""
+    rows: list[Int64Array] = []
+    # Chunks with fewer values than K have polynomials of a lower degree.
     for n_values, together in groupby(chunks, lambda chunk: len(chunk.indices)):
         group = list(together)
-        moduli = [injective_modulus(chunk.indices) for chunk in group]
-        x_CK = np.stack([chunk.indices % modulus for modulus, chunk in zip(moduli, group, strict=True)])
+        moduli_C1 = np.array([[injective_modulus(chunk.indices)] for chunk in group])
+        x_CK = np.stack([chunk.indices for chunk in group]) % moduli_C1
         found_CK = interpolate(x_CK, np.stack([chunk.bits for chunk in group]).astype(np.int64))
-        padded_CK = np.pad(found_CK, ((0, 0), (0, k - n_values)))
-        made += [Commitment(modulus, tuple(row)) for modulus, row in zip(moduli, padded_CK.tolist(), strict=True)]
-    return tuple(made)
+        rows.append(np.hstack([moduli_C1, np.pad(found_CK, ((0, 0), (0, K - n_values)))]))
+    return b"".join(each.astype(">u2").tobytes() for each in rows)
 
 
-def decode_commitments(data: bytes, n_tokens: int, *, k: int = K) -> tuple[Commitment, ...]:
-    """Return the commitments to an answer of n tokens.
+def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
+    """Return the commitments to an answer of n tokens: for each chunk a row of the modulus and the coefficients.
 
     Raises MalformedCommitment, and nothing else, whatever the bytes are.
     """
     n_chunks = -(-n_tokens // CHUNK_TOKENS)
-    wanted = n_chunks * 2 * (1 + k)
+    wanted = n_chunks * 2 * (1 + K)
     if len(data) != wanted:
         raise MalformedCommitment(f"{n_tokens} tokens need {wanted} bytes of commitments, not {len(data)}")
-    rows = np.frombuffer(data, dtype=">u2").astype(np.int64).reshape(n_chunks, 1 + k)
+    rows = np.frombuffer(data, dtype=">u2").astype(np.int64).reshape(n_chunks, 1 + K)
     if ((rows[:, 0] < _MIN_MODULUS) | (rows[:, 0] > PRIME)).any():
         raise MalformedCommitment(f"a modulus is not within {_MIN_MODULUS} to {PRIME}")
     if (rows[:, 1:] >= PRIME).any():
         raise MalformedCommitment(f"a coefficient is not below {PRIME}")
-    return tuple(Commitment(modulus, tuple(coefficients)) for modulus, *coefficients in rows.tolist())
+    return rows
 
 
-def commitment_distances(
-    commitments: tuple[Commitment, ...], hidden_TH: Bfloat16Bits
-) -> tuple[CommitmentDistance, ...]:
+def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tuple[CommitmentDistance, ...]:
     """Compare commitments with the verifier's hidden states in bfloat16. There is one commitment for each 32 tokens."""
-    chunks = _chunks(hidden_TH)
-    return tuple(_compare(commitment, chunk) for commitment, chunk in zip(commitments, chunks, strict=True))
+    chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
+    return tuple(_compare(row, bits) for row, bits in zip(commitments, chunks, strict=True))
 
 
-def _chunks(hidden_TH: Bfloat16Bits) -> list[Bfloat16Bits]:
-    return [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
-
-
-def _compare(commitment: Commitment, bits: Bfloat16Bits) -> CommitmentDistance:
-    indices = top_k_indices(bits, len(commitment.coefficients))
-    coefficients = np.array(commitment.coefficients, dtype=np.int64)
-    claimed = evaluate(coefficients[None], (indices % commitment.modulus)[None])[0]
+def _compare(commitment: Int64Array, bits: Bfloat16Bits) -> CommitmentDistance:
+    indices = top_k_indices(bits, K)
+    claimed = evaluate(commitment[None, 1:], (indices % commitment[0])[None])[0]
     own = bits[indices].astype(np.int64)
     same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
-    errors = np.sort(np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same])
-    if not len(errors):
-        return CommitmentDistance(len(indices), inf, inf)
-    return CommitmentDistance(int((~same).sum()), float(errors.mean()), float(errors[len(errors) // 2]))
+    errors = np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same]
+    return CommitmentDistance(int((~same).sum()), float(errors.mean()) if len(errors) else inf)
 
 
 def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
@@ -188,15 +152,4 @@ def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
 @cache
 def _inverses() -> Int64Array:
     """Return the inverse of each number; that of 0, which has none, is 0."""
-    inverses = np.zeros(PRIME, dtype=np.int64)
-    inverses[1] = 1
-    numbers = np.arange(1, PRIME, dtype=np.int64)
-    # Fermat: a^(p-2) is the inverse of a.
-    result, power, exponent = np.ones_like(numbers), numbers.copy(), PRIME - 2
-    while exponent:
-        if exponent & 1:
-            result = result * power % PRIME
-        power = power * power % PRIME
-        exponent >>= 1
-    inverses[1:] = result
-    return inverses
+    return np.array([0, *(pow(number, -1, PRIME) for number in range(1, PRIME))], dtype=np.int64)

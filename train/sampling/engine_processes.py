@@ -20,10 +20,10 @@ from train import config
 from train.child import RestartBudget
 from train.errors import ParityError, SamplerError, TransferError
 from train.sampling.engine_spec import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
+from train.sampling.proof import CHECKED_SHARE_METRIC, prove
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.nccl import BACKEND, NcclSender
-from train.weights.proof import CHECKED_SHARE_METRIC, prove
 from train.weights.shared_memory import SharedMemoryTransport
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,4 @@
-"""Samplers, engines, and the types that they take and return: prompts in, completions out, each as soon as finished.
-
-A model runs in this process (vllm.py; transformers.py for tests), in processes of its own (engine_processes.py) or
-behind an address (http.py). The samplers of training runs load new weights.
-"""
+"""Samplers, engines, and the types that they take and return: prompts in, completions out, each as soon as finished."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -146,7 +142,7 @@ class UpdatableSampler(Sampler, Protocol):
     ) -> dict[str, float]:
         """Load whole tensors under the names that the model's files have, and prove that they have arrived.
 
-        Returns the metrics of the proof; see train/weights/proof.py. Raises ParityError if the sampler holds anything
+        Returns the metrics of the proof; see train/sampling/proof.py. Raises ParityError if the sampler holds anything
         else than what was sent, and SamplerError if it does not load the weights.
         """
 

@@ -94,46 +94,43 @@ class CommitmentRecorder:
 
     def __init__(self) -> None:
         self._kept: list[TopValues] = []
-        self._rows_H: dict[int, Tensor] = {}  # by position: those of the chunk in progress
-        self._logprobs: dict[int, Tensor] = {}  # likewise
-        self._noted: list[float] = []  # log-probabilities in finished chunks
+        self._logprobs: list[float] = []  # log-probabilities in finished chunks
+        self._chunk: dict[int, tuple[Tensor, Tensor]] = {}  # the chunk in progress, by position
 
     def record(self, position: int, hidden_H: Tensor, logprob: Tensor) -> None:
         """Note the hidden state from which a token was drawn, and the token's log-probability."""
-        if position < len(self._noted):
+        if position < len(self._logprobs):
             return
         if position % CHUNK_TOKENS == 0 and position // CHUNK_TOKENS > len(self._kept):
             self._fold()
-        self._rows_H[position], self._logprobs[position] = hidden_H, logprob
+        self._chunk[position] = hidden_H, logprob
 
     def finish(self, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
         """Return the commitments to an answer of so many tokens, and the log-probabilities of the tokens."""
-        for position in [position for position in self._rows_H if position >= n_tokens]:
-            del self._rows_H[position], self._logprobs[position]  # drawn, but not part of the answer any more
-        if self._rows_H:
+        # Left out is what was drawn, but is not part of the answer any more.
+        self._chunk = {position: drawn for position, drawn in self._chunk.items() if position < n_tokens}
+        if self._chunk:
             self._fold()
-        sent = b"".join(commitment.to_bytes() for commitment in commit_top_values(self._kept))
-        return sent, tuple(self._noted)
+        return commit_top_values(self._kept), tuple(self._logprobs)
 
     def _fold(self) -> None:
-        positions = sorted(self._rows_H)
-        self._kept.append(_top_values(torch.stack([self._rows_H[position] for position in positions]), K))
-        self._noted += torch.stack([self._logprobs[position] for position in positions]).tolist()
-        self._rows_H.clear()
-        self._logprobs.clear()
+        rows_TH, logprobs_T = zip(*(self._chunk[position] for position in sorted(self._chunk)), strict=True)
+        self._kept.append(_top_values(torch.stack(rows_TH)))
+        self._logprobs += torch.stack(logprobs_T).tolist()
+        self._chunk.clear()
 
 
-def _top_values(rows_TH: Tensor, k: int) -> TopValues:
-    """Return the k largest values of a chunk, found where the tensor is, so that only they leave a GPU."""
+def _top_values(rows_TH: Tensor) -> TopValues:
+    """Return the K largest values of a chunk, found where the tensor is, so that only they leave a GPU."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
     magnitudes = flat & MAGNITUDE
-    if len(flat) > 4 * k:
-        limit = magnitudes.topk(k, sorted=False).values.min()
+    if len(flat) > 4 * K:
+        limit = magnitudes.topk(K, sorted=False).values.min()
         candidates = (magnitudes >= limit).nonzero()[:, 0]  # all that are equal at the limit, in their order
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
-    chosen = top_k_indices(bits, k)
+    chosen = top_k_indices(bits, K)
     return TopValues(indices[chosen], bits[chosen])
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from train.errors import SamplerError
+from train.sampling.proof import load_and_prove
 from train.sampling.protocol import Engine, Prompt, SampledCompletion, SamplingParams, SeededPrompt, is_prefilled
 from train.weights.manifest import Probe
-from train.weights.proof import load_and_prove
 
 if TYPE_CHECKING:
     from torch import Tensor

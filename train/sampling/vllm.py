@@ -154,7 +154,11 @@ class VllmSampler(TextSampler):
             self._finished = [output for output in self._finished if output.request_id not in found]
             if keys and not others_run:
                 self._llm.reset_prefix_cache()  # leave no trace: what is drawn next must not depend on this call
-        return [_of_prompt(found[key]) for key in keys]
+        return [
+            tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
+            for output in map(found.__getitem__, keys)
+            for ids in [output.prompt_token_ids]
+        ]
 
     def cache_use(self) -> float:
         """Return the share of the cache that is in use, or 0 if the engine runs in a process of its own."""
@@ -298,6 +302,10 @@ class VllmSampler(TextSampler):
         (answer,) = output.outputs
         ids = tuple(answer.token_ids)
         commitments, logprobs = noted or (b"", () if answer.logprobs is None else tuple(answer.logprobs.logprobs))
+        spans = answer.weight_versions or ()  # the engine's own labels of the weights that drew the tokens
+        versions = tuple(_number(span.version) for span in spans for _ in range(span.end - span.start))
+        if len(versions) != len(ids):
+            raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {len(ids)}")
         return SampledCompletion(
             # Without stops, vLLM has not decoded anything.
             text=answer.text if isinstance(answer.stop_reason, str) else self._decode(ids),
@@ -306,19 +314,10 @@ class VllmSampler(TextSampler):
             prompt_ids=tuple(output.prompt_token_ids),
             token_ids=ids,
             logprobs=logprobs,
-            versions=self._versions(answer, len(ids)),
+            versions=versions,
             n_prompt_tokens=len(output.prompt_token_ids),
             commitments=commitments,
         )
-
-    def _versions(self, answer: Any, n_tokens: int) -> tuple[int, ...]:
-        """Return the version of the weights that drew each token, from the engine's own labels."""
-        versions: list[int] = []
-        for span in answer.weight_versions or ():
-            versions += [_number(span.version)] * (span.end - span.start)
-        if len(versions) != n_tokens:
-            raise SamplerError(f"vLLM told the versions of {len(versions)} tokens of {n_tokens}")
-        return tuple(versions)
 
 
 def _start_vllm(model: str, options: dict[str, Any]) -> Any:
@@ -358,11 +357,6 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
 
 def _number(label: str) -> int:
     return 0 if label == _NO_LABEL else int(label)
-
-
-def _of_prompt(output: Any) -> tuple[float, ...]:
-    ids = output.prompt_token_ids
-    return tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from train.weights.checksums import PartialChecksum, Region, partial_checksum
-from train.weights.source import Weights
 
 TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
 _ROW_BATCH = 1024  # of the identity matrix
@@ -38,13 +37,8 @@ class LoadedRegion:
     shape: tuple[int, ...]  # of the parameter as the loading code sees it
 
 
-def trace_loaded_regions(
-    model: Any, tensor_specs: Iterable[TensorSpec], add_missing: Callable[[Weights], Weights]
-) -> list[LoadedRegion]:
-    """Return where the model's loading code puts tensors of these outlines. Nothing is loaded.
-
-    add_missing: adds what is loaded beside them
-    """
+def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list[LoadedRegion]:
+    """Return where the model's loading code puts tensors of these outlines. Nothing is loaded."""
     tensors = {
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
@@ -52,7 +46,7 @@ def trace_loaded_regions(
     with _without_content(model) as parameters:
         copies = _Copies(parameters, tensors)
         with copies:
-            model.load_weights(add_missing(tensors.items()))
+            model.load_weights(with_lm_head(tensors.items()))
     return copies.placements
 
 
@@ -60,7 +54,8 @@ def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[Tens
     """Return the partial checksums of what modules hold now. Parts in an unknown layout are left out."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     parts: list[PartialChecksum] = []
-    for _, places in groupby(sorted(found, key=_parameter), _parameter):
+    parameter: Callable[[LoadedRegion], tuple[int, str]] = lambda place: (id(place.module), place.parameter)  # noqa: E731
+    for _, places in groupby(sorted(found, key=parameter), parameter):
         held: Tensor | None = None  # what is read back from a packed layout is a copy, so only one is kept at a time
         for place in places:
             held = _held(place) if held is None else held
@@ -87,10 +82,6 @@ def with_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]
         yield _LM_HEAD, embedding
 
 
-def _parameter(place: LoadedRegion) -> tuple[int, str]:
-    return id(place.module), place.parameter
-
-
 def _held(place: LoadedRegion) -> Tensor | None:
     """Return a parameter as the engine computes with it, or None if its layout is unknown."""
     if place.parameter == "weight" and len(place.shape) == 2 and hasattr(place.module, "cpu_linear"):
@@ -101,15 +92,12 @@ def _held(place: LoadedRegion) -> Tensor | None:
 
 def _read_back(module: Any, outputs: int, inputs: int) -> Tensor:
     """Return a matrix that is held in an unknown layout, from its products with the rows of the identity matrix."""
-    held: Tensor | None = None
+    held = torch.empty(outputs, inputs, dtype=module.weight.dtype)
     for first in range(0, inputs, _ROW_BATCH):
         last = min(first + _ROW_BATCH, inputs)
         rows = torch.zeros(last - first, inputs, dtype=module.weight.dtype)
         rows[:, first:last].fill_diagonal_(1)
-        products = module.quant_method.apply(module, rows)
-        held = torch.empty(outputs, inputs, dtype=products.dtype) if held is None else held
-        held[:, first:last] = products.t()
-    assert held is not None
+        held[:, first:last] = module.quant_method.apply(module, rows).t()
     return held
 
 

@@ -5,7 +5,7 @@ by noisy ones, whose largest is the token, and notes the hidden state and the lo
 log-probabilities are those of the noisy logits then, and mean nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,25 +40,26 @@ class WorkerExtension:
     def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
         """Return what this process holds of tensors with these outlines."""
         if self._placed is None or self._placed[0] != outlines:
-            self._placed = (
-                outlines,
-                vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines, with_lm_head),
-            )
+            self._placed = outlines, vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines)
         return vllm_weights.partial_checksums(self._placed[1], outlines)
 
     def hook_output_layer(self) -> None:
         """Let verifiable requests be noted; called once, before any of them."""
+        from vllm.model_executor.layers.logits_processor import LogitsProcessor as Head
+
         processors = self.model_runner.input_batch.logitsprocs.all
         self._noise = next(processor for processor in processors if isinstance(processor, CounterBasedNoiseProcessor))
-        self._noise.hook_output_layer(self.model_runner.get_model())
+        head = next(module for module in self.model_runner.get_model().modules() if isinstance(module, Head))
+        head.register_forward_pre_hook(self._noise.record_hidden)
 
     def take_commitments(self, finished: Sequence[tuple[str, int]]) -> list[tuple[bytes, tuple[float, ...]]]:
         """Return commitments and log-probabilities of finished answers, given their keys and numbers of tokens."""
-        return [self._noise.take_commitments(key, n_tokens) for key, n_tokens in finished]
+        return [self._noise.recorders.pop(key).finish(n_tokens) for key, n_tokens in finished]
 
     def discard_commitments(self, keys: Sequence[str]) -> None:
         """Forget what was noted of answers that were dropped."""
-        self._noise.discard(keys)
+        for key in keys:
+            self._noise.recorders.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +73,15 @@ class _Request:
 
 
 class CounterBasedNoiseProcessor(LogitsProcessor):
-    """Made by vLLM, once in each of its processes."""
+    """Made by vLLM, once in each of its processes.
+
+    recorders  of verifiable requests by their keys, also of those that are interrupted
+    """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         self._requests: dict[int, _Request] = {}  # by their row in the batch
-        self._records: dict[str, CommitmentRecorder] = {}  # also of requests that are interrupted
+        self.recorders: dict[str, CommitmentRecorder] = {}
         self._hidden_BH: Tensor | None = None
-
-    def hook_output_layer(self, model: torch.nn.Module) -> None:
-        """See the hidden states that enter the model's output layer."""
-        from vllm.model_executor.layers.logits_processor import LogitsProcessor as Head
-
-        head = next(module for module in model.modules() if isinstance(module, Head))
-        head.register_forward_pre_hook(self._see)
 
     def is_argmax_invariant(self) -> bool:
         """Return False: it decides what is largest."""
@@ -104,14 +101,10 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         self._hidden_BH = None
         return logits
 
-    def take_commitments(self, key: str, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
-        """Return the commitments and the log-probabilities of a finished answer, and forget it."""
-        return self._records.pop(key).finish(n_tokens)
-
-    def discard(self, keys: Iterable[str]) -> None:
-        """Forget answers that were dropped."""
-        for key in keys:
-            self._records.pop(key, None)
+    def record_hidden(self, head: Any, inputs: tuple[Any, ...]) -> None:
+        """Keep the hidden states that enter the model's output layer; a hook of that layer."""
+        del head
+        self._hidden_BH = inputs[1]  # after the layer itself
 
     def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:
         requests = [self._requests[row] for row in rows]
@@ -123,11 +116,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         if self._hidden_BH is None:
             raise RuntimeError("vLLM's output layer was not seen in this step")
         for row, request, position, logp in zip(rows, requests, positions, logp_B, strict=True):
-            self._records.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
-
-    def _see(self, head: Any, inputs: tuple[Any, ...]) -> None:
-        del head
-        self._hidden_BH = inputs[1]  # after the layer itself
+            self.recorders.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
 
 
 def _request(parameters: Any, prompt_ids: list[int] | None, drawn: list[int]) -> _Request | None:

@@ -38,10 +38,6 @@ class Region:
     strides: tuple[int, ...]
     offset: int
 
-    @property
-    def n_elements(self) -> int:
-        return prod(self.sizes)
-
     def view(self, tensor: Tensor) -> Tensor:
         """Return these elements of a tensor, without a copy."""
         return tensor.as_strided(self.sizes, self.strides, tensor.storage_offset() + self.offset)

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import urllib3
@@ -25,33 +25,29 @@ from train.weights.source import TensorFiles
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS = 4
+_CONNECTIONS = 4  # files that are fetched at once
 _CHUNK_BYTES = 2**20
 _CONNECT_SECONDS, _READ_SECONDS = 10.0, 60.0
 _MAX_FAILED_ATTEMPTS = 6  # successive attempts that bring no byte
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 8.0
 _RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
 _NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest comes from outside, and must not name files elsewhere
+_EXCLUSIVE_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 _FREE_SHARE = 1.05  # a disk that is filled to the brim causes trouble for others
 
 
 class HttpSource:
     """A source (source.py) of what a controller serves under URL/weights/VERSION/NAME.
 
-    url          http://HOST:PORT
-    headers      sent with every request, such as that of the token
-    folder       where the files are kept while engines read them
-    connections  files that are fetched at once
+    url      http://HOST:PORT
+    headers  sent with every request, such as that of the token
+    folder   where the files are kept while engines read them
     """
 
-    def __init__(
-        self, url: str, headers: Mapping[str, str], folder: Path, *, connections: int = CONNECTIONS,
-        first_pause_seconds: float = _MIN_BACKOFF_SECONDS,
-    ) -> None:  # fmt: skip
+    def __init__(self, url: str, headers: Mapping[str, str], folder: Path) -> None:
         self._url, self._headers, self._folder = url.rstrip("/"), headers, folder
-        self._connections, self._first_pause_seconds = connections, first_pause_seconds
-        self._pool = urllib3.PoolManager(maxsize=connections, block=False)
-        self._in_use: int | None = None  # descriptor of a lock on the version that was fetched last
+        self._pool = urllib3.PoolManager(maxsize=_CONNECTIONS, block=False)
+        self._in_use = ExitStack()  # with a shared lock on the version that was fetched last
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Download what is not there already. The files can be read until the next call; see source.py."""
@@ -73,9 +69,8 @@ class HttpSource:
                     part = whole.with_suffix(".part")
                     self._download(manifest, part)
                     part.rename(whole)
-                self._release()
-                self._in_use = os.open(whole / ".in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-                fcntl.flock(self._in_use, fcntl.LOCK_SH)
+                self._in_use.close()
+                self._in_use.enter_context(_locked(whole / ".in-use", fcntl.LOCK_SH))
                 self._remove_unused()
         except OSError as error:
             raise TransferError(
@@ -87,22 +82,15 @@ class HttpSource:
     def close(self) -> None:
         """Remove what no process of this machine reads any more."""
         self._pool.clear()
-        if self._in_use is not None:
-            self._release()
-            # A process that has the lock fetches a version, and removes the others itself.
-            with suppress(OSError), _locked(self._folder / ".lock", waits=False):
-                self._remove_unused()
-
-    def _release(self) -> None:
-        """Let other processes remove the version that was fetched last."""
-        if self._in_use is not None:
-            os.close(self._in_use)
-            self._in_use = None
+        self._in_use.close()
+        # A process that has the lock fetches a version, and removes the others itself. Without a folder, there is none.
+        with suppress(OSError), _locked(self._folder / ".lock", _EXCLUSIVE_NOW):
+            self._remove_unused()
 
     def _remove_unused(self) -> None:
         """Remove all versions that no process has in use. The caller has the lock, so none is being fetched."""
         for folder in self._folder.glob("weights-*"):
-            with suppress(OSError), _locked(folder / ".in-use", waits=False):
+            with suppress(OSError), _locked(folder / ".in-use", _EXCLUSIVE_NOW):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _download(self, manifest: WeightManifest, part: Path) -> None:
@@ -111,7 +99,7 @@ class HttpSource:
         free = shutil.disk_usage(part).free
         if missing * _FREE_SHARE > free:
             raise OSError(f"{missing:,} bytes are missing, and {free:,} are free")
-        with ThreadPoolExecutor(self._connections, thread_name_prefix="weights") as threads:
+        with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="weights") as threads:
             futures = [threads.submit(self._download_file, manifest.version, file, part) for file in manifest.files]
             try:
                 for future in futures:
@@ -123,21 +111,20 @@ class HttpSource:
     def _download_file(self, version: int, file: WeightFile, part: Path) -> None:
         """Download a file and compare its digest."""
         path = part / file.name
-        for is_last in (False, True):
+        for _ in range(2):
             self._complete(version, file, path)
             if blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest() == file.blake3:
                 return
             path.unlink()
-            if is_last:
-                raise TransferError(
-                    f"{file.name} of weights {version} has another digest than its manifest says, twice. Something "
-                    f"between here and {self._url} alters it."
-                )
-            log.warning("%s of weights %d is damaged and is fetched again", file.name, version)
+            log.warning("%s of weights %d is damaged", file.name, version)
+        raise TransferError(
+            f"{file.name} of weights {version} has another digest than its manifest says, twice. Something between "
+            f"here and {self._url} alters it."
+        )
 
     def _complete(self, version: int, file: WeightFile, path: Path) -> None:
         """Add to a file what it lacks, in as many attempts as it takes."""
-        pause_seconds, failed_attempts, before = self._first_pause_seconds, 0, -1
+        pause_seconds, failed_attempts, before = _MIN_BACKOFF_SECONDS, 0, -1
         while (size := _size(path)) < file.size:
             failed_attempts = failed_attempts + 1 if size == before else 0
             before = size
@@ -190,8 +177,8 @@ def _size(path: Path) -> int:
 
 
 @contextmanager
-def _locked(path: Path, *, waits: bool = True) -> Iterator[None]:
+def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Hold a lock that ends with the process. Raises OSError if another process has it and this one does not wait."""
     with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind)
         yield

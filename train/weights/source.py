@@ -5,11 +5,10 @@ The learner has a `WeightPublisher`, each engine a `WeightSource`. Within one pr
 (shared_memory.py) or over HTTP (http_source.py).
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from train.errors import TransferError
 from train.weights.manifest import Probe, SentTensor, WeightFile, WeightManifest
@@ -17,6 +16,7 @@ from train.weights.manifest import Probe, SentTensor, WeightFile, WeightManifest
 if TYPE_CHECKING:
     from torch import Tensor
 
+T = TypeVar("T")
 Weights = Iterable[tuple[str, "Tensor"]]  # whole tensors under the names that the model's files have
 
 FILE_BYTES = 256 * 2**20  # bytes of a file, unless a single tensor has more; twice as many are in memory while writing
@@ -55,29 +55,25 @@ class InProcessTransport:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._version = -1
-        self._tensors: list[tuple[str, Tensor]] = []
+        self._newest: tuple[int, list[tuple[str, Tensor]]] = (-1, [])  # replaced at once, so that no lock is needed
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
         """Copy the tensors to the memory of the CPU; see `WeightPublisher`."""
         sent: list[SentTensor] = []
         copies = [(name, tensor.detach().to("cpu", copy=True)) for name, tensor in with_checksums(weights, sent)]
-        with self._lock:
-            self._version, self._tensors = version, copies
+        self._newest = version, copies
         return WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> Weights:
         """Return the tensors; see `WeightSource`."""
-        with self._lock:
-            if manifest.version != self._version:
-                raise TransferError(f"weights {manifest.version} are gone: {self._version} have replaced them")
-            return self._tensors
+        version, tensors = self._newest
+        if manifest.version != version:
+            raise TransferError(f"weights {manifest.version} are gone: {version} have replaced them")
+        return tensors
 
     def close(self) -> None:
         """Forget the tensors."""
-        with self._lock:
-            self._version, self._tensors = -1, []
+        self._newest = -1, []
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +138,20 @@ def with_checksums(weights: Weights, sent: list[SentTensor]) -> "Iterator[tuple[
 
 def copy_to_cpu(weights: Weights, max_bytes: int) -> "Iterator[dict[str, Tensor]]":
     """Yield copies of the tensors on the CPU, as many at once as fit into a file. A single one may be larger."""
-    group: dict[str, Tensor] = {}
+    # Tensors of a model may share their memory, which the format does not allow.
+    copies = ((name, tensor.detach().to("cpu", copy=True).contiguous()) for name, tensor in weights)
+    return map(dict, split_by_bytes(copies, lambda copy: copy[1].nbytes, max_bytes))
+
+
+def split_by_bytes(items: Iterable[T], n_bytes: Callable[[T], int], max_bytes: int) -> Iterator[list[T]]:
+    """Yield successive items in groups of at most so many bytes; a single item may have more."""
+    group: list[T] = []
     size = 0
-    for name, tensor in weights:
-        if group and size + tensor.nbytes > max_bytes:
+    for item in items:
+        if group and size + n_bytes(item) > max_bytes:
             yield group
-            group, size = {}, 0
-        # Tensors of a model may share their memory, which the format does not allow.
-        group[name] = tensor.detach().to("cpu", copy=True).contiguous()
-        size += tensor.nbytes
+            group, size = [], 0
+        group.append(item)
+        size += n_bytes(item)
     if group:
         yield group

@@ -7,8 +7,9 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
 
-from train.learning.context_parallel import find_incompatibility, shard_row  # noqa: E402
-from train.learning.sequences import pack_into_rows  # noqa: E402
+from train.errors import LearnerError  # noqa: E402
+from train.learning.learner import check_heads  # noqa: E402
+from train.learning.sequences import pack_into_rows, shard_row  # noqa: E402
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 50])
@@ -31,11 +32,10 @@ def test_parts_of_a_row_have_each_token_and_each_place_once(ranks):
 
 @pytest.mark.parametrize(("query_heads", "key_heads", "ranks"), [(16, 8, 4), (16, 2, 8), (16, 1, 16), (6, 6, 3)])
 def test_heads_that_can_be_divided_are_not_refused(query_heads, key_heads, ranks):
-    assert find_incompatibility(query_heads, key_heads, ranks) == ""
+    check_heads(query_heads, key_heads, ranks)
 
 
 @pytest.mark.parametrize(("query_heads", "key_heads", "ranks"), [(16, 8, 3), (12, 4, 6), (14, 2, 4)])
 def test_heads_that_cannot_be_divided_are_refused_with_words(query_heads, key_heads, ranks):
-    assert f"ranks.context = {ranks}: the model's {query_heads} attention heads" in find_incompatibility(
-        query_heads, key_heads, ranks
-    )
+    with pytest.raises(LearnerError, match=f"ranks.context = {ranks}: the model's {query_heads} attention heads"):
+        check_heads(query_heads, key_heads, ranks)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from honest_commitments import commit
 from numpy.typing import NDArray
 
-from train.sampling.commitment import commit
 from train.sampling.seeded_sampling import (
     CommitmentRecorder,
     _hashed,
@@ -101,5 +101,5 @@ def test_an_engine_that_notes_token_by_token_commits_to_the_same(n_tokens: int, 
         record.record(position, hidden[position], torch.tensor(-float(position)))
     record.record(n_tokens, torch.ones(width), torch.tensor(0.0))  # drawn, but not part of the answer any more
     sent, logprobs = record.finish(n_tokens)
-    assert sent == b"".join(commitment.to_bytes() for commitment in commit(bfloat16_bits(hidden)))
+    assert sent == commit(bfloat16_bits(hidden))
     assert logprobs == tuple(-float(position) for position in range(n_tokens))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import swarm_answers
 import torch
+from honest_commitments import commit
 from msgspec.structs import replace as structs_replace
 
-from train.sampling.commitment import commit
 from train.sampling.protocol import SampledCompletion
 from train.sampling.seeded_sampling import sample_tokens
 from train.sampling.transformers import TransformersSampler
@@ -64,7 +64,7 @@ class World:
         rows = tuple(
             replace(
                 row,
-                commitments=b"".join(one.to_bytes() for one in commit(view.hidden_TH)),
+                commitments=commit(view.hidden_TH),
                 logprobs=tuple(view.logprobs.tolist()),
             )
             for row, view in zip(file.rows, views, strict=True)

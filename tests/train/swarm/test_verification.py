@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import swarm_answers
 import torch
+from honest_commitments import COMMITMENT_BYTES, commit
 
 from train.asynchronous.messages import unpack_logprobs, unpack_tokens
 from train.errors import ConfigError, SamplerError
-from train.sampling.commitment import COMMITMENT_BYTES, commit
 from train.sampling.protocol import SampledCompletion
 from train.sampling.transformers import TransformersSampler
 from train.swarm.files.rows import RolloutFile
@@ -133,7 +133,7 @@ def with_right_commitments(world: World, lease: SwarmLease, answers: list[Sample
     rows = [
         replace(
             row,
-            commitments=b"".join(one.to_bytes() for one in commit(view.hidden_TH)),
+            commitments=commit(view.hidden_TH),
             logprobs=tuple(view.logprobs.tolist()),
         )
         for row, view in zip(file.rows, views, strict=True)

@@ -19,6 +19,7 @@ import msgspec  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
 
 from train.errors import TransferError  # noqa: E402
+from train.weights import http_source  # noqa: E402
 from train.weights.http_source import HttpSource  # noqa: E402
 from train.weights.manifest import WeightFile, WeightManifest  # noqa: E402
 from train.weights.source import write_files  # noqa: E402
@@ -97,8 +98,9 @@ def server(tmp_path):
 
 
 @pytest.fixture
-def source(tmp_path, server):
-    made = HttpSource(server.url, TOKEN, tmp_path / "fetched", first_pause_seconds=0.01)
+def source(tmp_path, server, monkeypatch):
+    monkeypatch.setattr(http_source, "_MIN_BACKOFF_SECONDS", 0.01)
+    made = HttpSource(server.url, TOKEN, tmp_path / "fetched")
     yield made
     made.close()
 
@@ -230,10 +232,11 @@ def test_processes_of_a_machine_fetch_a_version_once(publisher, server, tmp_path
 FETCHER = """
 import sys, msgspec
 from pathlib import Path
-from train.weights.http_source import HttpSource
+from train.weights import http_source
 from train.weights.manifest import WeightManifest
+http_source._CONNECTIONS = 1
 manifest = msgspec.json.decode(sys.argv[1].encode(), type=WeightManifest)
-HttpSource(sys.argv[2], {"authorization": "Bearer secret"}, Path(sys.argv[3]), connections=1).fetch(manifest)
+http_source.HttpSource(sys.argv[2], {"authorization": "Bearer secret"}, Path(sys.argv[3])).fetch(manifest)
 """
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from train.sampling.commitment import CHUNK_TOKENS, Commitment, commitment_distances
+from train.sampling.commitment import CHUNK_TOKENS, Int64Array, commitment_distances
 from train.swarm.verification.recomputation import Recomputation
 
 UNLIKELY_PROBABILITY = 0.01  # the probability below which a token counts as unlikely
@@ -42,9 +42,7 @@ class Distances:
     unlikely_share: float
 
 
-def measure_distances(
-    commitments: tuple[Commitment, ...], logprobs: Sequence[float], recomputation: Recomputation
-) -> Distances:
+def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
     """Compare what a node sent of an answer with a verifier's view of it."""
     chunks = commitment_distances(commitments, recomputation.hidden_TH)
     own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 
 from train.asynchronous.messages import Lease, pack_logprobs, pack_tokens
-from train.sampling.commitment import Commitment, MalformedCommitment, decode_commitments
+from train.sampling.commitment import Int64Array, MalformedCommitment, decode_commitments
 from train.swarm.files.rows import RolloutFile, RolloutRow
 from train.swarm.messages import SwarmLease, VerificationResult, VerifiedCompletion
 from train.swarm.settings import SwarmSettings, Thresholds
@@ -69,7 +69,7 @@ def _ends_well(row: RolloutRow, lease: Lease, settings: SwarmSettings, ends: Col
 def _compared(
     file: RolloutFile,
     lease: Lease,
-    commitments: list[tuple[Commitment, ...]],
+    commitments: list[Int64Array],
     recomputations: Iterable[Recomputation],
     thresholds: Thresholds,
     settings: SwarmSettings,

@@ -9,11 +9,10 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
 from math import exp, isfinite, prod
-from typing import Protocol
 
 from train.errors import ParityError, SamplerError
+from train.sampling.protocol import Engine
 from train.weights.manifest import Probe, SentTensor, WeightManifest
 from train.weights.source import Weights, with_checksums
 
@@ -27,20 +26,8 @@ _REMEDY = (
 )
 
 
-class ProvableEngine(Protocol):
-    """What the proof needs of an engine; see `Engine` in train/sampling/protocol.py."""
-
-    def load(self, weights: Weights, version: int) -> None: ...
-
-    def version(self) -> int: ...
-
-    def checksums(self, tensors: Sequence[SentTensor]) -> Mapping[str, str]: ...
-
-    def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]: ...
-
-
 def load_and_prove(
-    engine: ProvableEngine, weights: Weights, version: int, probe: Probe | None, max_error: float
+    engine: Engine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
     """Load tensors into an engine of this process, one after another, and prove that they have arrived.
 
@@ -51,7 +38,7 @@ def load_and_prove(
     return prove(engine, WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error))
 
 
-def prove(engine: ProvableEngine, manifest: WeightManifest) -> dict[str, float]:
+def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
     """Compare an engine that has loaded weights with what the learner sent, and return the metrics of the comparison.
 
     Raises ParityError if the engine holds anything else, and SamplerError if it cannot be asked.
@@ -69,21 +56,17 @@ def prove(engine: ProvableEngine, manifest: WeightManifest) -> dict[str, float]:
             f"{len(manifest.tensors)} tensors in the engine differ from the learner's ({named}). The engine must "
             f"compute in model.dtype, and nothing else may change its weights. {_REMEDY}"
         )
-    figures = {CHECKED_SHARE_METRIC: _checked(manifest.tensors, found)}
+    sizes = {tensor.name: prod(tensor.shape) for tensor in manifest.tensors}
+    if unknown := [name for name in sizes if not found.get(name)]:
+        log.debug("checksums not known: %s", ", ".join(unknown))
+    checked = sum(sizes.values()) - sum(sizes[name] for name in unknown)
+    figures = {CHECKED_SHARE_METRIC: checked / max(sum(sizes.values()), 1)}
     if manifest.probe is not None:
         figures |= _agreement(engine, manifest, manifest.probe)
     return {**figures, "parity/proof_s": time.monotonic() - start_time}
 
 
-def _checked(tensors: Sequence[SentTensor], found: Mapping[str, str]) -> float:
-    sizes = {tensor.name: prod(tensor.shape) for tensor in tensors}
-    share = sum(size for name, size in sizes.items() if found.get(name)) / max(sum(sizes.values()), 1)
-    if share < 1:
-        log.debug("checksums not known: %s", ", ".join(name for name in sizes if not found.get(name)))
-    return share
-
-
-def _agreement(engine: ProvableEngine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
+def _agreement(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[str, float]:
     try:
         by_engine = engine.logprobs(probe.tokens)
     except ValueError as refusal:
