@@ -52,8 +52,8 @@ def command(
     """
     require_extra("train")
     from train.errors import TrainError
+    from train.planning.engine import GPUS
     from train.planning.split import MODES, best_split, build_cluster, build_workload, model_size
-    from train.planning.timings import GPUS
 
     with report_user_errors(TrainError, ValueError):
         settings = config.read()
