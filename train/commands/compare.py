@@ -83,12 +83,12 @@ def command(
 def _steps(run: Path) -> "Iterator[tuple[list[str], list[Result]]]":
     """Yield the names of the steps of a run and their results, for each suite."""
     from train.errors import NoRunError
-    from train.run.pending_evaluation import read_evaluations, step_label
+    from train.run.pending_evaluation import read_evaluations
 
     for suite, of_suite in read_evaluations(run).items():
         if len(of_suite) < 2:
             raise NoRunError(f"{run}: only one step is evaluated on {suite} so far. Wait for the next one.")
-        yield [step_label(step) for step in of_suite], list(of_suite.values())
+        yield [f"step {step}" for step in of_suite], list(of_suite.values())
 
 
 @dataclass(frozen=True, slots=True)

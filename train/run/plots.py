@@ -30,7 +30,7 @@ from train.evaluation.results.result import Result, labels
 from train.evaluation.statistics.comparison import compare_with_reference, contamination_curve
 from train.evaluation.statistics.outcomes import STRATUM_KEYS, UNKNOWN, Summary, strata, summarize
 from train.run.metrics_log import METRICS, TIMELINE, read_json_lines, read_metrics
-from train.run.pending_evaluation import read_evaluations, step_label
+from train.run.pending_evaluation import read_evaluations
 
 Row = dict[str, Any]  # the metrics of a step; None: unknown
 Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and the seconds at which it began and ended
@@ -329,9 +329,9 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
 
 def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -> None:
     """Draw the difference of each later step from the first. Raises CurateError for different tests."""
-    outcomes = {step_label(step): result.outcomes for step, result in results.items()}
-    by_label = compare_with_reference(step_label(min(results)), outcomes)
-    contenders = {step: by_label[step_label(step)] for step in results if step_label(step) in by_label}
+    outcomes = {f"step {step}": result.outcomes for step, result in results.items()}
+    by_label = compare_with_reference(f"step {min(results)}", outcomes)
+    contenders = {step: by_label[f"step {step}"] for step in results if f"step {step}" in by_label}
     if not contenders:
         return
     at, found = [min(results), *contenders], [contender.comparison for contender in contenders.values()]
