@@ -28,12 +28,10 @@ if TYPE_CHECKING:
 )
 @changed_option
 @click.option(
-    "--fail-under",
-    type=FiniteRange(-1, 1),
-    metavar="DIFFERENCE",
+    "--fail-under", type=FiniteRange(-1, 1), metavar="DIFFERENCE",
     help="End with status 3 if a model differs from the reference by less than this: -0.02 allows a loss of 2 points.  "
     "[default: any difference is allowed]",
-)
+)  # fmt: skip
 @click.option(
     "--fail-if-worse", is_flag=True, help="End with status 3 if a model is significantly worse than the reference."
 )
@@ -41,13 +39,9 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the permutation test."
 )
 def command(
-    results: tuple[Path, ...],
-    reference: str | None,
-    changed: int,
-    fail_under: float | None,
-    fail_if_worse: bool,
+    results: tuple[Path, ...], reference: str | None, changed: int, fail_under: float | None, fail_if_worse: bool,
     seed: int,
-) -> None:
+) -> None:  # fmt: skip
     """Compare evaluations of the same problems: the paired difference with its 95% interval and p-value.
 
     The files are those of `curate evaluate --out`. With more than two, p-values have Holm's correction. The command

@@ -48,20 +48,16 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
     "--model", required=True, metavar="NAME", help="The model: its folder or Hub id, or its name at the server."
 )
 @click.option(
-    "--data",
-    metavar="DATASET",
+    "--data", metavar="DATASET",
     help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.  [default: what "
     "--suite names]",
-)
+)  # fmt: skip
 @click.option(
-    "--suite",
-    "suites",
-    multiple=True,
-    metavar="NAME[=PATH]",
+    "--suite", "suites", multiple=True, metavar="NAME[=PATH]",
     help="Evaluation suite: humaneval, humaneval+, mbpp, mbpp+, lcb, codeforces, aime24, aime25, math500, "
     "cruxeval-o, cruxeval-i or dataset. PATH is a file, a folder or a Hub id. Can be given several times.  "
     "[default PATH: the suite on the Hub]",
-)
+)  # fmt: skip
 @click.option(
     "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
 )
@@ -73,11 +69,10 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
 )
 @click.option("--k", type=click.IntRange(min=1), help="Number of samples per problem.  [default: 8, or the protocol's]")
 @click.option(
-    "--window",
-    metavar="FROM..TO",
+    "--window", metavar="FROM..TO",
     help="Use only contests held in this window, both days included: 2024-08-01..2025-01-31; '' for all.  "
     "[default: all, or the protocol's]",
-)
+)  # fmt: skip
 @click.option("--temperature", type=FiniteRange(0, 2), help="Sampling temperature.  [default: 0.6, or the protocol's]")
 @click.option(
     "--top-p",
@@ -90,11 +85,9 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
     help="Maximum number of tokens in an answer.  [default: 16384, or the protocol's]",
 )
 @click.option(
-    "--stop",
-    multiple=True,
-    metavar="TEXT",
+    "--stop", multiple=True, metavar="TEXT",
     help="A text that ends an answer; '' for none. Can be given several times.  [default: none, or the protocol's]",
-)
+)  # fmt: skip
 @click.option(
     "--extraction",
     type=click.Choice(EXTRACTIONS),
@@ -122,17 +115,15 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed of the samples."
 )
 @click.option(
-    "--contests",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--contests", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Parquet file of Codeforces contests for the rating of a model on Codeforces.  [default: where `curate "
     "evaluations fetch codeforces` writes it, if it is there]",
-)
+)  # fmt: skip
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
+    "--out", type=click.Path(path_type=Path),
     help="JSON file for the numbers and the outcomes of each problem. Samples go to OUT.samples.jsonl as they arrive. "
     "With several suites, a folder, in which each suite has its SUITE.json.  [default: only print the numbers]",
-)
+)  # fmt: skip
 @prompt_options
 @engine_option
 @_price("--price-prompt", "prompts")
@@ -140,25 +131,11 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
 @language
 @options.sandbox_options
 def command(
-    model: str,
-    data: str | None,
-    suites: tuple[str, ...],
-    problems: int | None,
-    include: tuple[str, ...],
-    protocol: str | None,
-    stop: tuple[str, ...],
-    base_url: str | None,
-    seed: int,
-    contests: Path | None,
-    out: Path | None,
-    prompt: dict[str, Any],
-    engine: dict[str, Any],
-    price_prompt: float | None,
-    price_answer: float | None,
-    languages: tuple[str, ...],
-    sandbox: "SandboxOptions",
-    **overrides: Any,
-) -> None:
+    model: str, data: str | None, suites: tuple[str, ...], problems: int | None, include: tuple[str, ...],
+    protocol: str | None, stop: tuple[str, ...], base_url: str | None, seed: int, contests: Path | None,
+    out: Path | None, prompt: dict[str, Any], engine: dict[str, Any], price_prompt: float | None,
+    price_answer: float | None, languages: tuple[str, ...], sandbox: "SandboxOptions", **overrides: Any,
+) -> None:  # fmt: skip
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
     Below the numbers of all problems are those of each difficulty, platform and month, where these are known. With

@@ -55,36 +55,24 @@ _OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Delete the run that is in the folder, and start a new one.")
 @click.option(
-    "--replay",
-    is_flag=True,
+    "--replay", is_flag=True,
     help="CONFIG is the folder of a finished asynchronous run: train it again from its journal, without engines and "
     "rewards, and compare the weights.  [default for --out: that folder's name and -replay]",
-)
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
 @click.option(
-    "--gpus",
-    type=click.IntRange(0),
+    "--gpus", type=click.IntRange(0),
     help="With --dry-run: refuse what does not fit on so many GPUs, up to 8 in a machine, or on a CPU if 0.  [default: "
     "show the needs of the learner for several numbers]",
-)
+)  # fmt: skip
 @click.option("--gpu-gb", type=float, default=80.0, help="With --gpus: memory of a GPU in GB.  [default: 80]")
 @click.option("--host-gb", type=float, help="With --gpus: memory of each machine in GB.  [default: not judged]")
 @options.sandbox_overrides
 def command(
-    config: ConfigSource,
-    out: Path | None,
-    include: tuple[str, ...],
-    prompt: dict[str, Any],
-    engine: dict[str, Any],
-    resume: bool,
-    overwrite: bool,
-    replay: bool,
-    dry_run: bool,
-    gpus: int | None,
-    gpu_gb: float,
-    host_gb: float | None,
+    config: ConfigSource, out: Path | None, include: tuple[str, ...], prompt: dict[str, Any], engine: dict[str, Any],
+    resume: bool, overwrite: bool, replay: bool, dry_run: bool, gpus: int | None, gpu_gb: float, host_gb: float | None,
     sandbox: dict[str, Any],
-) -> None:
+) -> None:  # fmt: skip
     """Train a model on a dataset with GRPO+.
 
     Without CONFIG: curate train --preset deepcoder-16k --model MODEL --data DATASET.

@@ -222,11 +222,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 continue
             with SampleStore(pending.samples_path(suite.name)) as samples:
                 evaluation = evaluate(
-                    suite.exercises,
-                    partial(sampler.sample, sampling=sampling),
-                    sandbox,
-                    k=settings.k,
-                    samples=samples,
+                    suite.exercises, partial(sampler.sample, sampling=sampling), sandbox, k=settings.k, samples=samples
                 )
             engine = EngineOptions(config.engine.concurrency or None, config.engine.options)
             path = result_path(pending.run, suite.name, pending.step)

@@ -111,10 +111,7 @@ _LINES = ("-", ":")  # of the metrics of a panel
 _PANELS = {  # the metrics of each panel, with their labels if there are several
     "Reward, mean of a batch": {"reward": ""},
     "pass@1 on the evaluation set": {"eval/pass@1": ""},  # with several suites: --evaluations
-    "Tokens of a completion, mean": {
-        "completions/mean_length": "in training",
-        "eval/mean_length": "in evaluation",
-    },
+    "Tokens of a completion, mean": {"completions/mean_length": "in training", "eval/mean_length": "in evaluation"},
     "Entropy, nats per token": {"entropy": ""},
     "Share of tokens clipped": {
         "clip_ratio/high_mean": "above 1 + clip_high",
