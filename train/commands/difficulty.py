@@ -113,17 +113,9 @@ def command(
 
 
 def sample_models(
-    dataset: Path,
-    models: Sequence[str],
-    overrides: dict[str, Any],
-    base_url: str | None,
-    include: Sequence[str],
-    prompt: Mapping[str, Any],
-    engine: Mapping[str, Any],
-    sandbox: "SandboxOptions",
-    *,
-    resample: bool = False,
-) -> None:
+    dataset: Path, models: Sequence[str], overrides: dict[str, Any], base_url: str | None, include: Sequence[str],
+    prompt: Mapping[str, Any], engine: Mapping[str, Any], sandbox: "SandboxOptions", *, resample: bool = False,
+) -> None:  # fmt: skip
     """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
 
     overrides       sampling settings that the user gave

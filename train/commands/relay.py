@@ -1,6 +1,7 @@
 """Define the command `curate relay`."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from socket import gethostname
@@ -13,8 +14,6 @@ from train.commands.options import validate_urls
 
 if TYPE_CHECKING:
     import threading
-
-_EITHER = "give one of --from, --invite and --controller"
 
 
 @click.command("relay")
@@ -75,7 +74,7 @@ def command(
     from train.errors import TrainError
 
     if bool(sources) + bool(invite) + bool(controller) != 1:
-        raise click.UsageError(_EITHER)
+        raise click.UsageError("give one of --from, --invite and --controller")
     with report_user_errors(TrainError):
         from train.swarm.broadcast.rate_limiter import RelayRateLimiter
         from train.swarm.broadcast.relay import RelayApp
@@ -83,11 +82,7 @@ def command(
 
         with open_listener(listen) as listener:
             # An address that stands for all addresses of this machine means nothing to another one.
-            url = (
-                listener_url(listener)
-                .replace("//0.0.0.0:", f"//{gethostname()}:")
-                .replace("//[::]:", f"//{gethostname()}:")
-            )
+            url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
             if controller:
                 store, follow, greeting = _first(controller, key, run, folder, keep, url)
             else:

@@ -91,7 +91,11 @@ def command(
     from train.run.folder import open_run
 
     recorded = _recorded_run(config) if replay else None
-    run = out or (_replay_folder(recorded) if recorded else Path("runs") / config.name)
+    if recorded:
+        named = recorded.resolve() if recorded.name in ("", "..") else recorded
+        run = out or named.with_name(f"{named.name}-replay")
+    else:
+        run = out or Path("runs") / config.name
     is_first_rank = os.environ.get("RANK", "0") == "0"
 
     def open_folder(settings: "Config") -> AbstractContextManager[None]:
@@ -142,20 +146,10 @@ def _recorded_run(config: ConfigSource) -> Path:
     return config.path
 
 
-def _replay_folder(recorded: Path) -> Path:
-    """Return the folder beside the recorded run in which it is trained again."""
-    named = recorded.resolve() if recorded.name in ("", "..") else recorded
-    return named.with_name(f"{named.name}-replay")
-
-
 def _replay(
-    recorded: Path,
-    run: Path,
-    changes: Sequence[str],
-    open_folder: "Callable[[Config], AbstractContextManager[None]]",
-    *,
-    is_first_rank: bool,
-) -> None:
+    recorded: Path, run: Path, changes: Sequence[str], open_folder: "Callable[[Config], AbstractContextManager[None]]",
+    *, is_first_rank: bool,
+) -> None:  # fmt: skip
     """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
     from train import loop
     from train.asynchronous.journal import audit_lines
@@ -181,12 +175,9 @@ def _replay(
 
 
 def _settings(
-    config: ConfigSource,
-    include: Sequence[str],
-    prompt: Mapping[str, Any],
-    engine: Mapping[str, Any],
+    config: ConfigSource, include: Sequence[str], prompt: Mapping[str, Any], engine: Mapping[str, Any],
     sandbox: Mapping[str, Any],
-) -> "Config":
+) -> "Config":  # fmt: skip
     """Return the configuration, with the packages that programs can import and their hash, after checks of its names.
 
     include: rows to use although they are not trusted, for training and for evaluation
