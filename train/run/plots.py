@@ -151,22 +151,16 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
                 place.yaxis.set_major_formatter(PercentFormatter(1))
             if len(lines) > 1:
                 names = _PANELS[title]
-                place.legend(
-                    handles=[
-                        Line2D([], [], color=_GREY, ls=line, label=names[metric]) for metric, line in lines.items()
-                    ]
-                )
+                shown = [Line2D([], [], color=_GREY, ls=line, label=names[metric]) for metric, line in lines.items()]
+                place.legend(handles=shown)
         for place in axes[len(panels) :]:
             place.remove()
         if len(runs) > 1:
-            numbers = {
-                label: f" ({len(of_label)} runs)" if len(of_label) > 1 else "" for label, of_label in by_label.items()
-            }
-            _draw_legend(
-                figure,
-                ((label + runs_of, _colour(place)) for place, (label, runs_of) in enumerate(numbers.items())),
-                "Lines are means of the runs, bands reach from the lowest to the highest run." if has_seeds else None,
+            words = (f"{name} ({len(found)} runs)" if len(found) > 1 else name for name, found in by_label.items())
+            title = (
+                "Lines are means of the runs, bands reach from the lowest to the highest run." if has_seeds else None
             )
+            _draw_legend(figure, ((label, _colour(place)) for place, label in enumerate(words)), title)
 
 
 def _draw_curves(
@@ -262,9 +256,8 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
             shade = 0.95 - 0.4 * (batch % 2)
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
             for began, ended in _joined(of_batch, gap=longest / 400):  # bars that would look like one are joined
-                place.broken_barh(
-                    [(began - begin, ended - began)], (height - 0.4, 0.8), color=colour, alpha=shade, lw=0
-                )
+                bar = [(began - begin, ended - began)]
+                place.broken_barh(bar, (height - 0.4, 0.8), color=colour, alpha=shade, lw=0)
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
                     middle = (began + ended) / 2 - begin
                     place.text(middle, height, str(batch), ha="center", va="center", fontsize=7, color="white")
