@@ -157,10 +157,10 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
             place.remove()
         if len(runs) > 1:
             words = (f"{name} ({len(found)} runs)" if len(found) > 1 else name for name, found in by_label.items())
-            title = (
-                "Lines are means of the runs, bands reach from the lowest to the highest run." if has_seeds else None
+            seeds = "Lines are means of the runs, bands reach from the lowest to the highest run."
+            _draw_legend(
+                figure, ((label, _colour(place)) for place, label in enumerate(words)), seeds if has_seeds else None
             )
-            _draw_legend(figure, ((label, _colour(place)) for place, label in enumerate(words)), title)
 
 
 def _draw_curves(
