@@ -34,7 +34,7 @@ from train.run.checkpoint import RunProgress
 from train.run.evaluation_scheduler import EvaluationScheduler
 from train.run.metrics_log import MetricsLog, Timeline
 from train.run.pending_evaluation import RunSuite, read_suites
-from train.run.performance import Performance
+from train.run.step_metrics import Performance
 from train.sampling.open_engine import open_engine
 
 log = logging.getLogger(__name__)

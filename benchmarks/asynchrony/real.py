@@ -35,8 +35,8 @@ from benchmarks.machine import describe
 from train.asynchronous.events import ResultReceived
 from train.asynchronous.journal import FOLDER, read_events
 from train.asynchronous.messages import unpack_tokens
+from train.planning.engine import EngineTimings, LearnerTimings
 from train.planning.simulate import ONE_OFF, SYNC, Layout, TrainingMode, Workload, simulate
-from train.planning.timings import EngineTimings, LearnerTimings
 from train.run import metrics_log
 
 ROOT = Path(__file__).parents[2]

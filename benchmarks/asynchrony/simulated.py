@@ -7,7 +7,7 @@ The figures and where they come from:
   batches of 128 x 16 answers; 1.5B: 9,000 tokens on average and at most 32K; 14B, two GPUs for each engine: 12,000
   lengths with a heavy tail (log-normal, sigma 0.9), as AReaL (arXiv:2505.24298) and DeepCoder describe them; the mean
   of DeepCoder's answers grew from 8K to 17.5K tokens, under limits of 16K and 32K
-  GPU, engine, learner and rewards: train/planning/timings.py and simulate.py
+  GPU, engine, learner and rewards: train/planning/engine.py and simulate.py
 
 AReaL measures 2.77 times the speed of synchronous training for a 1.5B on 128 H800, with a staleness of 4 or more, and
 12 to 17% from interrupting answers. It writes results/asynchrony.json.
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import describe
+from train.planning.engine import H100, ModelSize, estimate_engine_timings, estimate_learner_timings
 from train.planning.simulate import Layout, LogNormalLengths, TrainingMode, Workload, simulate
 from train.planning.split import MODES, GpuCluster, GpuSplit, best_split
-from train.planning.timings import H100, ModelSize, estimate_engine_timings, estimate_learner_timings
 
 RESULTS = Path(__file__).parents[1] / "results" / "asynchrony.json"
 SMALL = ModelSize(1.54e9, 2 * 28 * 2 * 128 * 2)  # Qwen2.5-1.5B: layers, key heads, width of a head

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.machine import describe
 from train.asynchronous.messages import Lease
-from train.planning.timings import GPUS, ModelSize, estimate_engine_timings
+from train.planning.engine import GPUS, ModelSize, estimate_engine_timings
 from train.sampling.commitment import CHUNK_TOKENS, commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.swarm.settings import Thresholds

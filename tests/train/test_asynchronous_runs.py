@@ -4,6 +4,7 @@ import pytest
 import small_runs
 import tiny_world
 from click.testing import CliRunner
+from described_metrics import metric_description
 from journal_audit import audit_journal
 from small_runs import same, trained, weights
 
@@ -13,7 +14,6 @@ from train.asynchronous.messages import LeaseRequest, SubmitRequest
 from train.asynchronous.rollout_worker import encode_result
 from train.errors import SamplerError
 from train.run import checkpoint
-from train.run.step_metrics import metric_description
 from train.sampling.protocol import SamplingParams
 from train.sampling.transformers import TransformersSampler
 

@@ -17,6 +17,7 @@ import pytest
 import random_models
 import small_runs
 from click.testing import CliRunner
+from described_metrics import metric_description
 from safetensors.torch import load_file
 from small_runs import same, trained, weights
 
@@ -31,7 +32,6 @@ from train.rollouts.groups import Rollout
 from train.run import checkpoint
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run, read_stored_config
-from train.run.step_metrics import metric_description
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

@@ -22,13 +22,9 @@ if TYPE_CHECKING:
     help="Address that nodes, verifiers and relays reach; port 0 takes a free one.",
 )  # fmt: skip
 @click.option(
-    "--url",
-    "public_url",
-    default="",
-    metavar="URL",
-    callback=validate_urls,
+    "--url", "public_url", default="", metavar="URL", callback=validate_urls,
     help="URL by which others reach the coordinator, for invites.  [default: this machine's name, and the port]",
-)
+)  # fmt: skip
 @click.option(
     "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
     help="URL of a relay, for invites. Can be given several times.  [default: the coordinator itself]",
@@ -46,12 +42,9 @@ if TYPE_CHECKING:
     help="Versions of the weights that verifiers hold: one more than the run's rollout.staleness, or more.",
 )  # fmt: skip
 @click.option(
-    "--stake",
-    type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
+    "--stake", type=click.IntRange(min=0), default=100, show_default=True,
     help="Units that a node stakes, and loses if it cheats.",
-)
+)  # fmt: skip
 @click.option(
     "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
 )

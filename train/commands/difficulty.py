@@ -29,13 +29,10 @@ if TYPE_CHECKING:
 @click.command("difficulty")
 @click.argument("dataset", type=click.Path(path_type=Path))
 @click.option(
-    "--model",
-    "models",
-    multiple=True,
-    metavar="NAME",
+    "--model", "models", multiple=True, metavar="NAME",
     help="A model to sample: its folder or Hub id, or its name at the server. Can be given several times.  "
     "[default: the models that were sampled before]",
-)
+)  # fmt: skip
 @click.option(
     "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
 )
@@ -58,30 +55,19 @@ if TYPE_CHECKING:
 @language
 @options.sandbox_options
 @click.option(
-    "--solve-rate",
-    metavar="LEAST:MOST",
+    "--solve-rate", metavar="LEAST:MOST",
     help="Copy to --out the problems whose share of right samples is in this band, bounds included: 0.125:0.5, or "
     "0.125:.  [default: no copy]",
-)
+)  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the copy, which --solve-rate needs.  [default: no copy]"
 )
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder --out.")
 def command(
-    dataset: Path,
-    models: tuple[str, ...],
-    base_url: str | None,
-    resample: bool,
-    include: tuple[str, ...],
-    prompt: dict[str, Any],
-    engine: dict[str, Any],
-    languages: tuple[str, ...],
-    sandbox: "SandboxOptions",
-    solve_rate: str | None,
-    out: Path | None,
-    overwrite: bool,
-    **settings: Any,
-) -> None:
+    dataset: Path, models: tuple[str, ...], base_url: str | None, resample: bool, include: tuple[str, ...],
+    prompt: dict[str, Any], engine: dict[str, Any], languages: tuple[str, ...], sandbox: "SandboxOptions",
+    solve_rate: str | None, out: Path | None, overwrite: bool, **settings: Any,
+) -> None:  # fmt: skip
     """Measure how often models solve the problems of DATASET, and keep the problems within a band of solve rates.
 
     The counts go to difficulty/ in DATASET. Sampling options that are not given keep the values with which the model
@@ -127,17 +113,9 @@ def command(
 
 
 def sample_models(
-    dataset: Path,
-    models: Sequence[str],
-    overrides: dict[str, Any],
-    base_url: str | None,
-    include: Sequence[str],
-    prompt: Mapping[str, Any],
-    engine: Mapping[str, Any],
-    sandbox: "SandboxOptions",
-    *,
-    resample: bool = False,
-) -> None:
+    dataset: Path, models: Sequence[str], overrides: dict[str, Any], base_url: str | None, include: Sequence[str],
+    prompt: Mapping[str, Any], engine: Mapping[str, Any], sandbox: "SandboxOptions", *, resample: bool = False,
+) -> None:  # fmt: skip
     """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
 
     overrides       sampling settings that the user gave

@@ -23,7 +23,6 @@ from train.evaluation.protocols.settings import ProtocolOverrides
 
 if TYPE_CHECKING:
     from curate.prompt import PromptFormat
-    from curate.trust import TrustPolicy
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
     from train.evaluation.codeforces.contests import Contest
@@ -48,20 +47,16 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
     "--model", required=True, metavar="NAME", help="The model: its folder or Hub id, or its name at the server."
 )
 @click.option(
-    "--data",
-    metavar="DATASET",
+    "--data", metavar="DATASET",
     help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.  [default: what "
     "--suite names]",
-)
+)  # fmt: skip
 @click.option(
-    "--suite",
-    "suites",
-    multiple=True,
-    metavar="NAME[=PATH]",
+    "--suite", "suites", multiple=True, metavar="NAME[=PATH]",
     help="Evaluation suite: humaneval, humaneval+, mbpp, mbpp+, lcb, codeforces, aime24, aime25, math500, "
     "cruxeval-o, cruxeval-i or dataset. PATH is a file, a folder or a Hub id. Can be given several times.  "
     "[default PATH: the suite on the Hub]",
-)
+)  # fmt: skip
 @click.option(
     "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
 )
@@ -73,11 +68,10 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
 )
 @click.option("--k", type=click.IntRange(min=1), help="Number of samples per problem.  [default: 8, or the protocol's]")
 @click.option(
-    "--window",
-    metavar="FROM..TO",
+    "--window", metavar="FROM..TO",
     help="Use only contests held in this window, both days included: 2024-08-01..2025-01-31; '' for all.  "
     "[default: all, or the protocol's]",
-)
+)  # fmt: skip
 @click.option("--temperature", type=FiniteRange(0, 2), help="Sampling temperature.  [default: 0.6, or the protocol's]")
 @click.option(
     "--top-p",
@@ -90,11 +84,9 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
     help="Maximum number of tokens in an answer.  [default: 16384, or the protocol's]",
 )
 @click.option(
-    "--stop",
-    multiple=True,
-    metavar="TEXT",
+    "--stop", multiple=True, metavar="TEXT",
     help="A text that ends an answer; '' for none. Can be given several times.  [default: none, or the protocol's]",
-)
+)  # fmt: skip
 @click.option(
     "--extraction",
     type=click.Choice(EXTRACTIONS),
@@ -122,17 +114,15 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed of the samples."
 )
 @click.option(
-    "--contests",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--contests", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Parquet file of Codeforces contests for the rating of a model on Codeforces.  [default: where `curate "
     "evaluations fetch codeforces` writes it, if it is there]",
-)
+)  # fmt: skip
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
+    "--out", type=click.Path(path_type=Path),
     help="JSON file for the numbers and the outcomes of each problem. Samples go to OUT.samples.jsonl as they arrive. "
     "With several suites, a folder, in which each suite has its SUITE.json.  [default: only print the numbers]",
-)
+)  # fmt: skip
 @prompt_options
 @engine_option
 @_price("--price-prompt", "prompts")
@@ -140,25 +130,11 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
 @language
 @options.sandbox_options
 def command(
-    model: str,
-    data: str | None,
-    suites: tuple[str, ...],
-    problems: int | None,
-    include: tuple[str, ...],
-    protocol: str | None,
-    stop: tuple[str, ...],
-    base_url: str | None,
-    seed: int,
-    contests: Path | None,
-    out: Path | None,
-    prompt: dict[str, Any],
-    engine: dict[str, Any],
-    price_prompt: float | None,
-    price_answer: float | None,
-    languages: tuple[str, ...],
-    sandbox: "SandboxOptions",
-    **overrides: Any,
-) -> None:
+    model: str, data: str | None, suites: tuple[str, ...], problems: int | None, include: tuple[str, ...],
+    protocol: str | None, stop: tuple[str, ...], base_url: str | None, seed: int, contests: Path | None,
+    out: Path | None, prompt: dict[str, Any], engine: dict[str, Any], price_prompt: float | None,
+    price_answer: float | None, languages: tuple[str, ...], sandbox: "SandboxOptions", **overrides: Any,
+) -> None:  # fmt: skip
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
     Below the numbers of all problems are those of each difficulty, platform and month, where these are known. With
@@ -168,6 +144,7 @@ def command(
     require_extra("data")
     if (data is None) == (not suites):
         raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
+    from curate.dataset.needed_packages import with_packages
     from curate.errors import CurateError
     from curate.prompt import read_prompt
     from curate.trust import TrustPolicy
@@ -175,46 +152,59 @@ def command(
     from sandbox import SandboxError
     from train.engine_options import EngineOptions
     from train.errors import TrainError
+    from train.evaluation.exercises import read_exercises
+    from train.evaluation.protocols.settings import resolve_settings
     from train.evaluation.results.result import Prices
+    from train.evaluation.suites.registry import has_dates
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
     to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
     with report_user_errors(*kinds, interrupt_message=to_continue):
         has_price = price_prompt is not None or price_answer is not None
-        request = _Request(
+        sampled = _SampledModel(
             model,
             base_url,
             EngineOptions.from_table(engine),
             read_prompt(prompt),
-            Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None,
-            protocol,
-            ProtocolOverrides(**overrides, stop=stop or None),
-            problems or 0,
-            TrustPolicy.from_choices(include),
-            languages or PYTHON_ONLY,
-            contests,
-            sandbox,
             seed,
-            has_several_suites=len(suites) > 1,
+            Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None,
         )
-        request.check_model()
-        jobs = [request.prepare(*place) for place in _places(data, suites, out)]
-        request.check_chat([exercise for job in jobs for exercise in job.exercises])
+        sampled.check()
+        given = ProtocolOverrides(**overrides, stop=stop or None)
+        trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
+        jobs = []
+        for suite, location, path in _places(data, suites, out):
+            # With several suites, a window is for those that have dates.
+            has_window = len(suites) < 2 or has_dates(suite)
+            asked = given if has_window else replace(given, window=None)
+            settings = resolve_settings(protocol, suite, asked, sampled.prompt)
+            exercises = read_exercises(
+                location,
+                settings.suite_settings.window,
+                problems or 0,
+                suite=suite,
+                trust=trust,
+                prompt=sampled.prompt,
+                languages=chosen,
+                settings=settings.suite_settings,
+            )
+            jobs.append(_job(suite, location, settings, exercises, with_packages(sandbox, location), path, contests))
+        sampled.check_chat([exercise for job in jobs for exercise in job.exercises])
         from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
 
         succeeded = []
-        with closing(open_sampler(model, base_url, request.engine, request.prompt.template_arguments)) as sampler:
+        with closing(open_sampler(model, base_url, sampled.engine, sampled.prompt.template_arguments)) as sampler:
             for job in jobs:
                 try:
                     with report_user_errors(*kinds):
-                        evaluation, ratings = request.run(job, sampler)
+                        evaluation, ratings = sampled.evaluate(job, sampler)
                 except click.ClickException as error:
                     if len(jobs) == 1:
                         raise
                     warn(f"{job.suite} was not evaluated: {error.message}")
                     succeeded.append(False)
                 else:
-                    _print(job, request, evaluation, ratings)
+                    _print(job, sampled, evaluation, ratings)
                     succeeded.append(evaluation.summary.n_samples > 0)
     sys.exit(0 if all(succeeded) else 1)
 
@@ -254,38 +244,43 @@ class _Job:
     exercises: "tuple[Exercise, ...]"
     sandbox: "SandboxOptions"
     result_path: Path | None
-    contests: "Sequence[Contest]" = ()
+    contests: "Sequence[Contest]"
+
+
+def _job(
+    suite: str, location: str, settings: "EvaluationSettings", exercises: "tuple[Exercise, ...]",
+    sandbox: "SandboxOptions", result_path: Path | None, contests_path: Path | None,
+) -> _Job:  # fmt: skip
+    """Return the job, whose exercises have what is known of their contests.
+
+    contests_path: the file of contests for a rating; None: where it was fetched to, if it was
+    """
+    from train.evaluation.codeforces.contests import ContestMetadata
+    from train.evaluation.codeforces.rating import known_contests
+
+    contests = known_contests(contests_path, (exercise.id for exercise in exercises))
+    if contests:
+        known = ContestMetadata(contests)
+        exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
+    return _Job(suite, location, settings, exercises, sandbox, result_path, contests)
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """What all jobs share: the model with its engine, and how it is evaluated.
+class _SampledModel:
+    """The model of all jobs, and how it is sampled.
 
-    base_url            address of a server; None: the model is run here
-    prices              of the model's tokens; None: unknown
-    protocol            the name of a protocol; None: none
-    overrides           values given in place of the protocol's
-    max_problems        the maximum number of problems; 0: all
-    contests_path       the file of contests for a rating; None: where it was fetched to, if it was
-    has_several_suites  whether there are several suites. Then a window is for those that have dates
+    base_url  address of a server; None: the model is run here
+    prices    of the model's tokens; None: unknown
     """
 
     model: str
     base_url: str | None
     engine: "EngineOptions"
     prompt: "PromptFormat"
-    prices: "Prices | None"
-    protocol: str | None
-    overrides: ProtocolOverrides
-    max_problems: int
-    trust: "TrustPolicy"
-    languages: tuple[str, ...]
-    contests_path: Path | None
-    sandbox: "SandboxOptions"
     seed: int
-    has_several_suites: bool
+    prices: "Prices | None"
 
-    def check_model(self) -> None:
+    def check(self) -> None:
         """Raise TrainError if there is no such model here, or if the options are not for it."""
         from train.sampling.model_check import check_model
 
@@ -302,36 +297,7 @@ class _Request:
         if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:
             check_chat_template(self.model, self.engine.vllm.get("revision"))
 
-    def prepare(self, suite: str, location: str, out: Path | None) -> _Job:
-        """Read a suite. Raises CurateError and SandboxError for what cannot be evaluated."""
-        from curate.dataset.needed_packages import with_packages
-        from train.evaluation.codeforces.contests import ContestMetadata
-        from train.evaluation.codeforces.rating import known_contests
-        from train.evaluation.exercises import read_exercises
-        from train.evaluation.protocols.settings import resolve_settings
-        from train.evaluation.suites.registry import has_dates
-
-        overrides = self.overrides
-        if self.has_several_suites and not has_dates(suite):
-            overrides = replace(overrides, window=None)
-        settings = resolve_settings(self.protocol, suite, overrides, self.prompt)
-        exercises = read_exercises(
-            location,
-            settings.suite_settings.window,
-            self.max_problems,
-            suite=suite,
-            trust=self.trust,
-            prompt=self.prompt,
-            languages=self.languages,
-            settings=settings.suite_settings,
-        )
-        contests = known_contests(self.contests_path, (exercise.id for exercise in exercises))
-        if contests:
-            known = ContestMetadata(contests)
-            exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
-        return _Job(suite, location, settings, exercises, with_packages(self.sandbox, location), out, contests)
-
-    def run(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, list[dict[str, Any]]]":
+    def evaluate(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, list[dict[str, Any]]]":
         """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
 
         Raises what evaluate does.
@@ -383,12 +349,14 @@ class _Request:
         return evaluation, ratings
 
 
-def _print(job: _Job, request: _Request, evaluation: "EvaluationResult", ratings: "Sequence[dict[str, Any]]") -> None:
+def _print(
+    job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[dict[str, Any]]"
+) -> None:
     """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
     from train.evaluation.results.ratings import rating_lines, stored_ratings
     from train.evaluation.results.tables import breakdown, format_cost
 
-    click.echo(_heading(job, request.model, evaluation))
+    click.echo(_heading(job, sampled.model, evaluation))
     if line := job.settings.summary_line():
         click.echo(line)
     print_cells(*breakdown(evaluation.outcomes))
@@ -400,8 +368,8 @@ def _print(job: _Job, request: _Request, evaluation: "EvaluationResult", ratings
         )
     if found.n_no_verdict:
         warn(f"{found.n_no_verdict} samples have no verdict and are left out, see above")
-    if request.prices is not None:
-        click.echo(format_cost(evaluation.tokens, request.prices))
+    if sampled.prices is not None:
+        click.echo(format_cost(evaluation.tokens, sampled.prices))
     for line in rating_lines(stored_ratings({"ratings": ratings})):
         click.echo(line)
 

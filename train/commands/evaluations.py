@@ -21,29 +21,21 @@ def fetch() -> None:
 
 @fetch.command("codeforces")
 @click.option(
-    "--contests",
-    default="deepcoder",
-    show_default=True,
-    metavar="NUMBERS",
+    "--contests", default="deepcoder", show_default=True, metavar="NUMBERS",
     help="Contests, such as 1971,1980-1990, or deepcoder: the 57 contests of DeepCoder's and CodeElo's problems.",
-)
+)  # fmt: skip
 @click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
     help="Parquet file of the contests. Those that are in it are not fetched again.  [default: "
     "~/.cache/curate/codeforces-contests.parquet, where `curate evaluate` finds it]",
-)
+)  # fmt: skip
 @click.option(
     "--base-url", default="https://codeforces.com/api", show_default=True, metavar="URL", help="Address of the API."
 )
 @click.option(
-    "--pause",
-    type=click.FloatRange(min=0),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
+    "--pause", type=click.FloatRange(min=0), default=2.0, show_default=True, metavar="SECONDS",
     help="Least time between two requests; Codeforces asks for 2 seconds.",
-)
+)  # fmt: skip
 def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
     """Fetch standings and rating changes of Codeforces contests, so that models can be rated like participants.
 

@@ -14,11 +14,9 @@ _FORMS = ("lcb", "lcb-leaderboard", "evalplus")
 @click.argument("result", metavar="R.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--to", "form", type=click.Choice(_FORMS), required=True, help="The evaluator that reads the file.")
 @click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
+    "--out", required=True, type=click.Path(path_type=Path),
     help="The file. For lcb-leaderboard, the folder that has a folder for each model.",
-)
+)  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
     """Write an evaluation in the form that another evaluator reads.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import wraps
 from math import isfinite
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 Given = TypeVar("Given", str, tuple[str, ...])
-NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class FiniteRange(click.FloatRange):
@@ -45,18 +44,15 @@ def validate_urls(context: click.Context, option: click.Parameter, value: Given)
 
     Raises click.BadParameter for what does not begin with http:// or https:// and the name of a host.
     """
-    for url in (value,) if isinstance(value, str) else value:
-        if url and not _is_url(url):
+    for url in filter(None, (value,) if isinstance(value, str) else value):
+        try:
+            parts = urlsplit(url)
+            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is not a number, or brackets that do not match
+            is_url = False
+        if not is_url:
             raise click.BadParameter(f"a URL is http://HOST:PORT or https://HOST, unlike {url[:100]!r}")
     return value
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is not a number, or brackets that do not match
-        return False
 
 
 language = click.option(
@@ -96,29 +92,16 @@ class ConfigSource:
         """The name of the file, or of the preset if there is no file."""
         return self.path.stem if self.path else str(self.preset)
 
-    def read(
-        self,
-        changes: Sequence[str] = (),
-        *,
-        prompt: Mapping[str, Any] = NO_OPTIONS,
-        engine: Mapping[str, Any] = NO_OPTIONS,
-    ) -> "Config":
+    def read(self, changes: Sequence[str] = (), **sections: Mapping[str, Any]) -> "Config":
         """Return the configuration. Raises ConfigError.
 
-        changes  values that other options stand for; those of --set replace them
-        prompt   values of the section [prompt]
-        engine   values of the section [engine]
+        changes   values that other options stand for; those of --set replace them
+        sections  values of the sections prompt and engine
         """
         from train.config import read_config
 
         return read_config(
-            self.path,
-            (*changes, *self.changes),
-            preset=self.preset,
-            model=self.model,
-            dataset=self.dataset,
-            prompt=prompt,
-            engine=engine,
+            self.path, (*changes, *self.changes), preset=self.preset, model=self.model, dataset=self.dataset, **sections
         )
 
 
@@ -150,13 +133,9 @@ def config_options(command: Command) -> Command:
     )
     @wraps(command)
     def with_config(
-        config: Path | None,
-        preset: str | None,
-        model: str | None,
-        dataset: str | None,
-        changes: tuple[str, ...],
+        config: Path | None, preset: str | None, model: str | None, dataset: str | None, changes: tuple[str, ...],
         **others: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         if config is None and preset is None:
             raise click.UsageError(
                 "there is no configuration. Give CONFIG, the path of a TOML file, or type: "
@@ -177,12 +156,8 @@ class CommandWithConfigKeys(click.Command):
         super().format_epilog(ctx, formatter)
         for section in describe_sections():
             with formatter.section(section.heading):
-                formatter.write_dl(
-                    [
-                        (key.name if key.required else f"{key.name} = {toml_value(key.default)}", key.help)
-                        for key in section.keys
-                    ]
-                )
+                rows = ((key, "" if key.required else f" = {toml_value(key.default)}") for key in section.keys)
+                formatter.write_dl([(key.name + default, key.help) for key, default in rows])
 
 
 def engine_option(command: Command) -> Command:

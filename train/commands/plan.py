@@ -27,12 +27,9 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
     help="Mean length of the answers.  [default: three tenths of the longest stage's max_tokens]",
 )
 @click.option(
-    "--sigma",
-    type=click.FloatRange(0, 3),
-    default=0.9,
-    show_default=True,
+    "--sigma", type=click.FloatRange(0, 3), default=0.9, show_default=True,
     help="Standard deviation of the logarithm of the lengths.",
-)
+)  # fmt: skip
 @click.option(
     "--rejected",
     type=click.FloatRange(0, 0.75),  # with more, most of the simulation would be groups that are thrown away
@@ -52,8 +49,8 @@ def command(
     """
     require_extra("train")
     from train.errors import TrainError
+    from train.planning.engine import GPUS
     from train.planning.split import MODES, best_split, build_cluster, build_workload, model_size
-    from train.planning.timings import GPUS
 
     with report_user_errors(TrainError, ValueError):
         settings = config.read()

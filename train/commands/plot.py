@@ -11,24 +11,20 @@ from sandbox.commands.console import report_user_errors, require_extra
 @click.command("plot")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
     help="The picture, a file that ends in .svg, .png or .pdf.  [default: curves.svg, timeline.svg or evaluations.svg "
     "in the first RUN, or RUN.by-month.svg beside it]",
-)
+)  # fmt: skip
 @click.option(
-    "--by",
-    type=click.Choice(["month"]),
+    "--by", type=click.Choice(["month"]),
     help="Draw pass@1 by the month in which problems were published. RUN is then a file of `curate evaluate --out`.  "
     "[default: draw curves of runs]",
-)
+)  # fmt: skip
 @click.option(
-    "--released",
-    type=click.DateTime(["%Y-%m-%d"]),
-    metavar="DATE",
+    "--released", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
     help="With --by month, the day on which the model was released, as a line: earlier problems may be known to it.  "
     "[default: no line]",
-)
+)  # fmt: skip
 @click.option(
     "--evaluations",
     is_flag=True,
@@ -36,13 +32,9 @@ from sandbox.commands.console import report_user_errors, require_extra
 )
 @click.option("--timeline", is_flag=True, help="Draw when each part of a run was busy or idle, instead of the curves.")
 def command(
-    runs: tuple[str, ...],
-    out: Path | None,
-    by: str | None,
-    released: datetime | None,
-    evaluations: bool,
+    runs: tuple[str, ...], out: Path | None, by: str | None, released: datetime | None, evaluations: bool,
     timeline: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Draw the curves of training runs, side by side: reward, pass@1, length, entropy, clipping.
 
     RUN is the folder of a run, finished or not, or LABEL=FOLDER. Runs with the same label, such as the seeds of one

@@ -1,6 +1,7 @@
 """Define the command `curate relay`."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from socket import gethostname
@@ -14,31 +15,21 @@ from train.commands.options import validate_urls
 if TYPE_CHECKING:
     import threading
 
-_EITHER = "give one of --from, --invite and --controller"
-
 
 @click.command("relay")
 @click.option(
-    "--from",
-    "sources",
-    multiple=True,
-    metavar="URL",
-    callback=validate_urls,
+    "--from", "sources", multiple=True, metavar="URL", callback=validate_urls,
     help="Relay, coordinator or bucket to fetch the weights from. Can be given several times.  "
     "[default: those in the invite]",
-)
+)  # fmt: skip
 @click.option(
-    "--invite",
-    default="",
-    metavar="TEXT",
+    "--invite", default="", metavar="TEXT",
     help="Invite of a swarm, in place of --from, --run and --public-key.  [default: none]",
-)
+)  # fmt: skip
 @click.option(
-    "--controller",
-    default="",
-    metavar="URL",
+    "--controller", default="", metavar="URL",
     help="Be the first relay of the run whose workers.listen is here.  [default: fetch from other relays]",
-)
+)  # fmt: skip
 @click.option(
     "--key",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -46,59 +37,33 @@ _EITHER = "give one of --from, --invite and --controller"
 )
 @click.option("--run", default="", metavar="NAME", help="Name of the run.  [default: with --controller, the run's own]")
 @click.option(
-    "--public-key",
-    default="",
-    metavar="HEX",
+    "--public-key", default="", metavar="HEX",
     help="Public key of the run, which has signed the weights.  [default: that in the invite]",
-)
+)  # fmt: skip
 @click.option(
-    "--folder",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="relay",
-    show_default=True,
+    "--folder", type=click.Path(file_okay=False, path_type=Path), default="relay", show_default=True,
     help="Folder in which the weights are kept.",
-)
+)  # fmt: skip
 @click.option(
-    "--listen",
-    default="0.0.0.0:8710",
-    show_default=True,
-    metavar="HOST:PORT",
+    "--listen", default="0.0.0.0:8710", show_default=True, metavar="HOST:PORT",
     help="Address to serve on; port 0 takes a free one.",
-)
+)  # fmt: skip
 @click.option(
-    "--keep",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
+    "--keep", type=click.IntRange(min=1), default=5, show_default=True,
     help="Versions to keep, besides those that they are differences from.",
-)
+)  # fmt: skip
 @click.option(
-    "--megabytes-per-second",
-    type=click.FloatRange(min=0, min_open=True),
-    default=200.0,
-    show_default=True,
+    "--megabytes-per-second", type=click.FloatRange(min=0, min_open=True), default=200.0, show_default=True,
     help="Megabytes that one address may fetch, on average.",
-)
+)  # fmt: skip
 @click.option(
-    "--requests-per-second",
-    type=click.FloatRange(min=1),
-    default=100.0,
-    show_default=True,
+    "--requests-per-second", type=click.FloatRange(min=1), default=100.0, show_default=True,
     help="Requests that one address may make, on average.",
-)
+)  # fmt: skip
 def command(
-    sources: tuple[str, ...],
-    invite: str,
-    controller: str,
-    key: Path | None,
-    run: str,
-    public_key: str,
-    folder: Path,
-    listen: str,
-    keep: int,
-    megabytes_per_second: float,
-    requests_per_second: float,
-) -> None:
+    sources: tuple[str, ...], invite: str, controller: str, key: Path | None, run: str, public_key: str, folder: Path,
+    listen: str, keep: int, megabytes_per_second: float, requests_per_second: float,
+) -> None:  # fmt: skip
     """Serve a run's weights over HTTP as a relay.
 
     A relay keeps the newest versions in a folder, as files that nginx could serve as well. It needs neither torch nor a
@@ -109,7 +74,7 @@ def command(
     from train.errors import TrainError
 
     if bool(sources) + bool(invite) + bool(controller) != 1:
-        raise click.UsageError(_EITHER)
+        raise click.UsageError("give one of --from, --invite and --controller")
     with report_user_errors(TrainError):
         from train.swarm.broadcast.rate_limiter import RelayRateLimiter
         from train.swarm.broadcast.relay import RelayApp
@@ -117,11 +82,7 @@ def command(
 
         with open_listener(listen) as listener:
             # An address that stands for all addresses of this machine means nothing to another one.
-            url = (
-                listener_url(listener)
-                .replace("//0.0.0.0:", f"//{gethostname()}:")
-                .replace("//[::]:", f"//{gethostname()}:")
-            )
+            url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
             if controller:
                 store, follow, greeting = _first(controller, key, run, folder, keep, url)
             else:

@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     help="How the program is found in an answer.  [default: as in the result]",
 )
 @click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
     help="Result file with the new verdicts; the answers with their verdicts go to OUT.samples.jsonl. It may be R.json "
     "itself.  [default: only print what changed]",
-)
+)  # fmt: skip
 @changed_option
 @options.sandbox_options
 def command(

@@ -22,54 +22,38 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
 
 @click.command("rollout")
 @click.option(
-    "--controller",
-    "url",
-    default="",
-    metavar="URL",
+    "--controller", "url", default="", metavar="URL",
     help="The run: http://HOST:PORT of workers.listen.  [default: none; give this or --join]",
-)
+)  # fmt: skip
 @click.option(
-    "--join",
-    "invite",
-    default="",
-    metavar="INVITE",
+    "--join", "invite", default="", metavar="INVITE",
     help="The run: an invite to its swarm, which need not trust this machine.  [default: none; give this or "
     "--controller]",
-)
+)  # fmt: skip
 @click.option(
-    "--key",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
+    "--key", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="File with the key of this node, for --join; made if it does not exist.  [default: ~/.config/curate/node.key]",
-)
+)  # fmt: skip
 @click.option(
     "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
 )
 @engine_option
 @click.option(
-    "--name",
-    default="",
-    callback=_checked,
+    "--name", default="", callback=_checked,
     help="Name of the worker, unique in the run.  [default: made of this machine's]",
-)
+)  # fmt: skip
 @click.option(
-    "--patience",
-    type=click.FloatRange(min=0),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
+    "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",
     help="How long a run that cannot be reached is called again.",
-)
+)  # fmt: skip
 @click.option(
     "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
     help="Relay to take the weights from. Can be given several times.  [default: the run itself sends them]",
 )  # fmt: skip
 @click.option(
-    "--public-key",
-    default="",
-    metavar="HEX",
+    "--public-key", default="", metavar="HEX",
     help="Public key of the run, which the first `curate relay` prints; for --relay.  [default: none]",
-)
+)  # fmt: skip
 @click.option(
     "--ray",
     metavar="ADDRESS",
@@ -77,26 +61,13 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
 )
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Workers on the Ray cluster.")
 @click.option(
-    "--gpus-per-worker",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
+    "--gpus-per-worker", type=click.IntRange(min=0), default=1, show_default=True,
     help="GPUs of each worker on the Ray cluster: tensor_parallel of its engine.",
-)
+)  # fmt: skip
 def command(
-    url: str,
-    invite: str,
-    key: Path | None,
-    model: str,
-    engine: dict[str, Any],
-    name: str,
-    patience: float,
-    relays: tuple[str, ...],
-    public_key: str,
-    ray: str | None,
-    workers: int,
-    gpus_per_worker: int,
-) -> None:
+    url: str, invite: str, key: Path | None, model: str, engine: dict[str, Any], name: str, patience: float,
+    relays: tuple[str, ...], public_key: str, ray: str | None, workers: int, gpus_per_worker: int,
+) -> None:  # fmt: skip
     """Run a rollout worker for a remote training run.
 
     The worker asks the run for prompts, sends answers, and fetches new weights; it opens no port. Workers may join,

@@ -114,18 +114,13 @@ def ban_command(folder: Path, node: str) -> None:
 @command.command("calibrate")
 @config_options
 @click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True,
     help="File for the bars. Those of other pairs of engines in it stay.",
-)
+)  # fmt: skip
 @click.option(
-    "--groups",
-    type=click.IntRange(min=1),
-    default=8,
-    show_default=True,
+    "--groups", type=click.IntRange(min=1), default=8, show_default=True,
     help="Groups to draw, each of rollout.completions answers.",
-)
+)  # fmt: skip
 def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     """Measure how far honest answers are from what a verifier computes, and set the bars of a swarm by it.
 

@@ -55,36 +55,24 @@ _OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Delete the run that is in the folder, and start a new one.")
 @click.option(
-    "--replay",
-    is_flag=True,
+    "--replay", is_flag=True,
     help="CONFIG is the folder of a finished asynchronous run: train it again from its journal, without engines and "
     "rewards, and compare the weights.  [default for --out: that folder's name and -replay]",
-)
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
 @click.option(
-    "--gpus",
-    type=click.IntRange(0),
+    "--gpus", type=click.IntRange(0),
     help="With --dry-run: refuse what does not fit on so many GPUs, up to 8 in a machine, or on a CPU if 0.  [default: "
     "show the needs of the learner for several numbers]",
-)
+)  # fmt: skip
 @click.option("--gpu-gb", type=float, default=80.0, help="With --gpus: memory of a GPU in GB.  [default: 80]")
 @click.option("--host-gb", type=float, help="With --gpus: memory of each machine in GB.  [default: not judged]")
 @options.sandbox_overrides
 def command(
-    config: ConfigSource,
-    out: Path | None,
-    include: tuple[str, ...],
-    prompt: dict[str, Any],
-    engine: dict[str, Any],
-    resume: bool,
-    overwrite: bool,
-    replay: bool,
-    dry_run: bool,
-    gpus: int | None,
-    gpu_gb: float,
-    host_gb: float | None,
+    config: ConfigSource, out: Path | None, include: tuple[str, ...], prompt: dict[str, Any], engine: dict[str, Any],
+    resume: bool, overwrite: bool, replay: bool, dry_run: bool, gpus: int | None, gpu_gb: float, host_gb: float | None,
     sandbox: dict[str, Any],
-) -> None:
+) -> None:  # fmt: skip
     """Train a model on a dataset with GRPO+.
 
     Without CONFIG: curate train --preset deepcoder-16k --model MODEL --data DATASET.
@@ -103,7 +91,11 @@ def command(
     from train.run.folder import open_run
 
     recorded = _recorded_run(config) if replay else None
-    run = out or (_replay_folder(recorded) if recorded else Path("runs") / config.name)
+    if recorded:
+        named = recorded.resolve() if recorded.name in ("", "..") else recorded
+        run = out or named.with_name(f"{named.name}-replay")
+    else:
+        run = out or Path("runs") / config.name
     is_first_rank = os.environ.get("RANK", "0") == "0"
 
     def open_folder(settings: "Config") -> AbstractContextManager[None]:
@@ -154,20 +146,10 @@ def _recorded_run(config: ConfigSource) -> Path:
     return config.path
 
 
-def _replay_folder(recorded: Path) -> Path:
-    """Return the folder beside the recorded run in which it is trained again."""
-    named = recorded.resolve() if recorded.name in ("", "..") else recorded
-    return named.with_name(f"{named.name}-replay")
-
-
 def _replay(
-    recorded: Path,
-    run: Path,
-    changes: Sequence[str],
-    open_folder: "Callable[[Config], AbstractContextManager[None]]",
-    *,
-    is_first_rank: bool,
-) -> None:
+    recorded: Path, run: Path, changes: Sequence[str], open_folder: "Callable[[Config], AbstractContextManager[None]]",
+    *, is_first_rank: bool,
+) -> None:  # fmt: skip
     """Audit the journal of a run, train the run again from it, and say whether the weights are the same."""
     from train import loop
     from train.asynchronous.journal import audit_lines
@@ -193,12 +175,9 @@ def _replay(
 
 
 def _settings(
-    config: ConfigSource,
-    include: Sequence[str],
-    prompt: Mapping[str, Any],
-    engine: Mapping[str, Any],
+    config: ConfigSource, include: Sequence[str], prompt: Mapping[str, Any], engine: Mapping[str, Any],
     sandbox: Mapping[str, Any],
-) -> "Config":
+) -> "Config":  # fmt: skip
     """Return the configuration, with the packages that programs can import and their hash, after checks of its names.
 
     include: rows to use although they are not trusted, for training and for evaluation

@@ -14,19 +14,13 @@ from train.commands.options import leave_on_signal
     "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
 )
 @click.option(
-    "--key",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
+    "--key", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="File with the key of this verifier; made if it does not exist.  [default: ~/.config/curate/verifier.key]",
-)
+)  # fmt: skip
 @click.option(
-    "--patience",
-    type=click.FloatRange(min=0),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
+    "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",
     help="How long a coordinator that cannot be reached is called again.",
-)
+)  # fmt: skip
 def command(invite: str, model: str, key: Path | None, patience: float) -> None:
     """Verify rollouts from a swarm by recomputing them with the model.
 

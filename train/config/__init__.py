@@ -34,26 +34,8 @@ from train.config.sections import (
 )
 
 __all__ = [
-    "Config",
-    "DataConfig",
-    "EngineConfig",
-    "EvaluationConfig",
-    "MixedDataset",
-    "ModelConfig",
-    "ProgramLimitsConfig",
-    "ObjectiveConfig",
-    "OptimizerConfig",
-    "ParallelismConfig",
-    "RewardConfig",
-    "RolloutConfig",
-    "RunConfig",
-    "SandboxConfig",
-    "StageConfig",
-    "WorkersConfig",
-    "as_table",
-    "from_table",
-    "presets",
-    "read_config",
-    "with_overrides",
-    "with_sandbox",
-]
+    "Config", "DataConfig", "EngineConfig", "EvaluationConfig", "MixedDataset", "ModelConfig", "ObjectiveConfig",
+    "OptimizerConfig", "ParallelismConfig", "ProgramLimitsConfig", "RewardConfig", "RolloutConfig", "RunConfig",
+    "SandboxConfig", "StageConfig", "WorkersConfig", "as_table", "from_table", "presets", "read_config",
+    "with_overrides", "with_sandbox",
+]  # fmt: skip

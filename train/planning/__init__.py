@@ -1,5 +1,5 @@
 """Simulated runs, for `curate plan`: the product's own controller, driven by a clock that jumps from event to event.
 
 Begin with split.py, which finds the best split of GPUs between learner and engines, and simulate.py, which runs one.
-timings.py has how long engines and learner take.
+engine.py has how long engines and learner take.
 """

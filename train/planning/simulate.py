@@ -13,33 +13,20 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from math import ceil, exp, log
 from statistics import NormalDist, fmean
-from typing import Literal, Protocol
+from typing import Literal
 
 from rewards.reward import Completion, Reward, Task
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import NullJournal
 from train.asynchronous.messages import Lease, LeaseRequest, SampleResult, SubmitRequest, VersionSpan
-from train.planning.engine import SimulatedSample, TimedEngine
-from train.planning.timings import EngineTimings, LearnerTimings
+from train.planning.engine import EngineTimings, LearnerTimings, SimulatedSample, TimedEngine
 from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.weights.manifest import WeightManifest
 
 _STEPS_BEFORE = 2  # steps that are not measured, and as many more as batches can be under way
 _FOREVER = 1e12  # seconds: simulated workers do not die
-
-
-class LengthDistribution(Protocol):
-    """Says how long the next answer is, how long answers are on average, and how long the longest may be."""
-
-    @property
-    def limit(self) -> int: ...
-
-    @property
-    def mean(self) -> float: ...
-
-    def draw(self, rng: random.Random) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +79,7 @@ class Workload:
     groups: int
     completions: int
     prompt_tokens: int
-    lengths: LengthDistribution
+    lengths: LogNormalLengths
     rejected_share: float = 0.0
     reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)
     token_stride: int = 64
@@ -135,7 +122,6 @@ class SimulationResult:
     tokens_per_second                      completion tokens that were trained on
     learner_idle_share, engine_idle_share  shares of the time
     staleness_mean                         versions between a token's sampling and its training, over the tokens
-    recomputed_share                       tokens whose cache was computed again, for each token that was drawn
     """
 
     step_seconds: float
@@ -144,7 +130,6 @@ class SimulationResult:
     engine_idle_share: float
     staleness_mean: float
     staleness_max: int
-    recomputed_share: float
 
 
 def simulate(
@@ -163,8 +148,6 @@ class _Step:
     ages: tuple[float, int]
     engine_seconds: float
     learner_seconds: float
-    drawn: float
-    recomputed: float
 
 
 class _Prompts:
@@ -226,7 +209,6 @@ class _Run:
         measured = self._steps[self._n_before :]
         seconds = last.published - first.published
         tokens = sum(step.tokens for step in measured)
-        drawn = last.drawn - first.drawn
         return SimulationResult(
             step_seconds=seconds / len(measured),
             tokens_per_second=tokens / seconds,
@@ -234,7 +216,6 @@ class _Run:
             engine_idle_share=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
             staleness_mean=fmean(step.ages[0] for step in measured),
             staleness_max=max(step.ages[1] for step in measured),
-            recomputed_share=(last.recomputed - first.recomputed) / drawn if drawn else 0.0,
         )
 
     # --- events ---
@@ -309,18 +290,8 @@ class _Run:
                 engine.load_weights(version)
                 self._await(number)
         self._controller.publish_weights(WeightManifest(version))
-        tokens, ages = self._of_cut
-        self._steps.append(
-            _Step(
-                self._now,
-                tokens,
-                ages,
-                sum(engine.busy_seconds for engine in self._engines),
-                self._learner_seconds,
-                sum(engine.drawn_tokens for engine in self._engines),
-                sum(engine.recomputed_tokens for engine in self._engines),
-            )
-        )
+        engine_seconds = sum(engine.busy_seconds for engine in self._engines)
+        self._steps.append(_Step(self._now, *self._of_cut, engine_seconds, self._learner_seconds))
         self._feed()
         self._train_if_possible()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from train.config import Config
 from train.errors import ConfigError, LearnerError
 from train.learning.policy import load_hf_config
+from train.planning.engine import Gpu, ModelSize, estimate_engine_timings, estimate_learner_timings
 from train.planning.simulate import (
     ONE_OFF,
     SYNC,
@@ -20,7 +21,6 @@ from train.planning.simulate import (
     Workload,
     simulate,
 )
-from train.planning.timings import Gpu, ModelSize, estimate_engine_timings, estimate_learner_timings
 from train.run.memory import cache_bytes_per_token, estimate, estimate_run, gpu_memory
 
 MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 2, 4, 8)))

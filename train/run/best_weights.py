@@ -28,10 +28,7 @@ def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
         "pass@1": numbers["pass_at_1"],
         "low": numbers["low"],
         "high": numbers["high"],
-        "k": sampling["k"],
-        "temperature": sampling["temperature"],
-        "top_p": sampling["top_p"],
-        "max_tokens": sampling["max_tokens"],
+        **{name: sampling[name] for name in ("k", "temperature", "top_p", "max_tokens")},
         "exercises_sha256": content["suite"]["exercises_sha256"],
     }
 

@@ -14,6 +14,7 @@ Its metrics are those of the step whose weights it has, whenever they arrive. At
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from train.asynchronous.pipeline import Pipeline, TimelineWriter
@@ -36,11 +37,10 @@ from train.run.pending_evaluation import (
 
 log = logging.getLogger(__name__)
 
-_LOG = "own.log"
-
 MetricsCallback = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
 
 
+@dataclass(slots=True)
 class EvaluationSchedule:
     """Says when an evaluation is due.
 
@@ -48,142 +48,18 @@ class EvaluationSchedule:
     seconds    when the latest evaluation began, in seconds since the run's start
     """
 
-    def __init__(self, settings: EvaluationConfig, last_step: int, *, seconds: float) -> None:
-        self.seconds = seconds
-        self._settings = settings
-        self._last_step = last_step
+    settings: EvaluationConfig
+    last_step: int
+    seconds: float
 
     def is_due(self, step: int, seconds: float) -> bool:
         """Return whether the weights after this step, made so many seconds after the run's start, are evaluated."""
-        by_steps, by_seconds = self._settings.every_steps, self._settings.every_minutes * 60
+        by_steps, by_seconds = self.settings.every_steps, self.settings.every_minutes * 60
         return (
-            step in (0, self._last_step)
+            step in (0, self.last_step)
             or (by_steps > 0 and step % by_steps == 0)
             or (by_seconds > 0 and seconds - self.seconds >= by_seconds)
         )
-
-    def record_start(self, seconds: float) -> None:
-        """Note that an evaluation has begun."""
-        self.seconds = seconds
-
-
-class InlineBackend:
-    """Evaluation within the step. Errors of the sampler and the sandbox end the run.
-
-    The other places change what differs. The loop calls all methods from one thread.
-    """
-
-    def __init__(self, config: Config, suites: Sequence[RunSuite], pipeline: Pipeline) -> None:
-        self._config = config
-        self._suites = suites
-        self._pipeline = pipeline
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the evaluation that was begun is over."""
-        return True
-
-    def can_still_run(self, pending: PendingEvaluation, step: int) -> bool:
-        """Return whether an evaluation can still be made after this step."""
-        return pending.step == step
-
-    def begin(self, pending: PendingEvaluation) -> None:
-        """Begin an evaluation, or make it."""
-        evaluate_suites(self._config, self._suites, self._pipeline.sampler, pending)
-
-    def on_engine_idle(self) -> None:
-        """Note that the run's engine draws what was asked of it, and is free after that."""
-
-    def finish(self) -> None:
-        """Wait until the evaluation that was begun is over."""
-
-    def failure_reason(self) -> str:
-        """Return why the evaluation that is over has not found all it should."""
-        return ""
-
-    def close(self) -> None:
-        """Give up an evaluation that is not over."""
-
-
-class OverlappedBackend(InlineBackend):
-    """Evaluation with the idle engine. `close` has nothing to do: the thread ends when the run closes the engine."""
-
-    _pending: PendingEvaluation | None = None
-    _thread: threading.Thread | None = None
-    _error: BaseException | None = None
-
-    @property
-    def has_ended(self) -> bool:
-        return self._pending is None
-
-    def begin(self, pending: PendingEvaluation) -> None:
-        self._pending = pending
-
-    def on_engine_idle(self) -> None:
-        if self._pending is not None and self._thread is None:
-            self._thread = threading.Thread(
-                target=self._evaluate, args=(self._pending,), name="evaluation", daemon=True
-            )
-            self._thread.start()
-
-    def finish(self) -> None:
-        self.on_engine_idle()
-        if self._thread is not None:
-            self._thread.join()
-        self._pending = self._thread = None
-        if self._error is not None:
-            raise self._error
-
-    def _evaluate(self, pending: PendingEvaluation) -> None:
-        try:
-            self._pipeline.wait_until_idle()
-            super().begin(pending)
-        except BaseException as error:
-            self._error = error
-
-
-class ProcessBackend(InlineBackend):
-    """Evaluation in a process of its own. run: folder of the run"""
-
-    def __init__(self, run: Path) -> None:
-        self._log = run / FOLDER / _LOG
-        self._child: Child | None = None
-        self._refusal = ""  # why there is no process
-
-    @property
-    def has_ended(self) -> bool:
-        if self._child is not None and self._child.status() is None:
-            return False
-        if self._child is not None:
-            self._child.end()  # with the processes that vLLM has left
-        return True
-
-    def can_still_run(self, pending: PendingEvaluation, step: int) -> bool:
-        return pending.step == step or pending.model_folder.exists()
-
-    def begin(self, pending: PendingEvaluation) -> None:
-        self.close()
-        self._refusal = ""
-        try:
-            self._child = Child("train.run.pending_evaluation", str(pending.folder), log=self._log)
-        except OSError as error:
-            self._refusal = f"its process cannot be started: {error}"
-
-    def finish(self) -> None:
-        if self._child is not None and not self.has_ended:
-            log.info("waits for the evaluation that is not over")
-            self._child.wait()
-
-    def failure_reason(self) -> str:
-        if self._child is None:
-            return self._refusal
-        words = self._child.last_words()
-        return f"its process was {words}" if (self._child.status() or 0) < 0 else f"{words} (see {self._log})"
-
-    def close(self) -> None:
-        if self._child is not None:
-            self._child.end()
-        self._child = None
 
 
 class EvaluationScheduler:
@@ -209,20 +85,23 @@ class EvaluationScheduler:
     ) -> None:
         self.schedule = EvaluationSchedule(config.evaluation, config.run.steps, seconds=seconds)
         self._config = config
+        self._where = config.evaluation.where
         self._run = run
         self._learner = learner
+        self._pipeline = pipeline
+        self._suites = suites
         self._names = tuple(suite.name for suite in suites)
         self._log_late = log_late
         self._timeline = timeline
         self._pending: PendingEvaluation | None = None
         self._began = 0.0
         self._left_out_during: int | None = None  # step whose evaluation another one would have had to wait for
-        self._where = config.evaluation.where
-        self._backend = (
-            ProcessBackend(run)
-            if self._where == "own"
-            else {"inside": InlineBackend, "idle": OverlappedBackend}[self._where](config, suites, pipeline)
-        )
+        self._needs_engine = False  # "idle": the evaluation waits for the engine, or the thread has it
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None  # of the thread
+        self._log = run / FOLDER / "own.log"
+        self._child: Child | None = None
+        self._refusal = ""  # why there is no process
 
     def resume(self, step: int) -> None:
         """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
@@ -235,7 +114,8 @@ class EvaluationScheduler:
                 continue
             self.finish()
             is_complete = self._is_complete(pending.suite_metrics())
-            if not is_complete and not self._backend.can_still_run(pending, step):
+            has_weights = pending.step == step or (self._where == "own" and pending.model_folder.exists())
+            if not is_complete and not has_weights:
                 log.warning("step %d is not evaluated: the run ended before it was", pending.step)
                 pending.remove()
             elif is_complete or self._prepare(pending):
@@ -262,7 +142,7 @@ class EvaluationScheduler:
                 )
             self._left_out_during = self._pending.step
             return {}
-        self.schedule.record_start(now)
+        self.schedule.seconds = now
         pending = PendingEvaluation(self._run, step, self._config.evaluation.max_tokens or max_tokens)
         pending.remove()
         if not self._prepare(pending):
@@ -276,31 +156,46 @@ class EvaluationScheduler:
 
     def on_engine_idle(self) -> None:
         """Note that the engine has a batch to draw, and nothing to do after that until it gets new weights."""
-        self._backend.on_engine_idle()
+        if self._needs_engine and self._thread is None:
+            self._thread = threading.Thread(target=self._evaluate_when_idle, name="evaluation", daemon=True)
+            self._thread.start()
 
     def wait_for_engine(self) -> None:
         """Wait until the engine may get new weights."""
         if self._where == "idle":
-            self._backend.finish()
-        self.collect()
+            self.finish()
+        else:
+            self.collect()
 
     def collect(self) -> None:
         """Log the metrics of the evaluation if it is over."""
-        if self._pending is not None and self._backend.has_ended:
-            pending = self._pending
-            if metrics := self._take():
-                self._log_late(pending.step, metrics)
-            pending.remove()  # only now: if the run is killed before, it finds the metrics when it is resumed
+        if self._pending is None or self._needs_engine or (self._child is not None and self._child.status() is None):
+            return
+        pending = self._pending
+        if metrics := self._take():
+            self._log_late(pending.step, metrics)
+        pending.remove()  # only now: if the run is killed before, it finds the metrics when it is resumed
 
     def finish(self) -> None:
-        """Wait for the evaluation that was begun last, and log its metrics."""
-        if self._pending is not None:
-            self._backend.finish()
-            self.collect()
+        """Wait for the evaluation that was begun last, and log its metrics. Raises what the idle engine has raised."""
+        self.on_engine_idle()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread, self._needs_engine = None, False
+            if self._error is not None:
+                raise self._error
+        if self._child is not None and self._child.status() is None:
+            log.info("waits for the evaluation that is not over")
+            self._child.wait()
+        self.collect()
 
     def close(self) -> None:
-        """Give up an evaluation that is not over. A run that is resumed goes on with it."""
-        self._backend.close()
+        """Give up an evaluation that is not over, which a resumed run continues.
+
+        A thread ends when the run closes the engine.
+        """
+        if self._child is not None:
+            self._child.end()  # with the processes that vLLM has left
 
     def _prepare(self, pending: PendingEvaluation) -> bool:
         """Write what the evaluation needs. Returns False, with a warning, if it cannot be written: it is left out."""
@@ -317,23 +212,48 @@ class EvaluationScheduler:
 
     def _begin(self, pending: PendingEvaluation) -> None:
         self._pending, self._began = pending, self._timeline.clock()
-        if not self._is_complete(pending.suite_metrics()):
-            self._backend.begin(pending)
+        self._child, self._refusal = None, ""
+        if self._is_complete(pending.suite_metrics()):
+            return
+        if self._where == "inside":
+            self._evaluate(pending)
+        elif self._where == "idle":
+            self._needs_engine = True
+        else:
+            try:
+                self._child = Child("train.run.pending_evaluation", str(pending.folder), log=self._log)
+            except OSError as error:
+                self._refusal = f"its process cannot be started: {error}"
+
+    def _evaluate(self, pending: PendingEvaluation) -> None:
+        evaluate_suites(self._config, self._suites, self._pipeline.sampler, pending)
+
+    def _evaluate_when_idle(self) -> None:
+        assert self._pending is not None
+        try:
+            self._pipeline.wait_until_idle()
+            self._evaluate(self._pending)
+        except BaseException as error:
+            self._error = error
 
     def _take(self) -> dict[str, float]:
         """Return the metrics of the evaluation that is over, and keep its weights if they are the best."""
         assert self._pending is not None
         pending, self._pending = self._pending, None
+        self.close()
         found = pending.suite_metrics()
-        if not self._is_complete(found):
-            missing = [name for name in self._names if name not in found]
-            log.warning(
-                "step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._backend.failure_reason()
-            )
+        if missing := [name for name in self._names if name not in found]:
+            log.warning("step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._failure_reason())
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
         return self._named(found)
+
+    def _failure_reason(self) -> str:
+        if self._child is None:
+            return self._refusal
+        words = self._child.last_words()
+        return f"its process was {words}" if (self._child.status() or 0) < 0 else f"{words} (see {self._log})"
 
     def _is_complete(self, found: SuiteMetrics) -> bool:
         return all(name in found for name in self._names)
@@ -354,9 +274,7 @@ class EvaluationScheduler:
             note = best_weights.best_record(suite, pending.step, result_path(self._run, suite, pending.step))
             if not best_weights.is_better(note, best_weights.read_best_record(self._run)):
                 return
-            if (
-                not pending.model_folder.exists()
-            ):  # evaluated within the step that was made last: the learner has its weights
+            if not pending.model_folder.exists():  # evaluated within the latest step, whose weights the learner has
                 self._learner.save_pretrained(pending.model_folder)
             with defer_interrupts():
                 best_weights.replace_best(self._run, pending.model_folder, note)

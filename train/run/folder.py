@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.output_folder import write_atomic
 from curate.reading.values import shorten
 from train.config import Config, as_table, from_table
 from train.errors import ConfigError
@@ -27,21 +28,12 @@ from train.errors import ConfigError
 CONFIG = "config.json"
 # What is written before the first sample, and is there if the configuration, the model or the data is refused.
 _BEFORE = (".lock", CONFIG, "questions.jsonl", "workers", "journal")
-# Sections and keys that may differ when a run is resumed, because the finished steps do not depend on them.
+# Sections and keys that may differ when a run is resumed, because the finished steps do not depend on them. Of
+# data.include, a checkpoint knows the problems that it was trained on.
 _MAY_CHANGE = (
-    "run",
-    "evaluation",
-    "engine",
-    "workers",
-    "data.include",  # a checkpoint knows the problems that it was trained on
-    "sandbox",
-    "most",
-    "rollout.max_seconds",
-    "rollout.most_running",
-    "optimizer.row_tokens",
-    "optimizer.offload",
-    "ranks",
-)
+    "run", "evaluation", "engine", "workers", "data.include", "sandbox", "most", "rollout.max_seconds",
+    "rollout.most_running", "optimizer.row_tokens", "optimizer.offload", "ranks",
+)  # fmt: skip
 _MUST_STAY = (
     "run.seed",  # it decides the order of the prompts
     "sandbox.packages_sha256",  # rewards depend on what programs can import
@@ -79,7 +71,7 @@ def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: b
             for path in folder.iterdir():
                 if path.name != ".lock":
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-        _write(folder / CONFIG, as_table(config))
+        write_atomic(folder / CONFIG, json.dumps(as_table(config), indent=1) + "\n")
         yield
 
 
@@ -121,9 +113,3 @@ def _flatten(table: Any, prefix: str = "") -> dict[str, Any]:
     if isinstance(table, dict):
         return {key: value for name, item in table.items() for key, value in _flatten(item, f"{prefix}{name}.").items()}
     return {prefix[:-1]: table}
-
-
-def _write(path: Path, table: Any) -> None:
-    aside = path.with_name(path.name + ".new")
-    aside.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    aside.replace(path)

@@ -9,7 +9,7 @@ GPUs, which have some percent more.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from train.config import Config, ModelConfig
+from train.config import Config, EngineConfig, EvaluationConfig, ModelConfig
 from train.errors import ConfigError
 from train.learning.attention import PACKED
 from train.learning.logprob import CHUNK_TOKENS
@@ -174,24 +174,6 @@ def cache_bytes_per_token(text_config: Any, number_bytes: int, *, tensor_paralle
     return int(2 * text_config.num_hidden_layers * -(-heads // tensor_parallel) * width * number_bytes)
 
 
-def _engine_bytes(
-    config: Config, parameters: int, *, tensor_parallel: int, max_sequence_tokens: int
-) -> dict[str, float]:
-    """Return the bytes on each GPU of an engine, by purpose.
-
-    max_sequence_tokens: tokens of the longest prompt and answer together, which the cache must be able to hold
-    """
-    text_config = load_hf_config(config.model.path).get_text_config()
-    number_bytes = _number_bytes(config)
-    of_a_token = cache_bytes_per_token(text_config, number_bytes, tensor_parallel=tensor_parallel)
-    longest = min(max_sequence_tokens, getattr(text_config, "max_position_embeddings", max_sequence_tokens))
-    return {
-        "weights": -(-parameters * number_bytes // tensor_parallel),
-        "cache of the longest answer": of_a_token * longest,
-        "overhead": _ENGINE_OVERHEAD_BYTES,
-    }
-
-
 def _number_bytes(config: Config) -> int:
     return 2 if config.model.dtype == "bfloat16" else 4
 
@@ -232,10 +214,6 @@ class MemoryNeed:
     def total(self) -> float:
         return sum(self.bytes_by_purpose.values())
 
-    @property
-    def fits(self) -> bool:
-        return not self.available or self.total <= self.available
-
     def line(self) -> str:
         parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in self.bytes_by_purpose.items() if size >= GB / 100)
         has = f" of {self.available / GB:.4g}" if self.available else ""
@@ -244,12 +222,10 @@ class MemoryNeed:
 
 def format_memory_needs(config: Config, machines: Machines) -> Iterator[str]:
     """Yield a line for each need. Raises ConfigError after the last one if the machines do not have enough."""
-    needs = []
-    for need in memory_needs(config, machines):
-        needs.append(need)
-        yield need.line()
+    needs = list(memory_needs(config, machines))
+    yield from (need.line() for need in needs)
     for need in needs:
-        if not need.fits:
+        if need.available and need.total > need.available:
             raise ConfigError(
                 f"{need.scope} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
                 "or use more GPUs"
@@ -273,32 +249,29 @@ def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
 
 def _division(config: Config, machines: Machines) -> tuple[int, int]:
     """Return the number of the learner's ranks, and of the GPUs of engines that this command starts."""
-    engine, gpus = config.engine, len(config.engine.gpus)
-    starts_engines = config.rollout.pipeline != "async" or config.workers.local
-    for_evaluation = config.evaluation.gpus if machines.gpus else ()
-    if for_evaluation and max(for_evaluation) >= machines.first_machine_gpus:
-        raise ConfigError(
-            f"evaluation.gpus: there is no GPU {max(for_evaluation)}; they are counted from 0 on each machine"
-        )
+    for_engines, for_evaluation = config.engine.gpus, config.evaluation.gpus if machines.gpus else ()
+
+    def check_named(key: str, gpus: Sequence[int]) -> None:
+        if machines.gpus and gpus and max(gpus) >= machines.first_machine_gpus:
+            raise ConfigError(f"{key}: there is no GPU {max(gpus)}; they are counted from 0 on each machine")
+
+    check_named("evaluation.gpus", for_evaluation)
     n_others = machines.gpus - len(for_evaluation)
     if for_evaluation and not n_others:
         raise ConfigError("evaluation.gpus: no GPU is left for the learner")
-    if not starts_engines:
+    if config.rollout.pipeline == "async" and not config.workers.local:
         return max(n_others, 1), 0
-    if not gpus:
-        if n_others > 1:
-            raise ConfigError(
-                f"engine.gpus: {n_others} GPUs would all be the learner's. Name those of the engines, such as the "
-                "last ones of the first machine"
-            )
-        return 1, 0
-    if not machines.gpus:
-        return 1, gpus
-    if max(engine.gpus) >= machines.first_machine_gpus:
-        raise ConfigError(f"engine.gpus: there is no GPU {max(engine.gpus)}; they are counted from 0 on each machine")
-    if n_others <= gpus:
+    if not for_engines and n_others > 1:
+        raise ConfigError(
+            f"engine.gpus: {n_others} GPUs would all be the learner's. Name those of the engines, such as the last "
+            "ones of the first machine"
+        )
+    if not for_engines or not machines.gpus:
+        return 1, len(for_engines)
+    check_named("engine.gpus", for_engines)
+    if n_others <= len(for_engines):
         raise ConfigError("engine.gpus: no GPU is left for the learner")
-    return n_others - gpus, gpus
+    return n_others - len(for_engines), len(for_engines)
 
 
 def _evaluates_beside(config: Config) -> bool:
@@ -336,29 +309,34 @@ def _gpu_needs(
     longest, prompt = max(stage.max_tokens for stage in config.stages), config.data.max_prompt_tokens
     if engine_gpus or shares_gpu:
         answer = longest if evaluates_beside else max(longest, evaluation.max_tokens)
-        yield MemoryNeed(
-            f"each of {engine_gpus} engine GPUs" if engine_gpus else "engine on that GPU",
-            _engine_bytes(
-                config,
-                learner.parameters,
-                tensor_parallel=engine.tensor_parallel,
-                max_sequence_tokens=engine.max_model_len or prompt + answer,
-            ),
-            engine.memory_share * gpu,
-            "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens",
-        )
+        scope = f"each of {engine_gpus} engine GPUs" if engine_gpus else "engine on that GPU"
+        advice = "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens"
+        yield _engine_need(scope, config, engine, learner, engine.max_model_len or prompt + answer, gpu, advice)
     if evaluates_beside:
-        yield MemoryNeed(
-            f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU",
-            _engine_bytes(
-                config,
-                learner.parameters,
-                tensor_parallel=evaluation.tensor_parallel,
-                max_sequence_tokens=prompt + (evaluation.max_tokens or longest),
-            ),
-            evaluation.memory_share * gpu,
-            "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens",
-        )
+        on = f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU"
+        advice = "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens"
+        yield _engine_need(on, config, evaluation, learner, prompt + (evaluation.max_tokens or longest), gpu, advice)
+
+
+def _engine_need(
+    scope: str, config: Config, section: EngineConfig | EvaluationConfig, learner: LearnerMemory, max_tokens: int,
+    gpu: float, advice: str,
+) -> MemoryNeed:  # fmt: skip
+    """Return what an engine needs of each of its GPUs.
+
+    section     the section with its tensor_parallel and memory_share
+    max_tokens  tokens of the longest prompt and answer together, which the cache must be able to hold
+    gpu         bytes of a GPU
+    """
+    text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _number_bytes(config)
+    of_a_token = cache_bytes_per_token(text_config, number_bytes, tensor_parallel=section.tensor_parallel)
+    purposes: dict[str, float] = {
+        "weights": -(-learner.parameters * number_bytes // section.tensor_parallel),
+        "cache of the longest answer": of_a_token
+        * min(max_tokens, getattr(text_config, "max_position_embeddings", max_tokens)),
+        "overhead": _ENGINE_OVERHEAD_BYTES,
+    }
+    return MemoryNeed(scope, purposes, section.memory_share * gpu, advice)
 
 
 def _host_needs(

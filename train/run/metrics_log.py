@@ -51,8 +51,8 @@ class Timeline:
         line = {"step": step, "part": part, "began": round(start_time, 4), "ended": round(end_time, 4)}
         if batch is not None:
             line["batch"] = batch
-        with self._lock, self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        with self._lock:
+            _append(self._path, [line])
 
     @contextmanager
     def record_part(self, step: int, part: str) -> Iterator[None]:
@@ -75,7 +75,8 @@ class MetricsLog:
 
     def __init__(self, folder: Path, *, tensorboard: bool = False, wandb: str = "") -> None:
         for wanted, name in ((tensorboard, "tensorboard"), (bool(wandb), "wandb")):
-            if wanted and not _installed(name):
+            spec = find_spec(name) if wanted else None
+            if wanted and (spec is None or spec.origin is None):  # a mere folder, such as wandb's, has no origin
                 raise ConfigError(f"{name} is not installed. Type: pip install {name}, or leave run.{name} out.")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
@@ -108,19 +109,12 @@ class MetricsLog:
 
     def log_samples(self, step: int, rollouts: "Iterable[Rollout]") -> None:
         """Write some completions with their verdicts and rewards."""
-        _append(
-            self._folder / SAMPLES,
-            [
-                {
-                    "step": step,
-                    "problem": rollout.problem_id,
-                    "text": rollout.text,
-                    "verdict": rollout.verdict,
-                    "reward": _known(rollout.reward),
-                }
-                for rollout in rollouts
-            ],
-        )
+        lines = (
+            {"step": step, "problem": one.problem_id, "text": one.text, "verdict": one.verdict,
+             "reward": _known(one.reward)}
+            for one in rollouts
+        )  # fmt: skip
+        _append(self._folder / SAMPLES, lines)
 
     def close(self) -> None:
         if self._board is not None:
@@ -179,11 +173,6 @@ def _append(path: Path, new_lines: Iterable[Mapping[str, Any]]) -> None:
 def _known(value: float) -> float | None:
     """Return None for nan and infinity, which JSON does not have."""
     return value if isfinite(value) else None
-
-
-def _installed(package: str) -> bool:
-    spec = find_spec(package)
-    return spec is not None and spec.origin is not None  # a mere folder of that name, such as wandb's, has no origin
 
 
 def _wandb_run(folder: Path, project: str) -> Any:

@@ -45,9 +45,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _SuiteRows:
-    """The evaluations on a suite: the beginning of the names of its metrics, and the rows that are shown.
+    """The evaluations on a suite, of which some rows are shown.
 
-    window: the days of contests, "" for all
+    window  the days of contests, "" for all
+    prefix  the beginning of the names of its metrics
     """
 
     suite: str
@@ -83,8 +84,7 @@ def write(run: Path) -> Path:
     ends = max(min(_ENDS, len(trained) // 2), 1)
     name = f"{Path(config.model.path).name}-{run.resolve().name}"
     text = _TEMPLATE.read_text(encoding="utf-8")
-    template = Template(text, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
-    text = template.render(
+    text = Template(text, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined).render(
         name=name,
         front_matter=_front_matter(name, config, evaluations),
         config=config,
@@ -130,15 +130,15 @@ def _describe_objective(objective: ObjectiveConfig) -> list[str]:
     """Return a sentence for each term; the formulas are in train/learning/objectives.py."""
     epsilon = f" + {objective.std_epsilon:g}" if objective.std_epsilon else ""
     by_std = (
-        f", divided by its standard deviation{epsilon}"
-        if objective.by_std
-        else ", not divided by its standard deviation"
+        f"divided by its standard deviation{epsilon}" if objective.by_std else "not divided by its standard deviation"
     )
     wide = ", wider above than below (clip-higher)" if objective.clip_high > objective.clip_low else ""
     sentences = [
-        f"Advantage: the reward minus the mean of its group{by_std}."
-        if objective.supervision == "outcome"
-        else f"Advantage: the rewards of the steps minus their mean in the group{by_std}, added up from the end.",
+        {
+            "outcome": f"Advantage: the reward minus the mean of its group, {by_std}.",
+            "process": f"Advantage: the rewards of the steps minus their mean in the group, {by_std}, added up from "
+            "the end.",
+        }[objective.supervision],
         f"Ratio to the {objective.old}'s probabilities, clipped to {1 - objective.clip_low:g} and "
         f"{1 + objective.clip_high:g}{wide}.",
         {
@@ -152,44 +152,39 @@ def _describe_objective(objective: ObjectiveConfig) -> list[str]:
             "zero_advantage": "Wrong answers that were cut off have advantage 0 and stay in the mean.",
             "none": "Answers that were cut off count as they are.",
         }[objective.overlong],
+        ""
+        if objective.delta is None
+        else f"Where the advantage is negative, the ratio is bounded by {objective.delta:g}.",
+        f"KL to the reference, coefficient {objective.kl:g}." if objective.kl else "No KL term.",
+        f"Entropy bonus, coefficient {objective.entropy:g}." if objective.entropy else "No entropy term.",
+        f"Weights for the sampler's mismatch, at most {objective.truncation:g}." if objective.truncation else "",
+        "Answers for which the geometric mean of the learner's by the sampler's probabilities leaves "
+        f"{objective.mismatch_low:g} to {objective.mismatch_high:g} are left out."
+        if objective.mismatch_high
+        else "",
     ]
-    if objective.delta is not None:
-        sentences.append(f"Where the advantage is negative, the ratio is bounded by {objective.delta:g}.")
-    sentences.append(f"KL to the reference, coefficient {objective.kl:g}." if objective.kl else "No KL term.")
-    sentences.append(f"Entropy bonus, coefficient {objective.entropy:g}." if objective.entropy else "No entropy term.")
-    if objective.truncation:
-        sentences.append(f"Weights for the sampler's mismatch, at most {objective.truncation:g}.")
-    if objective.mismatch_high:
-        sentences.append(
-            "Answers for which the geometric mean of the learner's by the sampler's probabilities leaves "
-            f"{objective.mismatch_low:g} to {objective.mismatch_high:g} are left out."
-        )
-    return sentences
+    return [sentence for sentence in sentences if sentence]
 
 
 def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
     """Return the evaluations on each suite. With a single suite, the names of metrics do not have its name."""
     settings = config.evaluation
     only = settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
-    suites = {name: found[1] for row in rows for name in row if (found := _PASS_AT_1.fullmatch(name))}
-    known = {name: [row for row in rows if row.get(name) is not None] for name in suites}
-    return [
-        _SuiteRows(
-            suites[name] or only,
-            settings.window if suites[name] is None or has_dates(suites[name]) else "",
-            name.removesuffix("pass@1"),
-            _spread(of_suite),
-        )
-        for name, of_suite in known.items()
-        if of_suite
-    ]
+    evaluations = []
+    for name, suite in {
+        name: found[1] for row in rows for name in row if (found := _PASS_AT_1.fullmatch(name))
+    }.items():
+        if known := [row for row in rows if row.get(name) is not None]:
+            window = settings.window if suite is None or has_dates(suite) else ""
+            evaluations.append(_SuiteRows(suite or only, window, name.removesuffix("pass@1"), _spread(known)))
+    return evaluations
 
 
 def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> str:
     results = [
-        EvalResult("text-generation", data, data, "pass@1", of_suite.rows[-1][f"{of_suite.prefix}pass@1"])
-        for of_suite in evaluations
-        for data in [Path(of_suite.suite).name]
+        EvalResult("text-generation", Path(one.suite).name, Path(one.suite).name, "pass@1", row[f"{one.prefix}pass@1"])
+        for one in evaluations
+        for row in one.rows[-1:]
     ]
     here = Path(config.model.path).expanduser().exists()
     return ModelCardData(
@@ -225,19 +220,11 @@ def _number(row: Row, name: str, form: str = ".3f") -> str:
 
 def _dataset(name: str, weight: float) -> dict[str, Any]:
     """Return what the card says about a dataset."""
+    path = Path(name).expanduser()
     try:
-        manifest = read_manifest(Path(name).expanduser())
+        return {"name": name, "weight": weight, "there": True, "manifest": read_manifest(path)}
     except CurateError:
-        return {"name": name, "weight": weight, "there": Path(name).expanduser().is_file(), "content_hash": ""}
-    return {
-        "name": name,
-        "weight": weight,
-        "there": True,
-        "kept": manifest.n_kept,
-        "sources": list(manifest.counts),
-        "content_hash": manifest.content_hash,
-        "reward_hash": manifest.reward_hash,
-    }
+        return {"name": name, "weight": weight, "there": path.is_file(), "manifest": None}
 
 
 def _machine() -> str:
@@ -265,8 +252,7 @@ def _toml(config: Config) -> list[str]:
     """Return the lines of a configuration file that `curate train` reads."""
     text = []
     for section, values in as_table(config).items():
-        is_list = isinstance(values, list)  # the stages
-        for table in values if is_list else [values]:
-            text += [f"[[{section}]]" if is_list else f"[{section}]"]
-            text += [*(f"{name} = {toml_value(value)}" for name, value in table.items()), ""]
+        head, tables = (f"[[{section}]]", values) if isinstance(values, list) else (f"[{section}]", [values])
+        for table in tables:
+            text += [head, *(f"{name} = {toml_value(value)}" for name, value in table.items()), ""]
     return text[:-1]

@@ -44,11 +44,7 @@ _STEP = "step-"
 
 def result_path(run: Path, suite: str, step: int) -> Path:
     """Return where the result of the weights after this step is, or will be."""
-    return run / FOLDER / suite / f"{step_name(step)}.json"
-
-
-def step_name(step: int) -> str:
-    return f"{_STEP}{step:06d}"
+    return run / FOLDER / suite / f"{_STEP}{step:06d}.json"
 
 
 def step_of(path: Path) -> int:
@@ -77,14 +73,12 @@ class RunSuite:
     """A suite of a run.
 
     name       in metrics, folders and evaluation.keep_best: that of the suite or, for a dataset, of its folder
-    suite      as `curate evaluate --suite` names it; "" if only one suite can read the rows
     location   where the rows are
     window     the first and the last day of contests; "" for all
     exercises  its problems
     """
 
     name: str
-    suite: str
     location: str
     window: str
     exercises: tuple[Exercise, ...]
@@ -107,25 +101,20 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
             f"evaluation.keep_best: {settings.keep_best!r} is not evaluated; "
             + (f"there are {', '.join(names)}." if names else "name it in evaluation.suites.")
         )
-    alone = len(places) == 1
-    return tuple(
-        _read(config, name, suite, location, settings.window if alone or has_dates(suite) else "")
-        for name, (suite, location) in zip(names, places, strict=True)
-    )
-
-
-def _read(config: Config, name: str, suite: str, location: str, window: str) -> RunSuite:
-    settings = config.evaluation
-    problems = read_exercises(
-        location,
-        window,
-        settings.problems,
-        suite=suite,
-        trust=TrustPolicy.from_choices(settings.include),
-        prompt=config.prompt,
-        languages=config.reward.languages,
-    )
-    return RunSuite(name, suite, location, window, problems)
+    suites = []
+    for name, (suite, location) in zip(names, places, strict=True):
+        window = settings.window if len(places) == 1 or has_dates(suite) else ""
+        exercises = read_exercises(
+            location,
+            window,
+            settings.problems,
+            suite=suite,
+            trust=TrustPolicy.from_choices(settings.include),
+            prompt=config.prompt,
+            languages=config.reward.languages,
+        )
+        suites.append(RunSuite(name, location, window, exercises))
+    return tuple(suites)
 
 
 def metric_suite_name(suite: str, location: str) -> str:
@@ -153,7 +142,7 @@ class PendingEvaluation:
 
     @property
     def folder(self) -> Path:
-        return self.run / FOLDER / _PENDING / step_name(self.step)
+        return self.run / FOLDER / _PENDING / f"{_STEP}{self.step:06d}"
 
     @property
     def model_folder(self) -> Path:
@@ -210,12 +199,11 @@ def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
     Folders of those that had not begun are deleted.
     """
     pending = []
-    for folder in sorted((run / FOLDER / _PENDING).glob("step-*")):
+    for folder in sorted((run / FOLDER / _PENDING).glob(f"{_STEP}*")):
         if (folder / _REQUEST).exists():
             request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-            pending.append(
-                PendingEvaluation(run, step_of(folder), request["max_tokens"])
-            )  # the run may have been moved
+            # Not with the run of the request: its folder may have been moved.
+            pending.append(PendingEvaluation(run, step_of(folder), request["max_tokens"]))
         else:
             shutil.rmtree(folder)
     return pending
@@ -234,11 +222,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 continue
             with SampleStore(pending.samples_path(suite.name)) as samples:
                 evaluation = evaluate(
-                    suite.exercises,
-                    partial(sampler.sample, sampling=sampling),
-                    sandbox,
-                    k=settings.k,
-                    samples=samples,
+                    suite.exercises, partial(sampler.sample, sampling=sampling), sandbox, k=settings.k, samples=samples
                 )
             engine = EngineOptions(config.engine.concurrency or None, config.engine.options)
             path = result_path(pending.run, suite.name, pending.step)
@@ -305,8 +289,3 @@ def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
     if not found:
         raise NoRunError(f"{run}: no evaluation is finished. Give the folder of a run with a section [evaluation].")
     return found
-
-
-def step_label(step: int) -> str:
-    """Return the name of a step in tables and pictures."""
-    return f"step {step}"

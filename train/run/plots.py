@@ -30,7 +30,7 @@ from train.evaluation.results.result import Result, labels
 from train.evaluation.statistics.comparison import compare_with_reference, contamination_curve
 from train.evaluation.statistics.outcomes import STRATUM_KEYS, UNKNOWN, Summary, strata, summarize
 from train.run.metrics_log import METRICS, TIMELINE, read_json_lines, read_metrics
-from train.run.pending_evaluation import read_evaluations, step_label
+from train.run.pending_evaluation import read_evaluations
 
 Row = dict[str, Any]  # the metrics of a step; None: unknown
 Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and the seconds at which it began and ended
@@ -111,10 +111,7 @@ _LINES = ("-", ":")  # of the metrics of a panel
 _PANELS = {  # the metrics of each panel, with their labels if there are several
     "Reward, mean of a batch": {"reward": ""},
     "pass@1 on the evaluation set": {"eval/pass@1": ""},  # with several suites: --evaluations
-    "Tokens of a completion, mean": {
-        "completions/mean_length": "in training",
-        "eval/mean_length": "in evaluation",
-    },
+    "Tokens of a completion, mean": {"completions/mean_length": "in training", "eval/mean_length": "in evaluation"},
     "Entropy, nats per token": {"entropy": ""},
     "Share of tokens clipped": {
         "clip_ratio/high_mean": "above 1 + clip_high",
@@ -154,21 +151,15 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
                 place.yaxis.set_major_formatter(PercentFormatter(1))
             if len(lines) > 1:
                 names = _PANELS[title]
-                place.legend(
-                    handles=[
-                        Line2D([], [], color=_GREY, ls=line, label=names[metric]) for metric, line in lines.items()
-                    ]
-                )
+                shown = [Line2D([], [], color=_GREY, ls=line, label=names[metric]) for metric, line in lines.items()]
+                place.legend(handles=shown)
         for place in axes[len(panels) :]:
             place.remove()
         if len(runs) > 1:
-            numbers = {
-                label: f" ({len(of_label)} runs)" if len(of_label) > 1 else "" for label, of_label in by_label.items()
-            }
+            words = (f"{name} ({len(found)} runs)" if len(found) > 1 else name for name, found in by_label.items())
+            seeds = "Lines are means of the runs, bands reach from the lowest to the highest run."
             _draw_legend(
-                figure,
-                ((label + runs_of, _colour(place)) for place, (label, runs_of) in enumerate(numbers.items())),
-                "Lines are means of the runs, bands reach from the lowest to the highest run." if has_seeds else None,
+                figure, ((label, _colour(place)) for place, label in enumerate(words)), seeds if has_seeds else None
             )
 
 
@@ -265,9 +256,8 @@ def _draw_lanes(place: Axes, label: str, bars: Sequence[Bar], longest: float) ->
             shade = 0.95 - 0.4 * (batch % 2)
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
             for began, ended in _joined(of_batch, gap=longest / 400):  # bars that would look like one are joined
-                place.broken_barh(
-                    [(began - begin, ended - began)], (height - 0.4, 0.8), color=colour, alpha=shade, lw=0
-                )
+                bar = [(began - begin, ended - began)]
+                place.broken_barh(bar, (height - 0.4, 0.8), color=colour, alpha=shade, lw=0)
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
                     middle = (began + ended) / 2 - begin
                     place.text(middle, height, str(batch), ha="center", va="center", fontsize=7, color="white")
@@ -329,9 +319,9 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
 
 def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -> None:
     """Draw the difference of each later step from the first. Raises CurateError for different tests."""
-    outcomes = {step_label(step): result.outcomes for step, result in results.items()}
-    by_label = compare_with_reference(step_label(min(results)), outcomes)
-    contenders = {step: by_label[step_label(step)] for step in results if step_label(step) in by_label}
+    outcomes = {f"step {step}": result.outcomes for step, result in results.items()}
+    by_label = compare_with_reference(f"step {min(results)}", outcomes)
+    contenders = {step: by_label[f"step {step}"] for step in results if f"step {step}" in by_label}
     if not contenders:
         return
     at, found = [min(results), *contenders], [contender.comparison for contender in contenders.values()]

@@ -8,7 +8,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 
 from train.config import Config, DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
-from train.run.performance import flops_per_token, forward_flops, training_flops  # noqa: E402
+from train.run.step_metrics import flops_per_token, forward_flops, training_flops  # noqa: E402
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])

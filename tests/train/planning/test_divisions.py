@@ -2,9 +2,9 @@
 
 import pytest
 
+from train.planning.engine import H100
 from train.planning.simulate import SYNC, TrainingMode
 from train.planning.split import GpuCluster, candidate_splits
-from train.planning.timings import H100
 
 
 @pytest.mark.parametrize("gpus", [8, 12, 64])

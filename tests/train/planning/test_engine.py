@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from train.planning.engine import SimulatedSample, TimedEngine
-from train.planning.timings import EngineTimings
+from train.planning.engine import EngineTimings, SimulatedSample, TimedEngine
 
 RATES = EngineTimings(
     step_seconds=0.01,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from train.planning.simulate import ONE_OFF, SYNC, Layout, LogNormalLengths, TrainingMode, Workload, simulate
-from train.planning.timings import (
+from train.planning.engine import (
     H100,
     EngineTimings,
     LearnerTimings,
@@ -11,6 +10,7 @@ from train.planning.timings import (
     estimate_engine_timings,
     estimate_learner_timings,
 )
+from train.planning.simulate import ONE_OFF, SYNC, Layout, LogNormalLengths, TrainingMode, Workload, simulate
 
 # One token of every answer takes a second, whatever else runs; rewards and weights take no time.
 EVEN = EngineTimings(1.0, 0.0, 0.0, 0.0, 0.0, 1e9)
@@ -51,7 +51,6 @@ def test_engines_that_finish_what_they_have_begun_lose_time() -> None:
     ways = TrainingMode("async", 2), TrainingMode("async", 2, interrupts=False)
     interrupted, drained = (simulate(way, heavy, layout, steps=10) for way in ways)
     assert interrupted.step_seconds < drained.step_seconds
-    assert interrupted.recomputed_share > drained.recomputed_share == 0
     assert drained.staleness_max <= 2
 
 

@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from math import isnan, nan
 
 import pytest
+from described_metrics import metric_description
 from made_outcomes import outcome
 
 from train.evaluation.evaluate import EvaluationResult
 from train.evaluation.results.result import TokenCounts
-from train.run.step_metrics import batch_metrics, metric_description, percentile, reward_metrics
+from train.run.step_metrics import batch_metrics, percentile, reward_metrics
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(c
 
 def test_the_planner_divides_the_machine_that_a_preset_names(config):
     from train.planning import split
-    from train.planning.timings import GPUS
+    from train.planning.engine import GPUS
 
     cluster = split.build_cluster(config("areal", "14B"), GPUS["h100"], 8)
     assert 2 < cluster.min_learner_gpus < 8

@@ -14,13 +14,13 @@ import forked
 import pytest
 import small_runs
 from click.testing import CliRunner
+from described_metrics import metric_description
 from safetensors.torch import load_file
 
 from cli import main
 from train import child, loop
 from train.run.folder import open_run
 from train.run.metrics_log import read_metrics
-from train.run.step_metrics import metric_description
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

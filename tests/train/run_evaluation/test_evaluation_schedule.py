@@ -13,7 +13,7 @@ def due(settings, *, last=10, seconds_per_step=60, evaluated=0.0):
     for step in range(last + 1):
         seconds = step * seconds_per_step
         if schedule.is_due(step, seconds):
-            schedule.record_start(seconds)
+            schedule.seconds = seconds
             found.append(step)
     return found
 

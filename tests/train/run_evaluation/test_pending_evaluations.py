@@ -2,11 +2,13 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import small_runs
 
-from train.run.evaluation_scheduler import ProcessBackend
+from train.run.evaluation_scheduler import EvaluationScheduler
 from train.run.pending_evaluation import PendingEvaluation, unfinished_evaluations
 
 
@@ -47,10 +49,18 @@ def test_an_evaluation_that_is_half_removed_is_not_continued(pending, monkeypatc
     assert not pending.folder.exists()
 
 
-def test_a_process_that_cannot_be_started_does_not_end_the_run(pending):
-    own = ProcessBackend(pending.run.parent / "another run")  # which has no folder for the log
-    own.begin(pending)
-    assert own.has_ended
-    assert own.failure_reason().startswith("its process cannot be started: ")
+def test_a_process_that_cannot_be_started_does_not_end_the_run(config, tmp_path, caplog):
+    (tmp_path / "evaluations" / "own.log").mkdir(parents=True)  # a folder in the place of its log
+    learner = SimpleNamespace(save_pretrained=Path.mkdir)
+    timeline = SimpleNamespace(clock=lambda: 1.0, record=lambda *part: None)
+    logged = []
+    own = EvaluationScheduler(
+        replace(config, evaluation=replace(config.evaluation, where="own")),
+        tmp_path, learner, None, [SimpleNamespace(name="lcb")], lambda *late: logged.append(late), timeline,
+        seconds=0.0,
+    )  # fmt: skip
+    assert own.after_step(0, 100) == {}
     own.finish()
     own.close()
+    assert logged == []
+    assert "step 0 is not evaluated on lcb: its process cannot be started: " in caplog.text
