@@ -9,7 +9,6 @@ import subprocess
 import time
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 
 import forked
 import pyarrow.parquet
@@ -25,10 +24,11 @@ from cli import main
 from rewards.async_rewards import AsyncRewards
 from rewards.reward import Reward
 from train import loop
+from train.asynchronous.events import ResultReceived, ResultScored, SegmentStarted
+from train.asynchronous.messages import SampleResult, pack_logprobs, pack_tokens
 from train.config import ModelConfig, presets
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.learning.learner import Learner
-from train.rollouts.groups import Rollout
 from train.run import checkpoint
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run, read_stored_config
@@ -233,9 +233,6 @@ def test_a_lost_sandbox_teaches_nothing_and_is_named(small, tmp_path):
     assert type(error.value).__module__.startswith("sandbox") or isinstance(error.value, RunError)
 
 
-ROLLOUT = Rollout("p", (1, 2), (3, 4), (-0.1, -0.30000000000000004), (0, 1), False, "a\u2028b", float("nan"), "x", 0.5)
-
-
 def writer(value, n=1):
     """Return what writes a learner's state of n equal values, as Learner.save_state does."""
     import torch
@@ -256,12 +253,9 @@ def load(folder):
 
 
 def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
-    parts = {
-        "reward_components": (("code", 1 / 7), ("format", 0.1)),
-        "step_rewards": ((1, 0.3), (2, -0.1)),
-        "sampled_mask": (True, False),
-    }
-    ahead = ((replace(ROLLOUT, reward=0.1), replace(ROLLOUT, reward=1 / 3, source="taco", **parts)),)
+    answer = SampleResult(7, 0, 0, pack_tokens((1, 2)), pack_logprobs((-0.5, -0.25)), ((1, 0, 2),), "stop")
+    scored = ResultScored(7, 0, 0, 1 / 3, "accepted", 0.1, (("code", 1 / 7),), ((1, 0.3), (2, -0.1)))
+    ahead = (SegmentStarted(3, 8, 8), ResultReceived(answer, "one two"), scored)
     for step in (1, 2, 3):
         progress = RunProgress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)
         saving = checkpoint.save(tmp_path, progress, writer(step), keep=2)

@@ -75,7 +75,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         if progress.sampled_ahead:
             write_events(aside / _AHEAD, progress.sampled_ahead)
         numbers = asdict(replace(progress, sampled_ahead=()))
-        numbers |= {"questions": numbers.pop("dataset_digest"), "ahead": None}
+        numbers["questions"] = numbers.pop("dataset_digest")
         del numbers["sampled_ahead"]
         (aside / _PROGRESS).write_text(json.dumps(numbers), encoding="utf-8")
         for path in aside.iterdir():
@@ -110,7 +110,6 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
             progress["sampled_ahead"] = tuple(read_event_file(folder / _AHEAD))
         progress["dataset_digest"] = progress.pop("questions")
         progress["recent_clipped"] = tuple(progress["recent_clipped"])
-        del progress["ahead"]
         read = RunProgress(**progress)
     except Exception as error:  # many types of exceptions, depending on what is damaged
         raise _damaged(folder, error) from error
