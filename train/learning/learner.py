@@ -19,7 +19,7 @@ from train import config
 from train.errors import LearnerError, UpdateError
 from train.interrupts import defer_interrupts
 from train.learning import model_files, sharded_state
-from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics
+from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics, replace_old_logprobs
 from train.learning.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
 from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows, shard_row
@@ -90,6 +90,7 @@ class Learner:
         self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
         self._snapshot: dict[str, Tensor] = {}
+        self._batch: Sequence[TrainingSequence] = ()  # of `begin_batch`, until the weights have changed since
         self._old: dict[_Key, Tensor] = {}
         self._of_reference: dict[_Key, Tensor] = {}
         if objective.kl:
@@ -118,15 +119,14 @@ class Learner:
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
         """Compute what the objective needs under the weights at the beginning of a batch, before its minibatches.
 
-        The previous batch is forgotten.
+        The previous batch is forgotten. The first update computes the old log-probabilities: those of its own minibatch
+        come from its own forward pass.
         """
-        keys = _keys(sequences)
+        self._batch = tuple(sequences)
         self._old, self._of_reference = {}, {}
-        if self._objective.old == "learner":
-            self._old = dict(zip(keys, self.logprobs(sequences), strict=True))
         if self._objective.kl:
             of_reference = self._everywhere("_reference_logprobs", sequences)
-            self._of_reference = dict(zip(keys, of_reference, strict=True))
+            self._of_reference = dict(zip(_keys(sequences), of_reference, strict=True))
 
     def update(self, sequences: Sequence[TrainingSequence], *, max_tokens: int = 0) -> dict[str, float]:
         """Make one optimizer step on a minibatch, and return its metrics under TRL's names.
@@ -141,13 +141,37 @@ class Learner:
                 "the aggregation constant_length divides by the longest answer that is allowed: give max_tokens"
             )
         keys = _keys(sequences)
+        uses_own = self._compute_old_logprobs(keys)
         try:
-            old = [self._old[key] for key in keys] if self._objective.old == "learner" else None
+            old = None if uses_own or self._objective.old != "learner" else [self._old[key] for key in keys]
             reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         except KeyError:
             raise LearnerError("a minibatch has completions that were not given to begin_batch") from None
-        metrics: dict[str, float] = self._everywhere("_update", sequences, old, reference, max_tokens)
+        metrics: dict[str, float]
+        metrics, logprobs = self._everywhere("_update", sequences, old, reference, max_tokens)
+        if not metrics["skipped"]:
+            self._batch = ()
+            if uses_own:
+                self._old.update(zip(keys, logprobs, strict=True))
         return metrics
+
+    def _compute_old_logprobs(self, keys: Sequence[_Key]) -> bool:
+        """Compute the old log-probabilities before the first update of a batch.
+
+        keys: those of the minibatch of this update
+
+        Returns whether the minibatch is left out, because the forward pass of the update computes the same numbers. A
+        completion can only be masked as a whole if its log-probabilities are there before that pass.
+        """
+        if self._objective.old != "learner" or not self._batch:
+            return False
+        own = frozenset() if self._objective.mismatch_high else frozenset(keys)
+        of_batch = dict(zip(_keys(self._batch), self._batch, strict=True))
+        if not own <= of_batch.keys():
+            raise LearnerError("a minibatch has completions that were not given to begin_batch")
+        others = [sequence for key, sequence in of_batch.items() if key not in own]
+        self._old = dict(zip(_keys(others), self.logprobs(others) if others else (), strict=True))
+        return bool(own)
 
     def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`.
@@ -341,7 +365,15 @@ class Learner:
 
     def _update(
         self, sequences: Sequence[TrainingSequence], old: Logprobs, reference: Logprobs, max_tokens: int
-    ) -> dict[str, float]:
+    ) -> tuple[dict[str, float], list[Tensor]]:
+        """Make the step; return its metrics and each sequence's log-probabilities under the weights before it.
+
+        old: None if the ratio is to the sampler's, or to the log-probabilities of this update's own forward pass
+        """
+        lengths = [len(sequence.token_ids) for sequence in sequences]
+        uses_own = old is None and self._objective.old == "learner"
+        if uses_own:
+            old = [torch.zeros(length) for length in lengths]  # replaced as soon as a row is computed
         batch = minibatch(sequences, self._objective, old, reference, max_tokens=max_tokens, device=self._device)
         rate = learning_rate(self._updates, self._settings, total_updates=self._total_updates)
         metrics = {
@@ -352,8 +384,10 @@ class Learner:
         }
         self._updates += 1
         if batch.n_tokens == 0:
-            return metrics
-        logp_T, entropy_T = self._backward(sequences, batch)
+            return metrics, []
+        logp_T, entropy_T = self._backward(sequences, batch, uses_own=uses_own)
+        if uses_own:
+            batch = replace_old_logprobs(batch, logp_T, self._objective)
         metrics |= minibatch_metrics(logp_T, entropy_T, batch, self._objective)
         parameters = [weight for weight in self._trained.values() if weight.grad is not None]
         norm = full_tensor(
@@ -376,14 +410,22 @@ class Learner:
         else:
             self._optimizer.step()
         self._optimizer.zero_grad()
-        return metrics
+        return metrics, list(torch.split(logp_T.cpu(), lengths))
 
-    def _backward(self, sequences: Sequence[TrainingSequence], batch: Minibatch) -> tuple[Tensor, Tensor]:
-        """Accumulate the gradient of the loss; return log-probability and entropy of each token over all ranks."""
+    def _backward(
+        self, sequences: Sequence[TrainingSequence], batch: Minibatch, *, uses_own: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Accumulate the gradient of the loss; return log-probability and entropy of each token over all ranks.
+
+        uses_own: whether the old log-probabilities are those of this forward pass
+        """
         logp_T, entropy_T = torch.zeros_like(batch.old_logp_T), torch.zeros_like(batch.old_logp_T)
         for row in self._rows(sequences):
             logp_R, entropy_R = self._policy(row, entropy_gradient=self._objective.entropy != 0)
-            loss_of_row = loss(logp_R, entropy_R, batch.select(row.token_index_R), self._objective)
+            selected = batch.select(row.token_index_R)
+            if uses_own:
+                selected = replace_old_logprobs(selected, logp_R.detach(), self._objective)
+            loss_of_row = loss(logp_R, entropy_R, selected, self._objective)
             loss_of_row.backward()  # type: ignore[no-untyped-call]
             logp_T[row.token_index_R], entropy_T[row.token_index_R] = logp_R.detach(), entropy_R.detach()
         self._ranks.all_reduce_sum(logp_T)

@@ -120,6 +120,14 @@ def minibatch(
     )
 
 
+def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: ObjectiveConfig) -> Minibatch:
+    """Return the minibatch with other log-probabilities of the learner. `mismatch_high` needs those of `minibatch`."""
+    weight_T = batch.weight_T
+    if objective.truncation:
+        weight_T = truncated_importance_weights(old_logp_T, batch.sampler_logp_T, cap=objective.truncation)
+    return replace(batch, old_logp_T=old_logp_T, weight_T=weight_T)
+
+
 def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> Tensor:
     """Return the part of these tokens in the minibatch's loss, a scalar.
 

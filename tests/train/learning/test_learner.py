@@ -235,6 +235,37 @@ def test_old_log_probabilities_are_those_at_the_beginning_of_the_batch(path):
     assert one.update(given[6:])["clip_ratio/region_mean"] == 0
 
 
+@pytest.mark.parametrize("row_tokens", [64, 4096])
+def test_the_first_update_takes_old_log_probabilities_from_its_own_forward_pass(path, monkeypatch, row_tokens):
+    given = random_models.sequences()
+    computed = {}
+    optimizer = OptimizerConfig(row_tokens=row_tokens, learning_rate=0.01)
+    found = {}
+    for name, mismatch_high in (("own", 0.0), ("computed before", 1e9)):  # that bound masks nothing
+        objective = ObjectiveConfig(
+            old="learner", overlong="none", truncation=2.0, mismatch_low=0.0, mismatch_high=mismatch_high
+        )
+        one = learner(path, objective, optimizer)
+        compute, computed[name] = one.logprobs, []
+        monkeypatch.setattr(one, "logprobs", lambda some, to=computed[name], do=compute: to.extend(some) or do(some))
+        one.begin_batch(given)
+        figures = [one.update(part) for _ in range(2) for part in (given[:6], given[6:])]
+        found[name] = figures, weights(one)
+    assert computed["own"] == given[6:]
+    assert computed["computed before"] == given
+    for own, before in zip(*(figures for figures, _ in found.values()), strict=True):
+        assert own == pytest.approx({name: before[name] for name in own}, rel=1e-3, abs=1e-5)
+    assert distance(found["own"][1], found["computed before"][1]) < 1e-3
+
+
+def test_an_update_that_is_skipped_leaves_old_log_probabilities_to_the_next_one(path):
+    one = learner(path, ObjectiveConfig(old="learner"), OptimizerConfig(row_tokens=64, learning_rate=0.05))
+    given = random_models.sequences()
+    cut = [dataclasses.replace(s, truncated=True) for s in given[:6]]
+    one.begin_batch([*cut, *given[6:]])
+    assert [one.update(part)["skipped"] for _ in range(2) for part in (cut, given[6:])] == [1, 0, 1, 0]
+
+
 def test_completions_not_given_to_begin_batch_are_refused(path):
     one = learner(path, ObjectiveConfig(old="learner"))
     one.begin_batch(random_models.sequences(seed=1))
