@@ -34,11 +34,9 @@ from curate.verification.retries import map_with_retries
 from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox, SandboxError
-from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.registry import SuiteSettings
-from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
-from train.evaluation.suites.registry import parse_suite
+from train.evaluation.exercises import parse_suite, read_exercises
+from train.evaluation.protocols.settings import ProtocolOverrides, SuiteSettings, resolve_settings
+from train.evaluation.suites.suite import Exercise
 
 log = logging.getLogger(__name__)
 

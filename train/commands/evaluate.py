@@ -16,10 +16,9 @@ from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 from train.commands.options import Command, FiniteRange, engine_option, language, print_cells
-from train.evaluation.extraction import NAMES as EXTRACTIONS
+from train.evaluation.judges.judge import RULES as EXTRACTIONS
 from train.evaluation.protocols.forms import FORMS
-from train.evaluation.protocols.registry import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
-from train.evaluation.protocols.settings import ProtocolOverrides
+from train.evaluation.protocols.settings import CHAT, COMPLETE, OWN_FORM, PROTOCOLS, ProtocolOverrides
 
 if TYPE_CHECKING:
     from curate.prompt import PromptFormat
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from train.engine_options import EngineOptions
     from train.evaluation.codeforces.contests import Contest
     from train.evaluation.evaluate import EvaluationResult
-    from train.evaluation.exercise import Exercise
     from train.evaluation.protocols.settings import EvaluationSettings
     from train.evaluation.results.result import Prices
+    from train.evaluation.suites.suite import Exercise
     from train.sampling.protocol import Sampler
 
 
@@ -222,7 +221,7 @@ def command(
 def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
     """Return the name, the location and the result file of each suite. Raises CurateError."""
     from curate.errors import CurateError
-    from train.evaluation.suites.registry import parse_suite
+    from train.evaluation.exercises import parse_suite
 
     places = [parse_suite(suite) for suite in suites] or [("", str(data))]
     names = [name for name, _ in places]
@@ -307,9 +306,8 @@ class _Request:
         from curate.dataset.needed_packages import with_packages
         from train.evaluation.codeforces.contests import ContestMetadata
         from train.evaluation.codeforces.rating import known_contests
-        from train.evaluation.exercises import read_exercises
+        from train.evaluation.exercises import has_dates, read_exercises
         from train.evaluation.protocols.settings import resolve_settings
-        from train.evaluation.suites.registry import has_dates
 
         overrides = self.overrides
         if self.has_several_suites and not has_dates(suite):

@@ -22,14 +22,13 @@ from curate.reading.values import optional_text
 from curate.sources.livecodebench import select_files
 from rewards.extract import PYTHON_ONLY
 from sandbox import Verdict
-from train.evaluation.exercise import Exercise
-from train.evaluation.extraction import extract_program
 from train.evaluation.judges.call_judge import CallJudge
-from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.judges.judge import SuiteJudge, extract_program
 from train.evaluation.rescore import LoadedResult, load_result, sample_keys
 from train.evaluation.results.result import read_result, short_model_name
 from train.evaluation.sample_store import SampleRecord, read_samples
 from train.evaluation.statistics.outcomes import ProblemOutcomes
+from train.evaluation.suites.suite import Exercise
 
 SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}  # that each form takes
 N_LEADERBOARD_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows

@@ -22,12 +22,12 @@ from curate.reading.tables import locate
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package
 from train.engine_options import EngineOptions
-from train.evaluation.exercise import Exercise
+from train.evaluation.exercises import SUITES, choose_suite
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.results.result import suite_name
 from train.evaluation.statistics.outcomes import ProblemOutcomes, tests_source
 from train.evaluation.suites import dataset
-from train.evaluation.suites.registry import SUITES, choose_suite
+from train.evaluation.suites.suite import Exercise
 from train.sampling.protocol import SamplingParams
 
 log = logging.getLogger(__name__)

@@ -27,13 +27,12 @@ from train.engine_options import EngineOptions
 from train.errors import ConfigError, NoRunError
 from train.evaluation.codeforces.rating import ratings_as_json
 from train.evaluation.evaluate import evaluate
-from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import read_exercises
+from train.evaluation.exercises import has_dates, parse_suite, read_exercises
 from train.evaluation.result_metadata import answer_languages, model_metadata, suite_metadata
 from train.evaluation.results.result import Result, read_result, suite_name
 from train.evaluation.sample_store import SampleStore
 from train.evaluation.suites import dataset
-from train.evaluation.suites.registry import has_dates, parse_suite
+from train.evaluation.suites.suite import Exercise
 from train.rollouts.rewards import open_sandbox
 from train.sampling.engine_spec import clear_trainer_environment
 from train.sampling.protocol import Sampler, SamplingParams

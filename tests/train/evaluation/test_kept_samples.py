@@ -8,9 +8,9 @@ import tiny_world
 
 from sandbox import Case, RefereeError, Sandbox, Suite
 from train.evaluation.evaluate import evaluate
-from train.evaluation.exercise import Exercise
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.sample_store import SampleStore, pending_path, read_samples
+from train.evaluation.suites.suite import Exercise
 from train.sampling.protocol import SampledCompletion
 
 SUMS = tiny_world.fenced("print(sum(map(int, input().split())))")

@@ -4,15 +4,16 @@ import pytest
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
+from train.evaluation.exercises import NAMES
 from train.evaluation.protocols.forms import OWN
-from train.evaluation.protocols.registry import PROTOCOLS, SuiteSettings
 from train.evaluation.protocols.settings import (
+    PROTOCOLS,
     EvaluationSettings,
     ProtocolOverrides,
+    SuiteSettings,
     resolve_settings,
     restore_settings,
 )
-from train.evaluation.suites.registry import NAMES
 from train.sampling.protocol import SamplingParams
 
 EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endoftext|>", "</s>")

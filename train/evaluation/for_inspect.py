@@ -29,13 +29,11 @@ from curate.prompt import PromptFormat
 from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox, SandboxError
-from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import read_exercises
+from train.evaluation.exercises import parse_suite, read_exercises
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 from train.evaluation.protocols.forms import FORMS
-from train.evaluation.protocols.registry import OWN_FORM, PROTOCOLS, SuiteSettings
-from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
-from train.evaluation.suites.registry import parse_suite
+from train.evaluation.protocols.settings import OWN_FORM, PROTOCOLS, ProtocolOverrides, SuiteSettings, resolve_settings
+from train.evaluation.suites.suite import Exercise
 
 EXERCISE_ID_KEY = "curate_exercise"  # in the metadata of a sample: its exercise's id, if the sample has another
 _MAX_SUITES = 4  # that stay in memory, with all their tests
