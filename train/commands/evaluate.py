@@ -1,7 +1,7 @@
 """Define the command `curate evaluate`: each suite is read before the model is loaded, then evaluated and printed."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from sandbox.commands.table import warn
 from train.commands.options import Command, FiniteRange, engine_option, language, print_cells
 from train.evaluation.judges.judge import RULES as EXTRACTIONS
 from train.evaluation.protocols.forms import FORMS
-from train.evaluation.protocols.settings import CHAT, COMPLETE, OWN_FORM, PROTOCOLS, ProtocolOverrides
+from train.evaluation.protocols.settings import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
 
 if TYPE_CHECKING:
     from curate.prompt import PromptFormat
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
     from train.evaluation.codeforces.contests import Contest
+    from train.evaluation.codeforces.rating import Rating
     from train.evaluation.evaluate import EvaluationResult
     from train.evaluation.protocols.settings import EvaluationSettings
     from train.evaluation.results.result import Prices
@@ -187,7 +188,7 @@ def command(
             read_prompt(prompt),
             Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None,
             protocol,
-            ProtocolOverrides(**overrides, stop=stop or None),
+            {**overrides, "stop": stop or None},
             problems or 0,
             TrustPolicy.from_choices(include),
             languages or PYTHON_ONLY,
@@ -275,7 +276,7 @@ class _Request:
     prompt: "PromptFormat"
     prices: "Prices | None"
     protocol: str | None
-    overrides: ProtocolOverrides
+    overrides: Mapping[str, Any]
     max_problems: int
     trust: "TrustPolicy"
     languages: tuple[str, ...]
@@ -311,7 +312,7 @@ class _Request:
 
         overrides = self.overrides
         if self.has_several_suites and not has_dates(suite):
-            overrides = replace(overrides, window=None)
+            overrides = {**overrides, "window": None}
         settings = resolve_settings(self.protocol, suite, overrides, self.prompt)
         exercises = read_exercises(
             location,
@@ -329,12 +330,12 @@ class _Request:
             exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
         return _Job(suite, location, settings, exercises, with_packages(self.sandbox, location), out, contests)
 
-    def run(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, list[dict[str, Any]]]":
+    def run(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, tuple[Rating, ...]]":
         """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
 
         Raises what evaluate does.
         """
-        from train.evaluation.codeforces.rating import ratings_as_json
+        from train.evaluation.codeforces.rating import model_ratings
         from train.evaluation.evaluate import evaluate
         from train.evaluation.rescore import samples_path
         from train.evaluation.result_metadata import (
@@ -361,7 +362,7 @@ class _Request:
                 judged_with=verdict_dependencies(job.sandbox.find_packages()),
                 progress=progress,
             )
-        ratings = ratings_as_json(evaluation.outcomes, job.contests, seed=self.seed)
+        ratings = model_ratings(evaluation.outcomes, job.contests, seed=self.seed)
         if out:
             window = job.settings.suite_settings.window
             Result(
@@ -381,9 +382,8 @@ class _Request:
         return evaluation, ratings
 
 
-def _print(job: _Job, request: _Request, evaluation: "EvaluationResult", ratings: "Sequence[dict[str, Any]]") -> None:
+def _print(job: _Job, request: _Request, evaluation: "EvaluationResult", ratings: "Sequence[Rating]") -> None:
     """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
-    from train.evaluation.results.ratings import rating_lines, stored_ratings
     from train.evaluation.results.tables import breakdown, format_cost
 
     click.echo(_heading(job, request.model, evaluation))
@@ -400,7 +400,7 @@ def _print(job: _Job, request: _Request, evaluation: "EvaluationResult", ratings
         warn(f"{found.n_no_verdict} samples have no verdict and are left out, see above")
     if request.prices is not None:
         click.echo(format_cost(evaluation.tokens, request.prices))
-    for line in rating_lines(stored_ratings({"ratings": ratings})):
+    for line in (line for rating in ratings for line in rating.lines):
         click.echo(line)
 
 

@@ -1,4 +1,4 @@
-"""The problems on which a model is evaluated: those of a dataset that curate built, or of a suite (see suites/)."""
+"""The problems on which a model is evaluated: those of a dataset that curate built, or of a suite by its name."""
 
 import hashlib
 import logging
@@ -117,7 +117,7 @@ def read_exercises(
                   suite reads
     window        FROM..TO, the first and the last day of contests, both included; empty: all
     max_problems  the maximum number of problems, which are chosen the same way each time; 0: all
-    suite         the name of the suite, see suites/registry.py; empty: a dataset, or the only suite that can read the
+    suite         the name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the
                   rows
     trust         the rows of a dataset to use; the others are left out, and a warning says how many
     prompt        the form in which the model is asked

@@ -15,7 +15,7 @@ from curate.progress import Progress, no_progress
 from curate.prompt import read_prompt
 from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
-from train.evaluation.codeforces.rating import ratings_as_json
+from train.evaluation.codeforces.rating import model_ratings
 from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key
 from train.evaluation.exercises import parse_suite, read_exercises
 from train.evaluation.protocols.settings import restore_settings
@@ -150,7 +150,7 @@ def rescore(
             ),
             outcomes=evaluation.outcomes,
             tokens=evaluation.tokens,
-            ratings=ratings_as_json(evaluation.outcomes, seed=result.seed),
+            ratings=model_ratings(evaluation.outcomes, seed=result.seed),
         ),
         tuple((was, is_, n) for (was, is_), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
         tuple(problem.id for problem in result.outcomes if problem.id not in exercises),

@@ -25,7 +25,7 @@ from curate.trust import TrustPolicy
 from train.config import Config, WorkersConfig, as_table, from_table
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, NoRunError
-from train.evaluation.codeforces.rating import ratings_as_json
+from train.evaluation.codeforces.rating import model_ratings
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import has_dates, parse_suite, read_exercises
 from train.evaluation.result_metadata import answer_languages, model_metadata, suite_metadata
@@ -252,7 +252,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 evaluation.outcomes,
                 evaluation.tokens,
                 languages=answer_languages(suite.exercises),
-                ratings=ratings_as_json(evaluation.outcomes),
+                ratings=model_ratings(evaluation.outcomes),
             ).write(path)
             pending.record_suite_metrics(suite.name, evaluation.metrics())
 

@@ -1,4 +1,12 @@
-"""What every judge offers and returns, and the judge by a suite of tests in the sandbox."""
+"""What every judge offers and returns, the judge by a suite of tests, and the rules that find programs in answers.
+
+The rules have the names that users type; only our own knows languages other than Python:
+
+curate    ours, by which training finds the program, too: see rewards/extract/program.py
+lcb       LiveCodeBench's: of the lines with three backticks in them, what stands between the last two
+evalplus  EvalPlus's for answers in Markdown: the first block of Python, or the last one after the model's thoughts
+whole     the whole text, for models that continue the text of a program
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

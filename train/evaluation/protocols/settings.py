@@ -14,7 +14,7 @@ evalchemy  evalchemy's, as INTELLECT-2 was measured. Its problems of LiveCodeBen
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from curate.errors import CurateError
@@ -41,7 +41,7 @@ class SuiteSettings:
     temperature, top_p  of sampling; there is no top_k
     max_tokens          of an answer, thinking included
     k                   samples of each problem
-    extraction          how the program is found in an answer: see train/evaluation/extraction.py
+    extraction          how the program is found in an answer: one of judges.judge.RULES
     window              first and last day of contests, both included; empty: all
     test_seconds        wall time of each test; None: the suite's own limit
     stop                texts that end an answer; those of the form are added when a protocol is applied
@@ -161,26 +161,6 @@ _HOW_READ = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")  #
 
 
 @dataclass(frozen=True, slots=True)
-class ProtocolOverrides:
-    """What a user gives instead of what a protocol says; None: nothing. The names are those of SuiteSettings.
-
-    form     the name of a form, or OWN_FORM
-    prefill  beginning of the model's own message; it cannot be empty
-    """
-
-    k: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    window: str | None = None
-    stop: tuple[str, ...] | None = None
-    extraction: str | None = None
-    form: str | None = None
-    mode: str | None = None
-    prefill: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class EvaluationSettings:
     """How one suite is measured, and where that comes from.
 
@@ -226,20 +206,22 @@ def _shown(value: object) -> str:
 
 
 def resolve_settings(
-    protocol: str | None, suite: str, user_overrides: ProtocolOverrides, prompt: PromptFormat
+    protocol: str | None, suite: str, given: Mapping[str, Any], prompt: PromptFormat
 ) -> EvaluationSettings:
     """Return how a suite is measured.
 
     protocol   the name of a protocol; None: the usual settings
     suite      the name of the suite; empty: it is not named
+    given      what the user gives in place of the protocol's settings, by the names of SuiteSettings; a form by its
+               name, or OWN_FORM. None: nothing
     prompt     the system prompt, the template and its arguments that the user gives
 
     Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
     """
-    _check_overrides(user_overrides, prompt)
+    given = {name: value for name, value in given.items() if value is not None}
+    _check_options(given, prompt)
     official = DEFAULT if protocol is None else _protocol_settings(protocol, suite)
-    given = {name: value for name, value in asdict(user_overrides).items() if value is not None}
-    used = _merge(official, given | {"form": _form(official, suite, user_overrides, prompt)})
+    used = _merge(official, given | {"form": _form(official, suite, given, prompt)})
     if protocol is None:
         return EvaluationSettings(used)
     table = _merge(official, {}).as_table()
@@ -248,24 +230,24 @@ def resolve_settings(
     return EvaluationSettings(used, {"name": protocol, "source": PROTOCOLS[protocol].source, **table}, overrides)
 
 
-def _check_overrides(overrides: ProtocolOverrides, prompt: PromptFormat) -> None:
+def _check_options(given: Mapping[str, Any], prompt: PromptFormat) -> None:
     """Raise CurateError for what contradicts itself."""
-    if overrides.mode == COMPLETE:
-        given = {
+    if given.get("mode") == COMPLETE:
+        for_chats = {
             "--system": prompt.system,
-            "--prefill": overrides.prefill,
+            "--prefill": given.get("prefill"),
             "--template-arg": prompt.template_arguments,
-            "--form": overrides.form,
+            "--form": given.get("form"),
         }
-        for option, value in given.items():
+        for option, value in for_chats.items():
             if value:
                 raise CurateError(
                     f"{option} is for chats, and with --mode complete the model continues plain text. "
                     f"Leave {option} out, or give --mode chat."
                 )
-    if overrides.form and prompt.template:
+    if given.get("form") and prompt.template:
         raise CurateError("--form and --template both say how the model is asked. Give one of them.")
-    if overrides.prefill == "":
+    if given.get("prefill") == "":
         raise CurateError("--prefill is empty. For models that think first, give --form evalplus-thinking.")
 
 
@@ -283,11 +265,11 @@ def _protocol_settings(protocol: str, suite: str) -> SuiteSettings:
     )
 
 
-def _form(official: SuiteSettings, suite: str, overrides: ProtocolOverrides, prompt: PromptFormat) -> PromptForm:
+def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
     """Return the form of the prompt; a template of the user's own is part of our own form."""
-    if prompt.template or overrides.form == OWN_FORM:
+    if prompt.template or given.get("form") == OWN_FORM:
         return OWN
-    if overrides.mode == COMPLETE:
+    if given.get("mode") == COMPLETE:
         form = next((form for form in COMPLETION_FORMS if suite in form.suites), None)
         if form is not None:
             return form
@@ -296,9 +278,9 @@ def _form(official: SuiteSettings, suite: str, overrides: ProtocolOverrides, pro
             f"--mode complete knows how to begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
             "text that the model continues: --template FILE."
         )
-    if overrides.form is None:
+    if "form" not in given:
         return official.form
-    form = FORMS[overrides.form]
+    form = FORMS[given["form"]]
     if suite not in form.suites:
         able = [name for name, other in FORMS.items() if suite in other.suites]
         raise CurateError(

@@ -1,4 +1,4 @@
-"""Suites of rows: what each of them has, and what a caller asks of it."""
+"""Suites of rows: what each has, what a caller asks of it, and the exercises that it yields."""
 
 import hashlib
 import json
@@ -109,15 +109,14 @@ class SuiteOptions:
 class RowSuite:
     """A suite that is read from rows in their published form.
 
-    name          what users type
-    title         what people call it
-    hub_id        where its rows are on the Hub, with the options that choose them
-    columns       the columns by which it recognises its rows
-    recognizes    tells whether it could read rows such as this one, which has the columns of all suites; a column that
-                  is missing is None
-    read          yields the exercises of a table whose rows it recognises
-    has_dates     whether its problems have dates, so that a window can be applied
-    tests_source  where its tests come from: "official", "examples" or "official+generated"
+    name        what users type
+    title       what people call it
+    hub_id      where its rows are on the Hub, with the options that choose them
+    columns     the columns by which it recognises its rows
+    recognizes  tells whether it could read rows such as this one, which has the columns of all suites; a missing
+                column is None
+    read        yields the exercises of a table whose rows it recognises
+    has_dates   whether its problems have dates, so that a window can be applied
     """
 
     name: str
@@ -127,7 +126,6 @@ class RowSuite:
     recognizes: Callable[[Row], bool]
     read: Callable[[TableFiles, SuiteOptions], Iterator[Exercise]]
     has_dates: bool = False
-    tests_source: str = "official"
 
 
 def parse_metadata(difficulty: object = None, platform: object = None, day: object = None) -> ProblemMetadata:
