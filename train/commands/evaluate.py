@@ -405,7 +405,7 @@ def _print(job: _Job, request: _Request, evaluation: "EvaluationResult", ratings
 
 
 def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
-    from train.evaluation.results.result import short_model_name, suite_label
+    from train.evaluation.results.result import short_model_name, suite_label, suite_name
     from train.evaluation.statistics.outcomes import tests_source
     from train.evaluation.suites import dataset
 
@@ -415,7 +415,7 @@ def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
     source = tests_source(evaluation.outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
     what = [
-        f"{suite_label(name, used.window)}, {len(evaluation.outcomes)} problems x {used.k}",
+        f"{suite_label(suite_name(name), used.window)}, {len(evaluation.outcomes)} problems x {used.k}",
         *held,
         *([f"tests: {source}"] if source else []),
         f"T {used.temperature:g}",

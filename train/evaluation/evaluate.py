@@ -79,7 +79,7 @@ def sample_and_judge(
     sample: SampleFunction,
     sandbox: Sandbox,
     *,
-    on_answer: Callable[[SampleRequest, SampleRecord], None] = lambda request, answer: None,
+    on_answer: Callable[[SampleRequest, SampleRecord], None],
 ) -> Generator[Sample, None, None]:
     """Draw the samples and yield each with its verdict, in the order in which verdicts become known.
 
@@ -302,14 +302,13 @@ def evaluate_cached(
             else:
                 unjudged.append(request)
 
-    def keep(request: SampleRequest, answer: SampleRecord) -> None:
-        add(request.key, answer)
-
     def verdicts() -> Generator[Sample, None, None]:
         kept = ((request, record) for request in unjudged if (record := get(request.key)) is not None)
         yield from judge_samples(kept, sandbox)
         if sample is not None and missing:
-            yield from sample_and_judge(missing, sample, sandbox, on_answer=keep)
+            yield from sample_and_judge(
+                missing, sample, sandbox, on_answer=lambda request, answer: add(request.key, answer)
+            )
 
     progress(_STAGE, len(scored), len(judges))
     with closing(verdicts()) as judged:

@@ -124,7 +124,7 @@ class Result:
     @property
     def suite(self) -> str:
         """Return the name of the suite in tables, with its window if there is one."""
-        return _label(str(self.suite_metadata["name"]), self.window)
+        return suite_label(str(self.suite_metadata["name"]), self.window)
 
     @property
     def given_suite(self) -> str:
@@ -284,12 +284,8 @@ def suite_name(location: str) -> str:
     return Path(location.partition("?")[0]).name or location
 
 
-def suite_label(location: str, window: str) -> str:
-    """Return the name of a suite in tables and headings."""
-    return _label(suite_name(location), window)
-
-
-def _label(name: str, window: str) -> str:
+def suite_label(name: str, window: str) -> str:
+    """Return the name of a suite with its window, if there is one, in tables and headings."""
     return f"{name} {window}" if window else name
 
 
