@@ -34,11 +34,9 @@ from curate.verification.retries import map_with_retries
 from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox, SandboxError
-from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.registry import SuiteSettings
-from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
-from train.evaluation.suites.registry import parse_suite
+from train.evaluation.exercises import parse_suite, read_exercises
+from train.evaluation.protocols.settings import SuiteSettings, resolve_settings
+from train.evaluation.suites.suite import Exercise
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +61,9 @@ class SuiteRequest:
     form: str = ""
 
     def settings(self) -> SuiteSettings:
-        overrides = ProtocolOverrides(window=self.window or None, form=self.form or None)
+        given = {"window": self.window or None, "form": self.form or None}
         name = parse_suite(self.suite)[0]
-        return resolve_settings(self.protocol or None, name, overrides, PromptFormat()).suite_settings
+        return resolve_settings(self.protocol or None, name, given, PromptFormat()).suite_settings
 
 
 @lru_cache(4)  # with all their tests

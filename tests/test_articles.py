@@ -19,8 +19,8 @@ from curate.commands.main import command_modules, load_command, main
 from curate.recipes.reader import read_recipe
 from train.config import Config, from_table, presets
 from train.config.read import preset_table
-from train.evaluation.protocols.registry import PROTOCOLS
-from train.evaluation.suites.registry import parse_suite
+from train.evaluation.exercises import parse_suite
+from train.evaluation.protocols.settings import PROTOCOLS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 

@@ -37,7 +37,7 @@ from zygote_client import MAX_MESSAGE
 
 ROOT = Path(__file__).parents[1]
 _PACKAGES = ("sandbox", "rewards", "curate", "train")
-_NOT_IMPORTED = ("rewards.trl", "rewards.verifiers", "rewards.verl", "train.evaluation.adapters.")  # foreign trainers
+_NOT_IMPORTED = ("rewards.trl", "rewards.verifiers", "rewards.verl", "train.evaluation.for_inspect")  # foreign trainers
 _LIBRARIES = (
     "datasets",
     "torch._dynamo",

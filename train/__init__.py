@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from train.config import Config, read_config
     from train.errors import RunError, SamplerError, TrainError
     from train.evaluation.evaluate import EvaluationResult, evaluate
-    from train.evaluation.exercise import Exercise
     from train.evaluation.exercises import read_exercises
+    from train.evaluation.suites.suite import Exercise
     from train.loop import train
     from train.run.folder import open_run
 
@@ -49,8 +49,8 @@ _HOMES = {
     "config": ["Config", "read_config"],
     "errors": ["RunError", "SamplerError", "TrainError"],
     "evaluation.evaluate": ["EvaluationResult", "evaluate"],
-    "evaluation.exercise": ["Exercise"],
     "evaluation.exercises": ["read_exercises"],
+    "evaluation.suites.suite": ["Exercise"],
     "loop": ["train"],
     "run.folder": ["open_run"],
 }

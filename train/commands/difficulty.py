@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
     from train.evaluation.difficulty import DifficultyMeasurement, DifficultySettings
-    from train.evaluation.sample_and_judge import SampleFunction
+    from train.evaluation.evaluate import SampleFunction
 
 
 @click.command("difficulty")

@@ -16,20 +16,20 @@ from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 from train.commands.options import Command, FiniteRange, engine_option, language, print_cells
-from train.evaluation.extraction import NAMES as EXTRACTIONS
+from train.evaluation.judges.judge import RULES as EXTRACTIONS
 from train.evaluation.protocols.forms import FORMS
-from train.evaluation.protocols.registry import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
-from train.evaluation.protocols.settings import ProtocolOverrides
+from train.evaluation.protocols.settings import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
 
 if TYPE_CHECKING:
     from curate.prompt import PromptFormat
     from sandbox import SandboxOptions
     from train.engine_options import EngineOptions
     from train.evaluation.codeforces.contests import Contest
+    from train.evaluation.codeforces.rating import Rating
     from train.evaluation.evaluate import EvaluationResult
-    from train.evaluation.exercise import Exercise
     from train.evaluation.protocols.settings import EvaluationSettings
     from train.evaluation.results.result import Prices
+    from train.evaluation.suites.suite import Exercise
     from train.sampling.protocol import Sampler
 
 
@@ -170,13 +170,13 @@ def command(
             Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None,
         )
         sampled.check()
-        given = ProtocolOverrides(**overrides, stop=stop or None)
+        given = {**overrides, "stop": stop or None}
         trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         jobs = []
         for suite, location, path in _places(data, suites, out):
             # With several suites, a window is for those that have dates.
             has_window = len(suites) < 2 or has_dates(suite)
-            asked = given if has_window else replace(given, window=None)
+            asked = given if has_window else {**given, "window": None}
             settings = resolve_settings(protocol, suite, asked, sampled.prompt)
             exercises = read_exercises(
                 location,
@@ -212,7 +212,7 @@ def command(
 def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
     """Return the name, the location and the result file of each suite. Raises CurateError."""
     from curate.errors import CurateError
-    from train.evaluation.suites.registry import parse_suite
+    from train.evaluation.exercises import parse_suite
 
     places = [parse_suite(suite) for suite in suites] or [("", str(data))]
     names = [name for name, _ in places]
@@ -297,12 +297,12 @@ class _SampledModel:
         if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:
             check_chat_template(self.model, self.engine.vllm.get("revision"))
 
-    def evaluate(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, list[dict[str, Any]]]":
+    def evaluate(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, tuple[Rating, ...]]":
         """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
 
         Raises what evaluate does.
         """
-        from train.evaluation.codeforces.rating import ratings_as_json
+        from train.evaluation.codeforces.rating import model_ratings
         from train.evaluation.evaluate import evaluate
         from train.evaluation.rescore import samples_path
         from train.evaluation.result_metadata import (
@@ -329,7 +329,7 @@ class _SampledModel:
                 judged_with=verdict_dependencies(job.sandbox.find_packages()),
                 progress=progress,
             )
-        ratings = ratings_as_json(evaluation.outcomes, job.contests, seed=self.seed)
+        ratings = model_ratings(evaluation.outcomes, job.contests, seed=self.seed)
         if out:
             window = job.settings.suite_settings.window
             Result(
@@ -349,11 +349,8 @@ class _SampledModel:
         return evaluation, ratings
 
 
-def _print(
-    job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[dict[str, Any]]"
-) -> None:
+def _print(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]") -> None:
     """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
-    from train.evaluation.results.ratings import rating_lines, stored_ratings
     from train.evaluation.results.tables import breakdown, format_cost
 
     click.echo(_heading(job, sampled.model, evaluation))
@@ -370,12 +367,12 @@ def _print(
         warn(f"{found.n_no_verdict} samples have no verdict and are left out, see above")
     if sampled.prices is not None:
         click.echo(format_cost(evaluation.tokens, sampled.prices))
-    for line in rating_lines(stored_ratings({"ratings": ratings})):
+    for line in (line for rating in ratings for line in rating.lines):
         click.echo(line)
 
 
 def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
-    from train.evaluation.results.result import short_model_name, suite_label
+    from train.evaluation.results.result import short_model_name, suite_label, suite_name
     from train.evaluation.statistics.outcomes import tests_source
     from train.evaluation.suites import dataset
 
@@ -385,7 +382,7 @@ def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
     source = tests_source(evaluation.outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
     what = [
-        f"{suite_label(name, used.window)}, {len(evaluation.outcomes)} problems x {used.k}",
+        f"{suite_label(suite_name(name), used.window)}, {len(evaluation.outcomes)} problems x {used.k}",
         *held,
         *([f"tests: {source}"] if source else []),
         f"T {used.temperature:g}",

@@ -34,7 +34,7 @@ def command(result: Path, form: str, out: Path, overwrite: bool) -> None:
         answers = exports.load_export_data(result, form)
         if form == "evalplus":
             text = exports.format_evalplus_samples(answers)
-            dataset = "humaneval" if answers.loaded_result.result.given_suite == "humaneval+" else "mbpp"
+            dataset = "humaneval" if answers.result.given_suite == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
             rows = exports.select_rows(answers)

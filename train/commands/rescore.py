@@ -10,7 +10,7 @@ from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 from train.commands.options import changed_option, print_cells, print_changed_problems
-from train.evaluation.extraction import NAMES as EXTRACTIONS
+from train.evaluation.judges.judge import RULES as EXTRACTIONS
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions

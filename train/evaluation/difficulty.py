@@ -29,17 +29,18 @@ from curate.trust import ONLY_TRUSTED, TrustPolicy, exclusion_lines
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox
 from sandbox.packages import fingerprint
-from train.evaluation.exercise import Exercise
-from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.sample_and_judge import (
+from train.evaluation.evaluate import (
     Sample,
     SampleFunction,
     SampleRequest,
     judge_samples,
     sample_and_judge,
+    sample_key,
     sample_seed,
 )
+from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.sample_store import SampleRecord
+from train.evaluation.suites.suite import Exercise
 
 _K = 8  # INTELLECT-2's filter uses eight samples
 
@@ -206,20 +207,28 @@ def measure_difficulty(
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
             unfinished = {id: digest for id, digest in digests.items() if id not in finished}
             samples = _Samples(stored, settings, unfinished, verdicts, answers, progress)
-            samples.complete(open_sampler, open_sandbox)
+            unscored, undrawn = samples.without_verdict(), samples.without_answer()
+            if unscored:
+                samples.complete(len(unscored), open_sampler if undrawn else None, open_sandbox)
             table = [
                 {**rows[id], **solve_rates.estimates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
                 if id in finished
                 else samples.row(id, digest)
                 for id, digest in digests.items()
             ]
-            n_unscored = sum(key in answers for key in samples.without_verdict())
+            still_unscored, refused = samples.without_verdict(), samples.without_answer()
+        n_unscored = len(still_unscored) - len(refused)
         if not n_unscored:
             answers_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
         solve_rates.replace_model_rows(dataset, model, table)
         refresh_report(dataset)
     return DifficultyMeasurement(
-        settings, samples.n_sampled, samples.n_scored, n_unscored, samples.n_refused, Counter(left_out.values())
+        settings,
+        n_sampled=len(undrawn) - len(refused),
+        n_scored=len(unscored) - len(still_unscored),
+        n_unscored=n_unscored,
+        n_refused=len(refused),
+        left_out=Counter(left_out.values()),
     )
 
 
@@ -240,7 +249,7 @@ def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequen
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Samples:
     """The samples of all unfinished problems: the missing ones, and the answers and verdicts that exist.
 
@@ -253,31 +262,29 @@ class _Samples:
     verdicts: ResultJournal
     answers: ResultJournal
     progress: Progress
-    n_sampled: int = 0
-    n_scored: int = 0
-    n_refused: int = 0
 
     def complete(
         self,
-        open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]],
+        n_unscored: int,
+        open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]] | None,
         open_sandbox: Callable[[], Sandbox],
     ) -> None:
-        """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing."""
-        missing = self.without_verdict()
-        if not missing:
-            return
+        """Judge the samples that an earlier call drew but did not judge, then draw and judge those that are missing.
+
+        n_unscored    number of samples without a verdict
+        open_sampler  None: no sample is missing
+        """
         n_total = self.settings.n * len(self.digests)
-        n_known = n_total - len(missing)
+        n_known = n_total - n_unscored
         with open_sandbox() as sandbox:
-            self._record(judge_samples(self._kept(), sandbox), n_known, n_total)
-            if any(key not in self.answers for key in missing):
-                with open_sampler(self.settings) as sample:
-                    requests = self._requests(lambda key: key not in self.answers)
-                    judged = sample_and_judge(
-                        requests, sample, sandbox, on_answer=self._keep, on_refusal=self._count_refusal
-                    )
-                    with closing(judged):
-                        self._record(judged, n_known + self.n_scored, n_total)
+            n_known = self._record(judge_samples(self._kept(), sandbox), n_known, n_total)
+            if open_sampler is not None:
+                missing = self._requests(lambda key: key not in self.answers)
+                with (
+                    open_sampler(self.settings) as sample,
+                    closing(sample_and_judge(missing, sample, sandbox, on_answer=self._keep)) as judged,
+                ):
+                    self._record(judged, n_known, n_total)
 
     def row(self, id: str, digest: str) -> Row:
         """Return the row of a problem in the table."""
@@ -290,21 +297,25 @@ class _Samples:
         """Return the keys of the samples that have no verdict."""
         return [key for digest in self.digests.values() for key in self._keys(digest) if key not in self.verdicts]
 
-    def _keys(self, digest: str) -> list[str]:
-        return [f"{digest}/{number}" for number in range(self.settings.n)]
+    def without_answer(self) -> list[str]:
+        """Return the keys of the samples that were not drawn, or whose prompt was refused."""
+        return [key for key in self.without_verdict() if key not in self.answers]
 
-    def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> None:
-        """Record the verdicts in the journal as they arrive, and report the progress."""
+    def _keys(self, digest: str) -> list[str]:
+        return [sample_key(digest, number) for number in range(self.settings.n)]
+
+    def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
+        """Record the verdicts in the journal as they arrive, report the progress, and return the number of verdicts."""
         stage = f"sample {self.settings.model}"
         self.progress(stage, n_known, n_total)
-        for done, (request, sample) in enumerate(judged, start=n_known + 1):
+        for request, sample in judged:
             record = {"verdict": sample.verdict, "n_tokens": sample.n_tokens, "truncated": sample.truncated}
             self.verdicts.add(request.key, record)
-            self.n_scored += 1
-            self.progress(stage, done, n_total)
+            n_known += 1
+            self.progress(stage, n_known, n_total)
+        return n_known
 
     def _keep(self, request: SampleRequest, answer: SampleRecord) -> None:
-        self.n_sampled += 1
         record = {
             "text": answer.text,
             "finish_reason": "length" if answer.truncated else "stop",
@@ -314,22 +325,15 @@ class _Samples:
         }
         self.answers.add(request.key, record)
 
-    def _count_refusal(self, request: SampleRequest) -> None:
-        self.n_refused += 1
-
     def _kept(self) -> Iterator[Sample]:
         """Yield the answers that have no verdict."""
         for request in self._requests(lambda key: key in self.answers):
             kept = self.answers[request.key]
             truncated = kept["finish_reason"] == "length"
-            yield (
-                request,
-                SampleRecord(request.exercise.id, request.number, kept["text"], kept["n_tokens"], truncated),
-            )
+            yield request, SampleRecord(request.exercise.id, request.number, kept["text"], kept["n_tokens"], truncated)
 
     def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
-        seed = self.settings.seed
         for problem in self.stored.read_columns(*{*_COLUMNS, *TESTS}):
             digest = self.digests.get(problem["id"])
             keys = self._keys(digest) if digest else []
@@ -337,7 +341,8 @@ class _Samples:
             if numbers:
                 exercise = _exercise(problem, self.settings)
                 for number in numbers:
-                    yield SampleRequest(keys[number], number, sample_seed(seed, number, exercise.id), exercise)
+                    seed = sample_seed(self.settings.seed, number, exercise.id)
+                    yield SampleRequest(keys[number], number, seed, exercise)
 
 
 def _exercise(problem: Row, settings: DifficultySettings) -> Exercise:

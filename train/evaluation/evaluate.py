@@ -1,10 +1,17 @@
 """How often a model solves the problems of a set: k samples of each problem, drawn, judged and counted.
 
+    prompt -> answer, drawn with its own seed -> the program in the answer -> verdict
+
     kept samples: verdict known -> counted; no verdict, or that of another judge -> judged (again)
     missing samples -> drawn, kept, judged
 
-Two digests decide what is kept. A sample depends on the prompt, the model, its settings and the seed, but not on its
-judge. So if tests or extraction change, the sample is kept, and only its verdict is found again.
+Answers are judged while the model continues. Two digests decide what is kept. A sample depends on the prompt, the
+model, its settings and the seed, but not on its judge. So if tests or extraction change, the sample is kept, and only
+its verdict is found again.
+
+There is one rule for answers that were cut off: the program in such an answer is judged, if there is one, as
+LiveCodeBench and EvalPlus do and as `rewards.code.CodeReward` does in training. So pass@1 is the reward that a run
+would see. Callers also count how many answers were cut off, and how many of those were right.
 
 A sample without a verdict, because a checker failed or the model refused the prompt, is left out and counted: nothing
 is known about it.
@@ -12,8 +19,9 @@ is known about it.
 
 import hashlib
 import json
+import logging
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,24 +31,130 @@ from typing import Any
 
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.progress import Progress, no_progress
-from sandbox import Sandbox, Verdict
-from train.evaluation.exercise import Exercise
-from train.evaluation.extraction import DEFAULT
+from curate.verification.retries import map_with_retries
+from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
+from sandbox import Sandbox, SandboxError, Verdict
+from sandbox.concurrency.prefetch import prefetch
+from train.errors import SamplerError
 from train.evaluation.judges.call_judge import CallJudge
-from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.judges.judge import DEFAULT_RULE, JudgeResult, SuiteJudge
 from train.evaluation.results.result import TokenCounts, count_without_program, sum_tokens
-from train.evaluation.sample_and_judge import (
-    Sample,
-    SampleFunction,
-    SampleRequest,
-    judge_samples,
-    sample_and_judge,
-    sample_seed,
-)
 from train.evaluation.sample_store import SampleRecord, SampleStore
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
+from train.evaluation.suites.suite import Exercise
+from train.sampling.protocol import SampledCompletion, SeededPrompt
+
+log = logging.getLogger(__name__)
+
+# The method `sample` of a sampler (train/sampling/protocol.py), with its Sampling already bound.
+SampleFunction = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
 
 _STAGE = "evaluate"  # the name under which progress is reported
+_MAX_REFUSALS = 16  # after so many refusals and no answer, the other prompts are not tried
+_MAX_WAITING = 256  # answers that may wait for the sandbox
+_TIMEOUT_SECONDS = 7200.0  # time without any answer after which the sampler counts as hanging
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """The sample of this number that a measurement lacks, under the key by which the measurement keeps it."""
+
+    key: str
+    number: int
+    seed: int
+    exercise: Exercise
+
+
+Sample = tuple[SampleRequest, SampleRecord]
+
+
+def sample_seed(seed: int, number: int, exercise_id: str) -> int:
+    """Return the seed of one sample, which does not depend on the order in which samples are drawn."""
+    digest = hashlib.sha256(f"{seed} {number} {exercise_id}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1
+
+
+def sample_and_judge(
+    requests: Iterable[SampleRequest],
+    sample: SampleFunction,
+    sandbox: Sandbox,
+    *,
+    on_answer: Callable[[SampleRequest, SampleRecord], None],
+) -> Generator[Sample, None, None]:
+    """Draw the samples and yield each with its verdict, in the order in which verdicts become known.
+
+    requests   is read only as far as the model keeps up
+    on_answer  is called in another thread with each answer, before it is judged
+
+    A sample is not yielded if its prompt is refused, or if its verdict cannot be known because a checker fails.
+    Raises SamplerError if the model refuses every prompt or stops answering, and CurateError if the sandbox fails
+    again and again.
+    """
+
+    def draw() -> Iterator[Sample]:
+        open_requests: dict[int, SampleRequest] = {}  # an exercise is in memory only while it waits for answers
+
+        def prompts() -> Iterator[SeededPrompt]:
+            for index, request in enumerate(requests):
+                open_requests[index] = request
+                yield request.exercise.prompt, request.seed
+
+        n_refused = n_answered = 0
+        last_refused = ""
+        for index, completion in sample(prompts()):
+            request = open_requests.pop(index)
+            id = request.exercise.id
+            if isinstance(completion, ValueError):
+                n_refused += 1
+                if id != last_refused:
+                    log.warning("%s: the model refuses the prompt: %s", id, completion)
+                last_refused = id
+                if n_refused >= _MAX_REFUSALS and not n_answered:
+                    raise SamplerError(f"the model refuses every prompt: {completion}")
+                continue
+            n_answered += 1
+            answer = SampleRecord(
+                id,
+                request.number,
+                completion.text,
+                completion.n_tokens,
+                completion.finish_reason == "length",
+                reasoning=completion.reasoning,
+                n_prompt_tokens=completion.n_prompt_tokens,
+            )
+            on_answer(request, answer)
+            yield request, answer
+
+    with prefetch(draw(), _MAX_WAITING, timeout_seconds=_TIMEOUT_SECONDS) as answers:
+        try:
+            yield from judge_samples(answers, sandbox)
+        except TimeoutError:
+            raise SamplerError(f"timed out: the model has not answered for {_TIMEOUT_SECONDS:g} s") from None
+
+
+def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sample]:
+    """Yield each answer with its verdict. Answers whose verdict cannot be known because a checker fails are left out.
+
+    Raises CurateError if the sandbox fails again and again.
+    """
+
+    def judged(item: Sample) -> SampleRecord | Exception:
+        request, answer = item
+        try:
+            found = request.exercise.judge_answer(answer.text, sandbox)
+        except SandboxError:
+            raise
+        except Exception as error:  # RefereeError or NoVerdictError, most likely; no answer may end the measurement
+            return error
+        if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER):
+            found = JudgeResult(TRUNCATED)
+        return replace(answer, verdict=found.verdict, parts=found.parts)
+
+    for (request, _), result in map_with_retries(answers, judged, sandbox):
+        if isinstance(result, Exception):
+            log.warning("%s: its tests cannot judge this answer: %s", request.exercise.id, result)
+        else:
+            yield request, result
 
 
 @dataclass(frozen=True)
@@ -106,7 +220,7 @@ class CachedExercise:
         judge, extraction = exercise.judge, ""
         if isinstance(judge, SuiteJudge | CallJudge):
             extraction = judge.extraction
-            judge = replace(judge, extraction=DEFAULT)
+            judge = replace(judge, extraction=DEFAULT_RULE)
         tests = _digest(judge.identity)
         reading = [extraction, exercise.answer_prefix, exercise.answer_suffix]
         return cls(exercise, samples_digest, tests, _digest([tests, reading, list(judged_with)]))
@@ -188,14 +302,13 @@ def evaluate_cached(
             else:
                 unjudged.append(request)
 
-    def keep(request: SampleRequest, answer: SampleRecord) -> None:
-        add(request.key, answer)
-
     def verdicts() -> Generator[Sample, None, None]:
         kept = ((request, record) for request in unjudged if (record := get(request.key)) is not None)
         yield from judge_samples(kept, sandbox)
         if sample is not None and missing:
-            yield from sample_and_judge(missing, sample, sandbox, on_answer=keep)
+            yield from sample_and_judge(
+                missing, sample, sandbox, on_answer=lambda request, answer: add(request.key, answer)
+            )
 
     progress(_STAGE, len(scored), len(judges))
     with closing(verdicts()) as judged:

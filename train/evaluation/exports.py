@@ -22,14 +22,12 @@ from curate.reading.values import optional_text
 from curate.sources.livecodebench import select_files
 from rewards.extract import PYTHON_ONLY
 from sandbox import Verdict
-from train.evaluation.exercise import Exercise
-from train.evaluation.extraction import extract_program
 from train.evaluation.judges.call_judge import CallJudge
-from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.judges.judge import SuiteJudge, extract_program
 from train.evaluation.rescore import LoadedResult, load_result, sample_keys
-from train.evaluation.results.result import read_result, short_model_name
-from train.evaluation.sample_store import SampleRecord, read_samples
-from train.evaluation.statistics.outcomes import ProblemOutcomes
+from train.evaluation.results.result import Result, read_result, short_model_name
+from train.evaluation.sample_store import SampleRecord, iterate_samples
+from train.evaluation.suites.suite import Exercise
 
 SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}  # that each form takes
 N_LEADERBOARD_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
@@ -51,19 +49,15 @@ class ExportData:
     records: Mapping[str, tuple[SampleRecord, ...]]
 
     @property
-    def problems(self) -> tuple[ProblemOutcomes, ...]:
-        return self.loaded_result.result.outcomes
-
-    @property
-    def exercises(self) -> Mapping[str, Exercise]:
-        return self.loaded_result.exercises
+    def result(self) -> Result:
+        return self.loaded_result.result
 
     def sources(self, id: str) -> list[str]:
         """Return the source code of the programs in the answers to a problem; "" where an answer has none.
 
         Raises CurateError if the answers are not programs in Python.
         """
-        return [_source(self.exercises[id], record.text) for record in self.records[id]]
+        return [_source(self.loaded_result.exercises[id], record.text) for record in self.records[id]]
 
 
 def load_export_data(path: Path, form: str) -> ExportData:
@@ -83,7 +77,7 @@ def load_export_data(path: Path, form: str) -> ExportData:
     gone = [id for id in keys if id not in loaded.exercises]
     if gone:
         raise CurateError(f"{loaded.result.location} does not have {_first_ids(gone)} any more. Is it the same file?")
-    kept = read_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem})
+    kept = dict(iterate_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem}))
     missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
     if missing:
         raise CurateError(
@@ -117,7 +111,7 @@ def _first_ids(ids: list[str]) -> str:
 
 def format_evalplus_samples(answers: ExportData) -> str:
     """Return the content of EvalPlus's file. Raises CurateError unless all tasks were evaluated, as it demands."""
-    left_out = [id for id in answers.exercises if id not in answers.records]
+    left_out = [id for id in answers.loaded_result.exercises if id not in answers.records]
     if left_out:
         raise CurateError(
             f"{_first_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
@@ -154,16 +148,16 @@ def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
     Raises CurateError if LiveCodeBench cannot choose just these. An empty list of programs would not do for the others:
     LiveCodeBench drops pass@k if one problem has fewer than k samples, and an empty program would count as wrong.
     """
-    found = read_rows(select_files(locate(answers.loaded_result.result.location)), _COLUMNS, _OPTIONAL)
+    found = read_rows(select_files(locate(answers.result.location)), _COLUMNS, _OPTIONAL)
     rows = [row for row in found if not isinstance(row, UnreadableRow)]
     evaluated = answers.records.keys()
-    first_day, _, last_day = answers.loaded_result.result.window.partition("..")
+    first_day, _, last_day = answers.result.window.partition("..")
     not_evaluated = {
         _id(row)
         for row in rows
         if _id(row) not in evaluated and (not first_day or first_day <= _time(row).date().isoformat() <= last_day)
     }
-    unreadable = not_evaluated - answers.exercises.keys()
+    unreadable = not_evaluated - answers.loaded_result.exercises.keys()
     left_out = [_id(row) for row in rows if _id(row) in not_evaluated - unreadable]
     if left_out:
         raise CurateError(
@@ -205,7 +199,7 @@ def _midnight(day: date) -> datetime:
 def _sources(row: Row, answers: ExportData) -> list[str]:
     """Return a program for each sample of a problem; empty ones for a problem that we cannot read."""
     id = _id(row)
-    return answers.sources(id) if id in answers.records else [""] * answers.loaded_result.result.k
+    return answers.sources(id) if id in answers.records else [""] * answers.result.k
 
 
 def format_lcb_samples(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
@@ -216,25 +210,25 @@ def format_lcb_samples(answers: ExportData, selection: LiveCodeBenchSelection) -
 
 def leaderboard_path(answers: ExportData) -> Path:
     """Return the path that the leaderboard expects, below the folder of all models."""
-    result = answers.loaded_result.result
+    result = answers.result
     name = f"Scenario.codegeneration_{result.k}_{float(result.sampling['temperature'])}_eval_all.json"
     return Path(short_model_name(result.model)) / name
 
 
 def format_leaderboard(answers: ExportData, selection: LiveCodeBenchSelection) -> str:
     """Return the content of the leaderboard's file. Raises CurateError if samples have no verdict."""
-    unknown = [problem.id for problem in answers.problems if None in problem.correct]
+    unknown = [problem.id for problem in answers.result.outcomes if None in problem.correct]
     if unknown:
         raise CurateError(
             f"samples of {_first_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
             "`curate evaluate` again, which judges them."
         )
-    verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.problems}
+    verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.result.outcomes}
     return json.dumps([_leaderboard_entry(row, answers, verdicts) for row in selection.rows], indent=1) + "\n"
 
 
 def _leaderboard_entry(row: Row, answers: ExportData, verdicts: Mapping[str, list[bool]]) -> dict[str, Any]:
-    k = answers.loaded_result.result.k
+    k = answers.result.k
     records = answers.records.get(_id(row), ())
     graded = verdicts.get(_id(row), [False] * k)
     text = {name: optional_text(row[name]) for name in (*_COLUMNS, *_OPTIONAL)}
@@ -248,9 +242,9 @@ def _leaderboard_entry(row: Row, answers: ExportData, verdicts: Mapping[str, lis
         "code_list": _sources(row, answers),
         "graded_list": graded,
         "pass@1": graded.count(True) / len(graded),
-        "metadata": [json.dumps(_metadata(record.verdict)) for record in records] or ["{}"] * k,
+        "metadata": [
+            json.dumps({} if record.verdict == Verdict.ACCEPTED.value else {"error_message": record.verdict})
+            for record in records
+        ]
+        or ["{}"] * k,
     }
-
-
-def _metadata(verdict: str) -> dict[str, str]:
-    return {} if verdict == Verdict.ACCEPTED.value else {"error_message": verdict}

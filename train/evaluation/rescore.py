@@ -15,16 +15,15 @@ from curate.progress import Progress, no_progress
 from curate.prompt import read_prompt
 from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
-from train.evaluation.codeforces.rating import ratings_as_json
+from train.evaluation.codeforces.rating import model_ratings
 from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key
-from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import read_exercises
+from train.evaluation.exercises import parse_suite, read_exercises
 from train.evaluation.protocols.settings import restore_settings
 from train.evaluation.result_metadata import suite_metadata
 from train.evaluation.results.result import Result
 from train.evaluation.sample_store import SampleStore, iterate_samples
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
-from train.evaluation.suites.registry import parse_suite
+from train.evaluation.suites.suite import Exercise
 
 NO_VERDICT = "no verdict"
 _AGAIN = "Run its `curate evaluate` again, which samples nothing twice."
@@ -151,7 +150,7 @@ def rescore(
             ),
             outcomes=evaluation.outcomes,
             tokens=evaluation.tokens,
-            ratings=ratings_as_json(evaluation.outcomes, seed=result.seed),
+            ratings=model_ratings(evaluation.outcomes, seed=result.seed),
         ),
         tuple((was, is_, n) for (was, is_), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
         tuple(problem.id for problem in result.outcomes if problem.id not in exercises),

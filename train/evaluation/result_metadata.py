@@ -22,12 +22,12 @@ from curate.reading.tables import locate
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package
 from train.engine_options import EngineOptions
-from train.evaluation.exercise import Exercise
+from train.evaluation.exercises import NAMES, choose_suite
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.results.result import suite_name
 from train.evaluation.statistics.outcomes import ProblemOutcomes, tests_source
 from train.evaluation.suites import dataset
-from train.evaluation.suites.registry import SUITES, choose_suite
+from train.evaluation.suites.suite import Exercise
 from train.sampling.protocol import SamplingParams
 
 log = logging.getLogger(__name__)
@@ -165,16 +165,18 @@ def suite_metadata(
 
 
 def _suite_tests_source(location: str, suite: str) -> str | None:
-    """Return where the tests come from: "official", "official+generated", "examples", or "dataset" for a dataset's own.
+    """Return "dataset" for the tests of a dataset, "official" for those of a suite; None if no suite reads the rows.
 
-    suite   the name of the suite; empty: the one that can read the rows. None is returned if there is none any more
+    suite   the name of the suite; empty: the one that can read the rows
     """
     if suite == dataset.NAME or any((Path(location).expanduser() / "data").glob("*.parquet")):
         return "dataset"
-    try:
-        return (next((one for one in SUITES if one.name == suite), None) or choose_suite(locate(location))).tests_source
-    except CurateError:
-        return None
+    if suite not in NAMES:
+        try:
+            choose_suite(locate(location))
+        except CurateError:
+            return None
+    return "official"
 
 
 def answer_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:

@@ -74,11 +74,6 @@ class SampleStore(Closeable):
             self._unjudged_path.unlink(missing_ok=True)
 
 
-def read_samples(path: Path, keys: Collection[str]) -> dict[str, SampleRecord]:
-    """Return the latest records under these keys. Raises OSError."""
-    return dict(iterate_samples(path, keys))
-
-
 def iterate_samples(path: Path, keys: Collection[str]) -> Iterator[tuple[str, SampleRecord]]:
     """Yield the latest record of each of these keys, without opening a file for writing. Raises OSError."""
     seen: set[str] = set()

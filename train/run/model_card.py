@@ -20,7 +20,7 @@ from curate.recipes.toml_writer import toml_value
 from sandbox import machine
 from train.config import Config, ObjectiveConfig, RewardConfig, as_table
 from train.errors import NoRunError
-from train.evaluation.suites.registry import has_dates, parse_suite
+from train.evaluation.exercises import has_dates, parse_suite
 from train.run.folder import read_stored_config
 from train.run.metrics_log import TIMELINE, read_json_lines, read_metrics
 from train.run.pending_evaluation import metric_suite_name

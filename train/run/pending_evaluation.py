@@ -25,15 +25,14 @@ from curate.trust import TrustPolicy
 from train.config import Config, WorkersConfig, as_table, from_table
 from train.engine_options import EngineOptions
 from train.errors import ConfigError, NoRunError
-from train.evaluation.codeforces.rating import ratings_as_json
+from train.evaluation.codeforces.rating import model_ratings
 from train.evaluation.evaluate import evaluate
-from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import read_exercises
+from train.evaluation.exercises import has_dates, parse_suite, read_exercises
 from train.evaluation.result_metadata import answer_languages, model_metadata, suite_metadata
 from train.evaluation.results.result import Result, read_result, suite_name
 from train.evaluation.sample_store import SampleStore
 from train.evaluation.suites import dataset
-from train.evaluation.suites.registry import has_dates, parse_suite
+from train.evaluation.suites.suite import Exercise
 from train.rollouts.rewards import open_sandbox
 from train.sampling.engine_spec import clear_trainer_environment
 from train.sampling.protocol import Sampler, SamplingParams
@@ -237,7 +236,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 evaluation.outcomes,
                 evaluation.tokens,
                 languages=answer_languages(suite.exercises),
-                ratings=ratings_as_json(evaluation.outcomes),
+                ratings=model_ratings(evaluation.outcomes),
             ).write(path)
             pending.record_suite_metrics(suite.name, evaluation.metrics())
 

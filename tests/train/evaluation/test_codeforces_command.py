@@ -107,7 +107,7 @@ def test_canned_answers_have_the_rating_that_their_verdicts_are_worth(evaluated)
     assert (by_contests["percentile"], by_contests["table"]) == (expected.percentile, "ratings_2024 (DeepCoder)")
     assert [one["n_judged"] for one in by_contests["contests"]] == [2, 1]
     assert [problem["facts"]["difficulty"] for problem in result["problems"]] == [800, 1600, 800]
-    assert read_result(folder / "r.json").stored_ratings[0].rating == pytest.approx(expected.rating)
+    assert read_result(folder / "r.json").ratings[0].rating == pytest.approx(expected.rating)
 
 
 def test_results_show_the_rating_in_every_form(evaluated):

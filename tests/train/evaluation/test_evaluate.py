@@ -18,11 +18,11 @@ from sandbox import Case, RefereeError, Sandbox, SandboxError, Suite
 from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.evaluation.evaluate import evaluate, sample_fingerprint
-from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.result_metadata import sample_dependencies
 from train.evaluation.sample_store import SampleStore
+from train.evaluation.suites.suite import Exercise
 from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SampledCompletion, SamplingParams
 
@@ -171,7 +171,7 @@ def test_a_sampler_that_hangs_ends_the_evaluation(asked, box, monkeypatch):
         yield from islice(answering("I do not know.")(prompts), 2)
         woken.wait(60)
 
-    monkeypatch.setattr("train.evaluation.sample_and_judge._TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("train.evaluation.evaluate._TIMEOUT_SECONDS", 0.2)
     with pytest.raises(SamplerError, match=r"timed out: the model has not answered for 0\.2 s"):
         evaluate(asked, hanging, box, k=1)
     woken.set()

@@ -13,9 +13,9 @@ from curate.pipeline import BuildOptions, build
 from curate.trust import TrustPolicy
 from rewards.reward import ACCEPTED, NO_CODE
 from sandbox import Assertions, Case, Program, Sandbox, SandboxOptions, Suite, Verdict
-from train.evaluation.exercise import Exercise
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges.judge import SuiteJudge
+from train.evaluation.suites.suite import Exercise
 
 HUMANEVAL = DATA / "eval" / "HumanEval.jsonl.gz"
 LIVECODEBENCH = DATA / "livecodebench"

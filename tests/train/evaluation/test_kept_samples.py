@@ -8,9 +8,9 @@ import tiny_world
 
 from sandbox import Case, RefereeError, Sandbox, Suite
 from train.evaluation.evaluate import evaluate
-from train.evaluation.exercise import Exercise
 from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.sample_store import SampleStore, pending_path, read_samples
+from train.evaluation.sample_store import SampleStore, iterate_samples, pending_path
+from train.evaluation.suites.suite import Exercise
 from train.sampling.protocol import SampledCompletion
 
 SUMS = tiny_world.fenced("print(sum(map(int, input().split())))")
@@ -95,7 +95,7 @@ def test_a_record_says_all_that_is_known(path, box):
     evaluated(path, 7, box, model)
     key, record = json.loads(path.read_text().splitlines()[0])
     assert record.keys() == {"id", "number", "text", "n_tokens", "truncated", "verdict", "judge"}
-    read = read_samples(path, [key])[key]
+    read = dict(iterate_samples(path, [key]))[key]
     assert (read.id, read.n_tokens, read.truncated) == ("a", 5, False)
     thinking = replace(read, reasoning="Let me see", n_prompt_tokens=12)
     with SampleStore(path) as kept:

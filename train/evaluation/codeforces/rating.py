@@ -20,14 +20,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
-from math import comb, isfinite, nan
+from math import comb
 from operator import mul
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import Self
 
 from curate.errors import CurateError
-from curate.json_records import to_json
+from curate.json_records import json_key
 from train.evaluation.codeforces.contests import (
     Contest,
     ContestProblem,
@@ -36,7 +36,6 @@ from train.evaluation.codeforces.contests import (
     problem_keys,
     read_contests,
 )
-from train.evaluation.results.ratings import BY_CONTESTS
 from train.evaluation.statistics.intervals import bootstrap_interval
 from train.evaluation.statistics.outcomes import ProblemOutcomes, tests_source
 
@@ -197,11 +196,15 @@ class ContestRating:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRating:
-    """The rating of a model.
+class Rating:
+    """The rating of a model, as a result file has it. A number that is unknown is None.
 
+    tests_source     where the tests come from
+    is_upper_bound   whether wrong programs pass these tests
+    basis            what the rating is over: contests
+    attempts         samples of a problem; with more of them, a model has a higher rating
     rating           mean over contests, averaged over all orders of the samples
-    low, high        bounds of its 95% confidence interval over contests; nan for one contest
+    low, high        bounds of its 95% confidence interval over contests; None for one contest
     percentile       users with a lower rating than `rating`, in percent
     percentile_low, percentile_high  the same for the bounds
     table            name of the table of percentiles
@@ -209,20 +212,52 @@ class ModelRating:
     left_out         contests with too few rated participants, and those of which no problem has a verdict
     """
 
+    suite: str
+    tests_source: str = field(metadata=json_key("tests"))
+    is_upper_bound: bool
+    basis: str = field(metadata=json_key("by"))
+    attempts: int
     rating: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     percentile: float
-    percentile_low: float
-    percentile_high: float
+    percentile_low: float | None
+    percentile_high: float | None
     table: str
     contests: tuple[ContestRating, ...]
     left_out: tuple[int, ...]
 
+    @property
+    def summary_line(self) -> str:
+        """The rating with its interval, its percentile, and the source of the tests, in one line."""
+        value = f"{self.rating:.0f} ({_range(self.low, self.high, 0)})"
+        tests = f"tests: {self.tests_source}{', an upper bound' if self.is_upper_bound else ''}"
+        percentiles = f"{self.percentile:.1f} ({_range(self.percentile_low, self.percentile_high, 1)})"
+        what = f"over {len(self.contests)} contests with {self.attempts} attempts"
+        return f"rating {value} {what}, percentile {percentiles} of {self.table}; {tests}"
+
+    @property
+    def lines(self) -> list[str]:
+        """What is printed below the numbers of an evaluation: the rating, and what else has to be known of it."""
+        remarks = []
+        if self.is_upper_bound:
+            remarks.append(
+                "the tests are the examples of statements, which wrong programs pass, too, so the rating is an upper "
+                "bound"
+            )
+        if n_left := sum(contest.n_problems - contest.n_judged for contest in self.contests):
+            remarks.append(f"{n_left} problems of these contests were not evaluated and count as not solved")
+        remarks.append("it is the mean over all orders of the samples")
+        return [f"Codeforces {self.summary_line}", *(f"  {remark}" for remark in remarks)]
+
+
+def _range(low: float | None, high: float | None, digits: int) -> str:
+    return "no interval" if low is None or high is None else f"{low:.{digits}f}-{high:.{digits}f}"
+
 
 def rate_model(
-    outcomes: Iterable[ProblemOutcomes], contests: Sequence[Contest], table: PercentileTable, *, seed: int = 0
-) -> ModelRating:
+    outcomes: Sequence[ProblemOutcomes], contests: Sequence[Contest], table: PercentileTable, *, seed: int = 0
+) -> Rating:
     """Return the rating of a model from the verdicts of its samples.
 
     outcomes  of the problems of these contests, with ids such as 1971A
@@ -243,17 +278,22 @@ def rate_model(
         raise CurateError("No problem with a verdict belongs to a contest with standings. Fetch the standings first.")
     values = [rating.rating for rating in found]
     mean = fmean(values)
-    low = high = percentile_low = percentile_high = nan
-    if len(found) > 1:
-        low, high = bootstrap_interval(values, fmean, n_resamples=_N_RESAMPLES, seed=seed)
-        percentile_low, percentile_high = table.percentile(low), table.percentile(high)
-    return ModelRating(
+    low, high = (
+        bootstrap_interval(values, fmean, n_resamples=_N_RESAMPLES, seed=seed) if len(found) > 1 else (None, None)
+    )
+    source = tests_source(outcomes) or "unknown"
+    return Rating(
+        suite="codeforces",
+        tests_source=source,
+        is_upper_bound=_EXAMPLES in source,
+        basis="contests",
+        attempts=max(len(problem.correct) for problem in outcomes),
         rating=mean,
         low=low,
         high=high,
         percentile=table.percentile(mean),
-        percentile_low=percentile_low,
-        percentile_high=percentile_high,
+        percentile_low=None if low is None else table.percentile(low),
+        percentile_high=None if high is None else table.percentile(high),
         table=table.name,
         contests=found,
         left_out=tuple(one.id for one in contests if one.id not in {rating.contest for rating in found}),
@@ -292,15 +332,13 @@ def known_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
         return []
 
 
-def ratings_as_json(
+def model_ratings(
     outcomes: Sequence[ProblemOutcomes], contests: Sequence[Contest] | None = None, *, seed: int = 0
-) -> list[dict[str, Any]]:
-    """Return the ratings of an evaluation as a result file has them: one, or none without problems of known contests.
+) -> tuple[Rating, ...]:
+    """Return the ratings of an evaluation: one, or none without problems of known contests.
 
     contests  those whose standings are known; None: those in the usual place
     seed      of the interval's bootstrap
-
-    A model has a higher rating with more attempts, which are the samples of a problem. An unknown number is null.
     """
     problems = [problem for problem in outcomes if problem.id.startswith(_OURS)]
     if contests is None:
@@ -312,18 +350,16 @@ def ratings_as_json(
         if contest in ratable
     ]
     if not any(problem.n for problem in posed):
-        return []
-    source = tests_source(problems) or "unknown"
-    rating = {
-        "suite": "codeforces",
-        "tests": source,
-        "is_upper_bound": _EXAMPLES in source,
-        "by": BY_CONTESTS,
-        "attempts": max(len(problem.correct) for problem in problems),
-        **to_json(rate_model(posed, contests, deepcoder_2024(), seed=seed)),
-    }
-    unknown = {name: None for name, value in rating.items() if isinstance(value, float) and not isfinite(value)}
-    return [rating | unknown]
+        return ()
+    source = tests_source(problems) or "unknown"  # of all problems, also of those outside these contests
+    return (
+        replace(
+            rate_model(posed, contests, deepcoder_2024(), seed=seed),
+            tests_source=source,
+            is_upper_bound=_EXAMPLES in source,
+            attempts=max(len(problem.correct) for problem in problems),
+        ),
+    )
 
 
 def _as_posed(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:

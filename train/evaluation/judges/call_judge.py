@@ -27,7 +27,6 @@ from typing import Any
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_CODE
 from sandbox import Sandbox, Verdict
-from train.evaluation.extraction import DEFAULT, extract_program, rule_identity
 from train.evaluation.judges import sandbox_runner
 from train.evaluation.judges.call_run import (
     MAX_SECONDS,
@@ -38,7 +37,7 @@ from train.evaluation.judges.call_run import (
     expected_outputs,
     run_calls,
 )
-from train.evaluation.judges.judge import JudgeResult
+from train.evaluation.judges.judge import DEFAULT_RULE, JudgeResult, extract_program, rule_identity
 
 CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1, and when its published verdicts were made; since April 2025 it is 4.0
 FACTOR = 4.0
@@ -57,13 +56,13 @@ class CallJudge:
     parts       the parts of the tests by their names, in the order in which they are judged
     tolerance   absolute tolerance for floats; 0: FLOAT_TOLERANCE where the expected outputs are floats
     preamble    code that runs before an answer; empty: an answer has to import what it needs
-    extraction  how the program is found in an answer: see train/evaluation/extraction.py
+    extraction  how the program is found in an answer: one of judge.RULES
     """
 
     parts: tuple[tuple[str, Reference], ...]
     tolerance: float = 0.0
     preamble: str = ""
-    extraction: str = DEFAULT
+    extraction: str = DEFAULT_RULE
 
     @property
     def identity(self) -> list[Any]:

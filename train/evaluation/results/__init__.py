@@ -1,4 +1,1 @@
-"""Results of evaluations: the type and its file in result.py, ratings in ratings.py, and all tables in tables.py.
-
-Begin with `Result` in result.py.
-"""
+"""Results of evaluations. Begin with `Result` in result.py, the type and its file; tables.py has all tables."""

@@ -15,9 +15,10 @@ from typing import Any, Self
 
 from curate.dataset.output_folder import write_atomic
 from curate.errors import CurateError
+from curate.json_records import from_json, to_json
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_ANSWER, NO_CODE
-from train.evaluation.results.ratings import StoredRating, stored_ratings
+from train.evaluation.codeforces.rating import Rating
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, summarize, summarize_by_stratum
 
 SCHEMA = 2
@@ -96,7 +97,7 @@ class Result:
     tokens          those of all samples with a verdict
     languages       languages that the answers may be written in
     protocol        table of the protocol and what was used in its place; empty: none
-    ratings         tables of ratings of the model, if the suite has any, the one that says most first
+    ratings         ratings of the model, if the suite has any
     prices          of the tokens; None: unknown
     path            of the file
     """
@@ -111,7 +112,7 @@ class Result:
     tokens: TokenCounts
     languages: tuple[str, ...] = PYTHON_ONLY
     protocol: Mapping[str, Any] = field(default_factory=dict)
-    ratings: Sequence[Mapping[str, Any]] = ()
+    ratings: tuple[Rating, ...] = ()
     prices: Prices | None = None
     path: Path = Path()
 
@@ -123,7 +124,7 @@ class Result:
     @property
     def suite(self) -> str:
         """Return the name of the suite in tables, with its window if there is one."""
-        return _label(str(self.suite_metadata["name"]), self.window)
+        return suite_label(str(self.suite_metadata["name"]), self.window)
 
     @property
     def given_suite(self) -> str:
@@ -144,10 +145,6 @@ class Result:
     def k(self) -> int:
         """Return the largest number of samples of a problem."""
         return max((len(problem.correct) for problem in self.outcomes), default=0)
-
-    @property
-    def stored_ratings(self) -> tuple[StoredRating, ...]:
-        return stored_ratings({"ratings": self.ratings})
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the file, in which an unknown number is null."""
@@ -174,7 +171,7 @@ class Result:
                 **prices,
                 "verdicts": dict(found.verdicts),
             },
-            **({"ratings": list(self.ratings)} if self.ratings else {}),
+            **({"ratings": to_json(self.ratings)} if self.ratings else {}),
             "strata": {
                 name: {value: summary_as_json(summary) for value, summary in groups.items()}
                 for name, groups in summarize_by_stratum(self.outcomes).items()
@@ -198,11 +195,11 @@ class Result:
             TokenCounts(**numbers["tokens"]),
             tuple(content.get("languages", PYTHON_ONLY)),
             dict(content.get("protocol", {})),
-            tuple(content.get("ratings", ())),
+            tuple(from_json(Rating, entry, ignore_unknown=True) for entry in content.get("ratings", ())),
             None if prices is None else Prices(**prices),
             path,
         )
-        _ = result.model, result.suite, result.stored_ratings  # a damaged one is refused now, not where it is shown
+        _ = result.model, result.suite  # a damaged one is refused now, not where it is shown
         return result
 
     def write(self, path: Path) -> None:
@@ -287,12 +284,8 @@ def suite_name(location: str) -> str:
     return Path(location.partition("?")[0]).name or location
 
 
-def suite_label(location: str, window: str) -> str:
-    """Return the name of a suite in tables and headings."""
-    return _label(suite_name(location), window)
-
-
-def _label(name: str, window: str) -> str:
+def suite_label(name: str, window: str) -> str:
+    """Return the name of a suite with its window, if there is one, in tables and headings."""
     return f"{name} {window}" if window else name
 
 

@@ -12,7 +12,6 @@ from html import escape
 from math import isnan
 
 from curate.errors import CurateError
-from train.evaluation.results.ratings import StoredRating
 from train.evaluation.results.result import Prices, Result, TokenCounts, cost, model_names
 from train.evaluation.statistics.comparison import ComparedModel, best_model, compare_with_reference
 from train.evaluation.statistics.outcomes import (
@@ -226,7 +225,7 @@ def model_card_section(results: Sequence[Result]) -> str:
     names = sorted(set(model_names(results)))
     if len(names) > 1:
         raise CurateError(f"A model card is for one model, and these results are of {', '.join(names)}.")
-    notes = [f"- {result.suite}: {rating.summary_line}" for result in results if (rating := _best_rating(result))]
+    notes = [f"- {result.suite}: {rating.summary_line}" for result in results for rating in result.ratings[:1]]
     lines = ["## Evaluation", "", _HEAD, _LINE, *map(_model_card_row, results), "", *notes, *([""] if notes else [])]
     return "\n".join([*lines, "Intervals are over problems. Measured by `curate evaluate`.", ""])
 
@@ -259,7 +258,7 @@ def rating_notes(board: Leaderboard) -> list[str]:
     return [
         f"{model}, {suite}: {rating.summary_line}"
         for (model, suite), cell in board.cells.items()
-        if (rating := _best_rating(cell.result))
+        for rating in cell.result.ratings[:1]
     ]
 
 
@@ -356,15 +355,11 @@ def as_csv(board: Leaderboard) -> str:
 
 
 def _rating_cells(result: Result) -> list[str]:
-    """Return the cells of the rating that says most; empty ones if there is none."""
-    rating = _best_rating(result)
-    if rating is None:
+    """Return the cells of the rating; empty ones if there is none."""
+    if not result.ratings:
         return [""] * len(_CSV_RATING)
+    rating = result.ratings[0]
     return [_digits(rating.rating), rating.basis, *map(_digits, (rating.low, rating.high, rating.percentile))]
-
-
-def _best_rating(result: Result) -> StoredRating | None:
-    return next(iter(result.stored_ratings), None)
 
 
 def _digits(number: float | None) -> str:

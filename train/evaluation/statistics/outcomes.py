@@ -11,7 +11,7 @@ right nor as wrong: nothing is known about it.
 import datetime
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil, nan
 from statistics import fmean
 from typing import Any, Self
@@ -46,12 +46,7 @@ class ProblemMetadata:
 
     def to_json(self) -> dict[str, Any]:
         """Return the known facts as plain values."""
-        facts = {
-            "difficulty": self.difficulty,
-            "platform": self.platform,
-            "date": None if self.date is None else self.date.isoformat(),
-            "tests_source": self.tests_source,
-        }
+        facts = asdict(self) | {"date": self.date and self.date.isoformat()}
         return {name: fact for name, fact in facts.items() if fact is not None}
 
     @classmethod
@@ -241,7 +236,7 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
         low=low,
         high=high,
         pass_at=pass_at_each(known),
-        always_solved_share=always_solved_share(known),
+        always_solved_share=fmean(n == n_correct for n, n_correct in known) if known else nan,
         n_truncated=sum(truncated for _, _, truncated in scored),
         n_truncated_correct=sum(correct for correct, _, truncated in scored if truncated),
         mean_tokens=fmean(lengths) if lengths else nan,
@@ -257,24 +252,17 @@ def pass_at_each(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
     counts: the number of samples of each problem, at least one, and the number of right ones among them.
     As in LiveCodeBench, a j that is larger than the number of samples of any problem is left out.
     """
-    smallest = min((n for n, _ in counts), default=0)
-    return {j: _mean_estimate(counts, j) for j in range(1, smallest + 1)}
-
-
-def _mean_estimate(counts: Sequence[tuple[int, int]], j: int) -> float:
-    estimates = {(n, n_correct): pass_at_k(n, n_correct, j) for n, n_correct in set(counts)}
-    return fmean(estimates[pair] or 0.0 for pair in counts)  # none of them is None, since j <= n
+    found = {}
+    for j in range(1, min((n for n, _ in counts), default=0) + 1):
+        estimates = {pair: pass_at_k(*pair, j) or 0.0 for pair in set(counts)}  # none of them is None, since j <= n
+        found[j] = fmean(estimates[pair] for pair in counts)
+    return found
 
 
 def select_powers_of_two(estimates: Mapping[int, float]) -> dict[int, float]:
     """Return the entries for j = 1, 2, 4, 8 and so on, and the last one, which are enough for a table."""
     last = max(estimates, default=0)
     return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
-
-
-def always_solved_share(counts: Sequence[tuple[int, int]]) -> float:
-    """Return the share of problems all of whose samples are right; nan without problems."""
-    return fmean(n == n_correct for n, n_correct in counts) if counts else nan
 
 
 def _quantile(ascending: Sequence[int], share: float) -> float:

@@ -33,12 +33,11 @@ from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, allow_long_integers, optional_text, parse_text_list
 from curate.sources.humaneval import function_preamble
 from sandbox import Limits, Suite
-from train.evaluation.exercise import Exercise
 from train.evaluation.judges.call_judge import CallJudge
 from train.evaluation.judges.call_run import Reference
 from train.evaluation.judges.sandbox_runner import encode
 from train.evaluation.protocols.forms import Statement
-from train.evaluation.suites.suite import RowSuite, SuiteOptions, read_switch, unreadable, valid_rows
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, read_switch, unreadable, valid_rows
 
 Arguments = list[Any]
 

@@ -43,10 +43,9 @@ from curate.reading.values import (
 from sandbox import Case, Limits, Program, Referee, RefereeConvention, Suite
 from sandbox.suite import PROGRAM
 from train.evaluation.codeforces.contests import UnmatchedProblems, parse_contest_ids, problem_id, problem_key
-from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.forms import Statement
 from train.evaluation.statistics.outcomes import ProblemMetadata
-from train.evaluation.suites.suite import RowSuite, SuiteOptions, unreadable, valid_rows
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, unreadable, valid_rows
 
 log = logging.getLogger(__name__)
 

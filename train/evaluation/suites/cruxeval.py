@@ -10,10 +10,9 @@ from functools import partial
 
 from curate.reading.tables import Row, TableFiles
 from curate.reading.values import optional_text
-from train.evaluation.exercise import Exercise
 from train.evaluation.judges.cruxeval_judges import InputJudge, OutputJudge
 from train.evaluation.protocols.forms import Statement
-from train.evaluation.suites.suite import RowSuite, SuiteOptions, read_switch, valid_rows
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, read_switch, valid_rows
 
 _COLUMNS = ("id", "code", "input", "output")
 _SYSTEM = "You are an expert at Python programming, code execution, test case generation, and fuzzing."

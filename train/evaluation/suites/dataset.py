@@ -7,9 +7,8 @@ from curate.dataset.dataset_reader import DatasetReader
 from curate.errors import CurateError
 from curate.problem import TESTS, tests_from_row
 from curate.trust import TrustPolicy
-from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.forms import Statement
-from train.evaluation.suites.suite import SuiteOptions, parse_metadata
+from train.evaluation.suites.suite import Exercise, SuiteOptions, parse_metadata
 
 NAME = "dataset"
 _COLUMNS = ("id", "statement", "starter_code", *TESTS, "difficulty", "platform", "date")

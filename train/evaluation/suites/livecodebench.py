@@ -11,9 +11,8 @@ from curate.errors import CurateError
 from curate.problem import Problem
 from curate.reading.tables import Row, TableFiles
 from curate.sources.livecodebench import HUB_ID, read, select_files
-from train.evaluation.exercise import Exercise
 from train.evaluation.protocols.forms import Statement
-from train.evaluation.suites.suite import RowSuite, SuiteOptions, parse_metadata
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, parse_metadata
 
 log = logging.getLogger(__name__)
 

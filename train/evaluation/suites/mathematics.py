@@ -10,10 +10,9 @@ from curate.errors import CurateError
 from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import optional_text
 from sandbox.extras import install_command
-from train.evaluation.exercise import Exercise
 from train.evaluation.judges.math_judge import MathJudge, parse_integer
 from train.evaluation.protocols.forms import DEEPSCALER_INSTRUCTION, Statement
-from train.evaluation.suites.suite import RowSuite, SuiteOptions, parse_metadata, unreadable, valid_rows
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, parse_metadata, unreadable, valid_rows
 
 _COLUMNS = ("problem", "answer")
 _AIME = ("year", "url", "unique_id", "id", "aime_number", "problem_number", "difficulty")

@@ -1,5 +1,7 @@
-"""Suites of rows: what each of them has, and what a caller asks of it."""
+"""Suites of rows: what each has, what a caller asks of it, and the exercises that it yields."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -9,14 +11,46 @@ from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
 from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
-from sandbox import Suite
-from train.evaluation.exercise import UNKNOWN_METADATA, Exercise
-from train.evaluation.judges.judge import Judge, SuiteJudge
+from sandbox import Sandbox, Suite
+from train.evaluation.judges.judge import Judge, JudgeResult, SuiteJudge
 from train.evaluation.protocols.forms import Statement, two_messages
-from train.evaluation.protocols.registry import DEFAULT, SuiteSettings
+from train.evaluation.protocols.settings import DEFAULT, SuiteSettings
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
 DateRange = tuple[str, str]
+UNKNOWN_METADATA = ProblemMetadata()
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """A problem, its judge, and what is known about it.
+
+    prompt         messages, of which a last one of the assistant's is continued, or plain text that is continued
+    answer_prefix  text before an answer that is judged with it: what the model continued of its own message or program
+    answer_suffix  text after an answer that is judged with it, such as the end of a block that a stop cut off
+    """
+
+    id: str
+    prompt: Chat | str
+    judge: Judge
+    metadata: ProblemMetadata = UNKNOWN_METADATA
+    answer_prefix: str = ""
+    answer_suffix: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of everything that an answer and its verdict depend on, except the model and its sampling."""
+        around = [[self.answer_prefix, self.answer_suffix]] if self.answer_prefix or self.answer_suffix else []
+        identity = [self.id, self.prompt, *self.judge.identity, *around]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+    def judged_text(self, answer: str) -> str:
+        """Return the text that the judge sees for an answer."""
+        return self.answer_prefix + answer + self.answer_suffix
+
+    def judge_answer(self, answer: str, sandbox: Sandbox) -> JudgeResult:
+        """Judge an answer. Raises SandboxError and NoVerdictError as the judge does."""
+        return self.judge.judge(self.judged_text(answer), sandbox)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +109,14 @@ class SuiteOptions:
 class RowSuite:
     """A suite that is read from rows in their published form.
 
-    name          what users type
-    title         what people call it
-    hub_id        where its rows are on the Hub, with the options that choose them
-    columns       the columns by which it recognises its rows
-    recognizes    tells whether it could read rows such as this one, which has the columns of all suites; a column that
-                  is missing is None
-    read          yields the exercises of a table whose rows it recognises
-    has_dates     whether its problems have dates, so that a window can be applied
-    tests_source  where its tests come from: "official", "examples" or "official+generated"
+    name        what users type
+    title       what people call it
+    hub_id      where its rows are on the Hub, with the options that choose them
+    columns     the columns by which it recognises its rows
+    recognizes  tells whether it could read rows such as this one, which has the columns of all suites; a missing
+                column is None
+    read        yields the exercises of a table whose rows it recognises
+    has_dates   whether its problems have dates, so that a window can be applied
     """
 
     name: str
@@ -93,7 +126,6 @@ class RowSuite:
     recognizes: Callable[[Row], bool]
     read: Callable[[TableFiles, SuiteOptions], Iterator[Exercise]]
     has_dates: bool = False
-    tests_source: str = "official"
 
 
 def parse_metadata(difficulty: object = None, platform: object = None, day: object = None) -> ProblemMetadata:

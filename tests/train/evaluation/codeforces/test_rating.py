@@ -1,17 +1,16 @@
 """An evaluation on Codeforces problems gives a rating, if the standings of their contests are there."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from made_contests import contest, with_points
 from made_outcomes import outcome
 
 from curate.errors import CurateError
-from curate.json_records import to_json
+from curate.json_records import from_json, to_json
 from train.evaluation.codeforces.contests import ContestProblem, default_path, write_contests
-from train.evaluation.codeforces.rating import deepcoder_2024, known_contests, rate_model, ratings_as_json
-from train.evaluation.results.ratings import rating_lines, stored_ratings
+from train.evaluation.codeforces.rating import Rating, deepcoder_2024, known_contests, model_ratings, rate_model
 
 ROUNDS = [with_points(1000.0, 2000.0, id=id) for id in (1971, 1972, 1973)]
 BITS = {"1971/A": "1111", "1971/B": "0110", "1972/A": "0011", "1973/A": "1000", "1973/B": "0000"}
@@ -23,20 +22,22 @@ def solved(id, bits, tests="official", difficulty=None):
 
 
 def lines(ratings):
-    return rating_lines(stored_ratings({"ratings": json.loads(json.dumps(ratings))}))
+    return [line for rating in json.loads(json.dumps(ratings)) for line in from_json(Rating, rating).lines]
 
 
 def rate(outcomes, contests):
     """Return the rating, which must be the only one."""
-    (rating,) = ratings_as_json(outcomes, contests)
-    return rating
+    (rating,) = model_ratings(outcomes, contests)
+    return to_json(rating)
 
 
 def test_with_standings_a_model_is_rated_by_contests():
     outcomes = [solved(id, bits) for id, bits in BITS.items()]
     found = rate(outcomes, ROUNDS)
-    expected = rate_model([outcome(id, bits) for id, bits in BITS.items()], ROUNDS, deepcoder_2024())
-    assert {name: found[name] for name in asdict(expected)} == to_json(expected)
+    expected = rate_model(
+        [replace(one, id=id) for id, one in zip(BITS, outcomes, strict=True)], ROUNDS, deepcoder_2024()
+    )
+    assert found == to_json(expected)
     assert (found["by"], found["attempts"]) == ("contests", 4)
     assert (found["tests"], found["is_upper_bound"]) == ("official", False)
     first, *remarks = lines([found])
@@ -62,8 +63,8 @@ def test_examples_as_tests_make_a_rating_an_upper_bound():
 
 def test_without_standings_a_model_has_no_rating():
     outcomes = [solved(id, bits, difficulty=1500) for id, bits in BITS.items()]
-    assert ratings_as_json(outcomes, []) == []
-    assert ratings_as_json(outcomes, [with_points(500.0, id=1)]) == []  # a contest of other problems
+    assert model_ratings(outcomes, []) == ()
+    assert model_ratings(outcomes, [with_points(500.0, id=1)]) == ()  # a contest of other problems
 
 
 def test_a_row_of_no_known_contest_is_in_none():
@@ -85,14 +86,14 @@ def test_a_problem_of_two_contests_counts_in_both():
 def test_numbers_that_are_unknown_are_null_in_a_result_and_said_in_words():
     entry = rate([solved("1971/A", "11")], ROUNDS[:1])
     assert entry["low"] is None
-    assert stored_ratings({"ratings": [entry]})[0].low is None
+    assert from_json(Rating, entry).low is None
     assert "(no interval) over 1 contests with 2 attempts, percentile" in lines([entry])[0]
-    without_verdict = ratings_as_json([solved("1971/A", "xx")], ROUNDS)
-    assert (without_verdict, lines(without_verdict)) == ([], [])
+    without_verdict = model_ratings([solved("1971/A", "xx")], ROUNDS)
+    assert (without_verdict, lines(without_verdict)) == ((), [])
 
 
 def test_problems_of_other_suites_give_no_rating():
-    assert ratings_as_json([outcome("livecodebench/1873_A", "11"), outcome("HumanEval/0", "1")], ROUNDS) == []
+    assert model_ratings([outcome("livecodebench/1873_A", "11"), outcome("HumanEval/0", "1")], ROUNDS) == ()
 
 
 def test_contests_are_read_from_the_named_file_or_from_where_they_were_fetched(tmp_path, monkeypatch, caplog):
@@ -106,15 +107,15 @@ def test_contests_are_read_from_the_named_file_or_from_where_they_were_fetched(t
     assert known_contests(tmp_path / "mine.parquet", ["codeforces/1971/A"]) == ROUNDS[1:]
     assert known_contests(tmp_path / "mine.parquet", ["HumanEval/0"]) == []
     outcomes = [solved("1971/A", "10")]
-    assert ratings_as_json(outcomes) == [rate(outcomes, ROUNDS[:1])]
-    assert ratings_as_json([outcome("HumanEval/0", "1")]) == []
+    assert to_json(model_ratings(outcomes)) == [rate(outcomes, ROUNDS[:1])]
+    assert model_ratings([outcome("HumanEval/0", "1")]) == ()
 
 
 def test_a_damaged_file_that_nobody_named_only_costs_the_rating_by_contests(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     default_path().parent.mkdir()
     default_path().write_text("half a file")
-    assert ratings_as_json([solved("1971/A", "10", difficulty=800)]) == []
+    assert model_ratings([solved("1971/A", "10", difficulty=800)]) == ()
     assert "there is no rating by contests" in caplog.text
     with pytest.raises(CurateError, match="cannot be read as a file of contests"):
         known_contests(default_path(), ["codeforces/1971/A"])

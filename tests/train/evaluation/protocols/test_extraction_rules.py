@@ -5,8 +5,8 @@ from evalplus_rows import humaneval_plus_row
 from source_rows import livecodebench_row, write_jsonl
 
 from train.evaluation.exercises import read_exercises
-from train.evaluation.extraction import NAMES, extract_program
-from train.evaluation.protocols.registry import SuiteSettings
+from train.evaluation.judges.judge import RULES, extract_program
+from train.evaluation.protocols.settings import SuiteSettings
 
 TWO = "First:\n```python\na = f()\n```\nBetter:\n```python\nb = f()\n```\nDone."
 
@@ -57,7 +57,7 @@ def test_only_another_rule_than_ours_is_part_of_a_judges_identity(tmp_path, suit
     path = str(write_jsonl(tmp_path / "rows.jsonl", [row]))
     (usual,) = read_exercises(path, suite=suite)
     names = {
-        read_exercises(path, suite=suite, settings=SuiteSettings(extraction=rule))[0].fingerprint for rule in NAMES
+        read_exercises(path, suite=suite, settings=SuiteSettings(extraction=rule))[0].fingerprint for rule in RULES
     }
     assert usual.fingerprint in names
-    assert len(names) == len(NAMES)
+    assert len(names) == len(RULES)

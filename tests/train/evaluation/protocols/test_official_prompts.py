@@ -9,7 +9,7 @@ from source_rows import DATA, humaneval_row, livecodebench_row, mbpp_row, write_
 
 from curate.prompt import PromptFormat
 from train.evaluation.exercises import read_exercises
-from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
+from train.evaluation.protocols.settings import resolve_settings
 
 STARTER = "class Solution:\n    def double(self, n: int) -> int:\n        "
 STDIN = livecodebench_row("a", "Add them. \n")
@@ -51,7 +51,7 @@ def user(text):
 
 
 def asked(tmp_path, row, suite, protocol=None, prompt=PromptFormat(), **wishes):  # noqa: B008
-    settled = resolve_settings(protocol, suite, ProtocolOverrides(window="", **wishes), prompt)
+    settled = resolve_settings(protocol, suite, {"window": "", **wishes}, prompt)
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
     (exercise,) = read_exercises(str(path), suite=suite, prompt=prompt, settings=settled.suite_settings)
     return exercise

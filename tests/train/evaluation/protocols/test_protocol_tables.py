@@ -4,15 +4,15 @@ import pytest
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
+from train.evaluation.exercises import NAMES
 from train.evaluation.protocols.forms import OWN
-from train.evaluation.protocols.registry import PROTOCOLS, SuiteSettings
 from train.evaluation.protocols.settings import (
+    PROTOCOLS,
     EvaluationSettings,
-    ProtocolOverrides,
+    SuiteSettings,
     resolve_settings,
     restore_settings,
 )
-from train.evaluation.suites.registry import NAMES
 from train.sampling.protocol import SamplingParams
 
 EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endoftext|>", "</s>")
@@ -37,7 +37,7 @@ EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endo
     ],
 )
 def test_the_numbers_of_a_protocol(protocol, suite, temperature, top_p, max_tokens, k, stop, extraction):
-    settled = resolve_settings(protocol, suite, ProtocolOverrides(), PromptFormat())
+    settled = resolve_settings(protocol, suite, {}, PromptFormat())
     assert settled.sampling == SamplingParams(temperature, top_p, max_tokens, stop=stop)
     assert (settled.suite_settings.k, settled.suite_settings.extraction) == (k, extraction)
     assert settled.overrides == {}
@@ -59,16 +59,16 @@ def test_limits_and_windows_of_protocols():
 
 def test_stops_of_completions():
     ends = ("<|endoftext|>", "</s>", "\nif __name__", "\ndef main(", "\nprint(")
-    humaneval = resolve_settings("evalplus", "humaneval+", ProtocolOverrides(mode="complete"), PromptFormat())
+    humaneval = resolve_settings("evalplus", "humaneval+", {"mode": "complete"}, PromptFormat())
     begins = ("\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ")
     assert humaneval.sampling.stop == (*begins, *ends)
-    mbpp = resolve_settings("evalplus", "mbpp+", ProtocolOverrides(mode="complete"), PromptFormat())
+    mbpp = resolve_settings("evalplus", "mbpp+", {"mode": "complete"}, PromptFormat())
     assert mbpp.sampling.stop == ('\n"""', "\nassert", *ends)
     assert (humaneval.suite_settings.mode, humaneval.suite_settings.extraction) == ("complete", "whole")
 
 
 def test_without_a_protocol_everything_is_as_usual():
-    settled = resolve_settings(None, "", ProtocolOverrides(), PromptFormat())
+    settled = resolve_settings(None, "", {}, PromptFormat())
     assert (settled.sampling, settled.suite_settings.k, settled.suite_settings) == (
         SamplingParams(),
         8,
@@ -79,7 +79,7 @@ def test_without_a_protocol_everything_is_as_usual():
 
 def test_what_the_user_gives_is_recorded_beside_the_table():
     settled = resolve_settings(
-        "deepcoder", "lcb", ProtocolOverrides(k=8, max_tokens=100, temperature=0.6), PromptFormat("Be brief.")
+        "deepcoder", "lcb", {"k": 8, "max_tokens": 100, "temperature": 0.6}, PromptFormat("Be brief.")
     )
     assert (settled.suite_settings.k, settled.sampling.max_tokens) == (8, 100)
     assert settled.overrides == {"max_tokens": 100, "k": 8, "system": "Be brief."}
@@ -97,20 +97,18 @@ def test_what_the_user_gives_is_recorded_beside_the_table():
 
 def test_another_form_brings_its_stops_and_its_extraction():
     thinking = resolve_settings(
-        "evalplus", "humaneval+", ProtocolOverrides(form="evalplus-thinking", max_tokens=32768), PromptFormat()
+        "evalplus", "humaneval+", {"form": "evalplus-thinking", "max_tokens": 32768}, PromptFormat()
     )
     assert thinking.sampling.stop == ()
     assert thinking.overrides == {"form": "evalplus-thinking", "max_tokens": 32768, "stop": []}
-    assert resolve_settings("lcb", "lcb", ProtocolOverrides(stop=("",)), PromptFormat()).sampling.stop == ()
-    own = resolve_settings(
-        "lcb", "lcb", ProtocolOverrides(form="curate", window="2024-08-01..2024-08-31"), PromptFormat()
-    )
+    assert resolve_settings("lcb", "lcb", {"stop": ("",)}, PromptFormat()).sampling.stop == ()
+    own = resolve_settings("lcb", "lcb", {"form": "curate", "window": "2024-08-01..2024-08-31"}, PromptFormat())
     assert own.suite_settings.form is OWN
     assert own.overrides == {"form": "curate", "window": "2024-08-01..2024-08-31"}
 
 
 def test_a_form_without_a_protocol_is_recorded():
-    table = resolve_settings(None, "lcb", ProtocolOverrides(form="lcb-deepseek-r1"), PromptFormat()).as_table()
+    table = resolve_settings(None, "lcb", {"form": "lcb-deepseek-r1"}, PromptFormat()).as_table()
     assert (table["table"]["name"], table["table"]["form"], table["overrides"]) == (None, "lcb-deepseek-r1", {})
 
 
@@ -128,7 +126,7 @@ def test_a_form_without_a_protocol_is_recorded():
     ],
 )
 def test_what_a_result_records_gives_the_same_settings_again(protocol, suite, wishes, template):
-    settled = resolve_settings(protocol, suite, ProtocolOverrides(**wishes), PromptFormat(template=template))
+    settled = resolve_settings(protocol, suite, wishes, PromptFormat(template=template))
     assert restore_settings(settled.as_table(), suite) == settled.suite_settings
 
 
@@ -151,10 +149,10 @@ def test_what_a_result_records_gives_the_same_settings_again(protocol, suite, wi
 )  # fmt: skip
 def test_combinations_without_sense_are_explained(protocol, suite, wishes, prompt, said):
     with pytest.raises(CurateError, match=said):
-        resolve_settings(protocol, suite, ProtocolOverrides(**wishes), PromptFormat(**prompt))
+        resolve_settings(protocol, suite, wishes, PromptFormat(**prompt))
 
 
 def test_protocols_are_for_suites_that_there_are():
     named = {suite for protocol in PROTOCOLS.values() for suite in protocol.settings}
     assert named - {*NAMES, "codeforces"} == set()
-    assert isinstance(resolve_settings("evalplus", "mbpp", ProtocolOverrides(), PromptFormat()), EvaluationSettings)
+    assert isinstance(resolve_settings("evalplus", "mbpp", {}, PromptFormat()), EvaluationSettings)

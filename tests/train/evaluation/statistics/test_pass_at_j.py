@@ -5,8 +5,9 @@ from math import isnan
 from statistics import fmean
 
 import pytest
+from made_outcomes import outcomes
 
-from train.evaluation.statistics.outcomes import always_solved_share, pass_at_each, select_powers_of_two
+from train.evaluation.statistics.outcomes import pass_at_each, select_powers_of_two, summarize
 
 
 def test_every_j_is_what_counting_all_choices_gives():
@@ -28,5 +29,5 @@ def test_a_table_shows_powers_of_two_and_the_last_one():
 
 
 def test_always_solved_problems_have_only_right_samples():
-    assert always_solved_share([(4, 4), (3, 3), (4, 3), (4, 0)]) == 0.5
-    assert isnan(always_solved_share([]))
+    assert summarize(outcomes("1111", "111", "1110", "0000")).always_solved_share == 0.5
+    assert isnan(summarize([]).always_solved_share)

@@ -12,9 +12,8 @@ from source_rows import DATA, write_jsonl
 from curate.errors import CurateError
 from sandbox import Limits, Sandbox
 from train.evaluation.codeforces.contests import UnmatchedProblems, problem_id, problem_key, problem_keys
-from train.evaluation.exercises import read_exercises
+from train.evaluation.exercises import parse_suite, read_exercises
 from train.evaluation.statistics.outcomes import ProblemMetadata
-from train.evaluation.suites.registry import parse_suite
 
 CODEELO = DATA / "eval" / "codeelo.json"
 IDS = DATA / "evaluation" / "metadata_cf.json"

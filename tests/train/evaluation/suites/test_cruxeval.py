@@ -11,7 +11,7 @@ from sandbox import Sandbox
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import cruxeval_judges
 from train.evaluation.judges.cruxeval_judges import predicted_input, predicted_output
-from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
+from train.evaluation.protocols.settings import resolve_settings
 
 CODE = "def f(text, n=2):\n    return [text * n, len(text)]"
 ROW = {"id": "sample_7", "code": CODE, "input": "'ab'", "output": "['abab', 2]"}
@@ -112,7 +112,7 @@ def test_prompts_are_the_official_ones_to_the_character(tmp_path, suite, options
 
 
 def test_a_base_model_continues_the_prompt_up_to_the_closing_tag(tmp_path, box):
-    settled = resolve_settings(None, "cruxeval-o", ProtocolOverrides(mode="complete"), PromptFormat())
+    settled = resolve_settings(None, "cruxeval-o", {"mode": "complete"}, PromptFormat())
     found = exercise(tmp_path, "cruxeval-o", settings=settled.suite_settings)
     assert isinstance(found.prompt, str)
     assert found.prompt.endswith("assert f('ab') == ??\n[/PYTHON]\n[ANSWER]\n")

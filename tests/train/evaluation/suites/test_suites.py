@@ -15,11 +15,10 @@ from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.tables import locate
 from sandbox import Program, Verdict
-from train.evaluation.exercises import read_exercises
+from train.evaluation.exercises import NAMES, choose_suite, parse_suite, read_exercises
 from train.evaluation.statistics.outcomes import ProblemMetadata
 from train.evaluation.suites.code import restore_types
 from train.evaluation.suites.livecodebench import ERRATA
-from train.evaluation.suites.registry import NAMES, choose_suite, parse_suite
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

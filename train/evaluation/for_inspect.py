@@ -29,13 +29,11 @@ from curate.prompt import PromptFormat
 from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox, SandboxError
-from train.evaluation.exercise import Exercise
-from train.evaluation.exercises import read_exercises
+from train.evaluation.exercises import parse_suite, read_exercises
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 from train.evaluation.protocols.forms import FORMS
-from train.evaluation.protocols.registry import OWN_FORM, PROTOCOLS, SuiteSettings
-from train.evaluation.protocols.settings import ProtocolOverrides, resolve_settings
-from train.evaluation.suites.registry import parse_suite
+from train.evaluation.protocols.settings import OWN_FORM, PROTOCOLS, SuiteSettings, resolve_settings
+from train.evaluation.suites.suite import Exercise
 
 EXERCISE_ID_KEY = "curate_exercise"  # in the metadata of a sample: its exercise's id, if the sample has another
 _MAX_SUITES = 4  # that stay in memory, with all their tests
@@ -114,8 +112,8 @@ def suite_settings(suite: str, window: str, protocol: str, form: str) -> SuiteSe
     for kind, name, names in (("protocol", protocol, PROTOCOLS), ("form", form, [*FORMS, OWN_FORM])):
         if name and name not in names:
             raise CurateError(f"there is no {kind} {name!r}; there are {', '.join(names)}.")
-    overrides = ProtocolOverrides(window=window or None, form=form or None)
-    return resolve_settings(protocol or None, parse_suite(suite)[0], overrides, PromptFormat()).suite_settings
+    given = {"window": window or None, "form": form or None}
+    return resolve_settings(protocol or None, parse_suite(suite)[0], given, PromptFormat()).suite_settings
 
 
 @lru_cache(_MAX_SUITES)

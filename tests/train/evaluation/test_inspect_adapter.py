@@ -17,8 +17,8 @@ from inspect_ai.log import EvalLog  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate  # noqa: E402
 
-from train.evaluation.adapters import for_inspect  # noqa: E402
-from train.evaluation.adapters.for_inspect import curate_dataset, curate_scorer, curate_task  # noqa: E402
+from train.evaluation import for_inspect  # noqa: E402
+from train.evaluation.for_inspect import curate_dataset, curate_scorer, curate_task  # noqa: E402
 
 # inspect_ai leaves streams to the garbage collector, and uses what its own libraries call deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore")
