@@ -152,10 +152,9 @@ def command(
     from sandbox import SandboxError
     from train.engine_options import EngineOptions
     from train.errors import TrainError
-    from train.evaluation.exercises import read_exercises
+    from train.evaluation.exercises import has_dates, read_exercises
     from train.evaluation.protocols.settings import resolve_settings
     from train.evaluation.results.result import Prices
-    from train.evaluation.suites.registry import has_dates
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
     to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
