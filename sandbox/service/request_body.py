@@ -1,4 +1,7 @@
-"""One request: its body, which must be small enough and arrive in time, and whether its client is still connected."""
+"""One request: its body, which must be small enough and arrive in time, and whether its client is still connected.
+
+`read_body` is for the other servers of this project, which have no queue of clients.
+"""
 
 import asyncio
 import time
@@ -13,11 +16,40 @@ from sandbox.service.fair_queue import client_key
 from sandbox.service.request_codec import SMALL_BYTES, JudgeBatch
 from sandbox.service.service_errors import (
     ClientDisconnected,
+    MalformedRequest,
     PayloadTooLarge,
     RequestTimeout,
     ServiceError,
     UnsupportedMediaType,
 )
+
+
+async def read_body(request: Request, max_bytes: int, seconds: float, *, keep: bool = True, advice: str = "") -> bytes:
+    """Return the body of a request; b"" if it is not to be kept.
+
+    seconds  time for all of it: bodies that never end must not fill the memory
+    advice   what to do if it is too large; it ends the message
+
+    Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client goes away.
+    """
+    too_large = PayloadTooLarge(f"the body must have at most {max_bytes:,} bytes{advice}")
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > max_bytes:
+        raise too_large
+    chunks, size = [], 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > max_bytes:
+                    raise too_large
+                if keep:
+                    chunks.append(chunk)
+    except TimeoutError:
+        raise RequestTimeout(f"the body did not arrive within {seconds:.0f} s") from None
+    except ClientDisconnect:
+        raise MalformedRequest("the client has gone") from None
+    return b"".join(chunks)
 
 
 class IncomingRequest:

@@ -26,20 +26,19 @@ import anyio
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from sandbox.service.allowed_hosts import AllowedHosts
 from sandbox.service.bounded_http import MAX_CONNECTIONS, bounded_config
+from sandbox.service.request_body import read_body
 from sandbox.service.server import listen, raise_descriptor_limit
 from sandbox.service.service_errors import (
     CrossOriginRequest,
     MalformedRequest,
     MisdirectedRequest,
-    PayloadTooLarge,
-    RequestTimeout,
     ServiceError,
     Unauthorized,
     UnsupportedMediaType,
@@ -63,7 +62,7 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 2**20
 _MAX_WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.1  # between two looks for new weights
-_BODY_SECONDS = 120.0  # for all of a body: those that never end must not fill the memory
+_BODY_SECONDS = 120.0  # for all of a body
 _THREADS = 16  # calls of the controller at once; they only take its lock and decode answers
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
@@ -329,35 +328,13 @@ class ControllerApp:
 async def _message(request: Request, kind: type[Message]) -> Message:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MSGPACK:
         raise UnsupportedMediaType(f"the body must be msgpack; send the header content-type: {MSGPACK}")
+    body = await read_body(request, MAX_BODY_BYTES, _BODY_SECONDS, advice="; send fewer answers at once")
     try:
-        return msgspec.msgpack.decode(await _body(request), type=kind)
+        return msgspec.msgpack.decode(body, type=kind)
     except (msgspec.DecodeError, OverflowError, RecursionError) as error:
         raise MalformedRequest(
             f"the body is not of type {kind.__name__}: {error}. Trainer and worker must have the same version of curate"
         ) from error
-
-
-async def _body(request: Request) -> bytes:
-    chunks, size = [], 0
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
-        raise _too_large()
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > MAX_BODY_BYTES:
-                    raise _too_large()
-                chunks.append(chunk)
-    except TimeoutError:
-        raise RequestTimeout(f"the body did not arrive within {_BODY_SECONDS:g} s") from None
-    except ClientDisconnect:
-        raise MalformedRequest("the client has gone") from None
-    return b"".join(chunks)
-
-
-def _too_large() -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body must have at most {MAX_BODY_BYTES:,} bytes; send fewer answers at once")
 
 
 def _number(request: Request, name: str, default: Any) -> Any:

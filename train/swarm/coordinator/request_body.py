@@ -1,12 +1,11 @@
 """Bodies of requests, bounded in size and time."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
-from sandbox.service.service_errors import MalformedRequest, PayloadTooLarge, RequestTimeout
+from sandbox.service import request_body
 from train.swarm.coordinator.refusals import RetryLater
 
 _MIN_SECONDS = 15.0
@@ -34,29 +33,6 @@ class UploadBudget:
 
 
 async def read_body(request: Request, max_bytes: int, *, keep: bool = True) -> bytes:
-    """Return the body of a request; b"" if it is not to be kept.
-
-    Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client goes away.
-    """
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > max_bytes:
-        raise _too_large(max_bytes)
-    chunks, size = [], 0
+    """Return the body of a request, which has time in proportion to its size; see the function of the same name."""
     seconds = min(_MIN_SECONDS + max_bytes / _SLOWEST, MAX_UPLOAD_SECONDS)
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > max_bytes:
-                    raise _too_large(max_bytes)
-                if keep:
-                    chunks.append(chunk)
-    except TimeoutError:
-        raise RequestTimeout(f"the body did not arrive within {seconds:.0f} s") from None
-    except ClientDisconnect:
-        raise MalformedRequest("the client has gone") from None
-    return b"".join(chunks)
-
-
-def _too_large(max_bytes: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"the body must have at most {max_bytes:,} bytes")
+    return await request_body.read_body(request, max_bytes, seconds, keep=keep)
