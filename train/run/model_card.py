@@ -1,6 +1,6 @@
 """The model card, README.md in the folder of the trained model: every number in it is taken from the run.
 
-Its text is the template model_card.md. The module also has the digest of a model's weights, by which two runs are compared.
+Its text is in the template model_card.md. weights_digest is what two runs are compared by.
 """
 
 import os
