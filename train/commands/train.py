@@ -125,7 +125,7 @@ def command(
                 click.echo(line)
             return
         from train import loop
-        from train.run.best_weights import BEST, read_best_record
+        from train.run.evaluation_scheduler import BEST, read_best_record
 
         with open_folder(settings):
             loop.train(settings, run, report=_step_printer(settings.run.steps))
