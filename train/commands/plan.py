@@ -22,10 +22,9 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
     "--gpu", type=click.Choice(["h100", "h200", "a100"]), default="h100", show_default=True, help="Kind of the GPUs."
 )
 @click.option(
-    "--mean-tokens",
-    type=click.FloatRange(1),
+    "--mean-tokens", type=click.FloatRange(1),
     help="Mean length of the answers.  [default: three tenths of the longest stage's max_tokens]",
-)
+)  # fmt: skip
 @click.option(
     "--sigma", type=click.FloatRange(0, 3), default=0.9, show_default=True,
     help="Standard deviation of the logarithm of the lengths.",

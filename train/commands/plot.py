@@ -26,10 +26,9 @@ from sandbox.commands.console import report_user_errors, require_extra
     "[default: no line]",
 )  # fmt: skip
 @click.option(
-    "--evaluations",
-    is_flag=True,
+    "--evaluations", is_flag=True,
     help="Draw pass@1 of each suite by step, and the paired difference from the first step, instead of the curves.",
-)
+)  # fmt: skip
 @click.option("--timeline", is_flag=True, help="Draw when each part of a run was busy or idle, instead of the curves.")
 def command(
     runs: tuple[str, ...], out: Path | None, by: str | None, released: datetime | None, evaluations: bool,

@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     help="Be the first relay of the run whose workers.listen is here.  [default: fetch from other relays]",
 )  # fmt: skip
 @click.option(
-    "--key",
-    type=click.Path(dir_okay=False, path_type=Path),
+    "--key", type=click.Path(dir_okay=False, path_type=Path),
     help="File with the key that signs the weights, for --controller; made if it does not exist.  [default: none]",
-)
+)  # fmt: skip
 @click.option("--run", default="", metavar="NAME", help="Name of the run.  [default: with --controller, the run's own]")
 @click.option(
     "--public-key", default="", metavar="HEX",

@@ -55,10 +55,9 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
     help="Public key of the run, which the first `curate relay` prints; for --relay.  [default: none]",
 )  # fmt: skip
 @click.option(
-    "--ray",
-    metavar="ADDRESS",
+    "--ray", metavar="ADDRESS",
     help="Ray cluster on which the workers start: HOST:PORT, or auto.  [default: one worker, on this machine]",
-)
+)  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Workers on the Ray cluster.")
 @click.option(
     "--gpus-per-worker", type=click.IntRange(min=0), default=1, show_default=True,
