@@ -7,6 +7,7 @@ import click
 
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import ConfigSource, config_options
+from train.errors import TrainError
 
 if TYPE_CHECKING:
     from train.planning.split import GpuSplit
@@ -47,7 +48,6 @@ def command(
     the data sheet of the GPU, so expect 20% more or less.
     """
     require_extra("train")
-    from train.errors import TrainError
     from train.planning.engine import GPUS
     from train.planning.split import MODES, best_split, build_cluster, build_workload, model_size
 

@@ -59,11 +59,8 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
             for note in tables.rating_notes(board):
                 click.echo(note)
             return
-        if form == "model-card":
-            text = tables.model_card_section(found)
-        else:
-            form_table = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}[form]
-            text = form_table(tables.leaderboard(found))
+        form_table = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}.get(form)
+        text = form_table(tables.leaderboard(found)) if form_table else tables.model_card_section(found)
         if out is None:
             click.echo(text, nl=False)
             return
@@ -124,27 +121,22 @@ def compare(
             contenders = compare_with_reference(best, models, seed=seed)
             if number:
                 click.echo()
-            heading = "the first" if of_first else "the best"
-            click.echo(f"{by_name[best].suite}: differences from {best}, {heading}")
+            click.echo(f"{by_name[best].suite}: differences from {best}, the {'first' if of_first else 'best'}")
             print_cells(*tables.difference_table(best, models, contenders))
             for name in (name for name in contenders if changed and (not is_run or name == names[-1])):
                 if moved := tables.changed_problems(models[best], models[name]):
                     click.echo()
                     print_changed_problems(best, name, moved, changed)
-            differences = {name: contender.comparison.difference for name, contender in contenders.items()}
+            too_low, worse = [], []
             for name, contender in contenders.items():
+                difference = contender.comparison.difference
                 if contender.comparison.n_unknown:
                     warn(f"{name}: {contender.comparison.n_unknown} problems have no verdict in one of the two")
-            failures += [
-                f"{name} differs from {best} by {difference:+.3f}, less than {fail_under:+.3f}"
-                for name, difference in differences.items()
-                if fail_under is not None and difference < fail_under
-            ]
-            failures += [
-                f"{name} is significantly worse than {best}"
-                for name, difference in differences.items()
-                if fail_if_worse and contenders[name].differs and difference < 0
-            ]
+                if fail_under is not None and difference < fail_under:
+                    too_low.append(f"{name} differs from {best} by {difference:+.3f}, less than {fail_under:+.3f}")
+                if fail_if_worse and contender.differs and difference < 0:
+                    worse.append(f"{name} is significantly worse than {best}")
+            failures += [*too_low, *worse]
     for failure in failures:
         click.echo(f"Failed: {failure}", err=True)
     sys.exit(3 if failures else 0)
@@ -308,19 +300,15 @@ def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> 
     from train.evaluation.codeforces.fetch import fetch_contests
 
     path = out or default_path()
+    to_continue = f"the contests so far are in {path}; the same command continues"
     with (
-        report_user_errors(
-            CurateError, OSError, interrupt_message=f"the contests so far are in {path}; the same command continues"
-        ),
+        report_user_errors(CurateError, OSError, interrupt_message=to_continue),
         ProgressBar(" contests") as progress,
     ):
-        done = fetch_contests(
-            parse_contest_ids(contests), path, base_url=base_url, pause_seconds=pause, progress=progress
-        )
+        ids = parse_contest_ids(contests)
+        done = fetch_contests(ids, path, base_url=base_url, pause_seconds=pause, progress=progress)
     for id, why in done.failure_reasons.items():
         warn(f"contest {id}: {why}")
-    click.echo(
-        f"{path}: {done.n_fetched} fetched, {done.n_cached} already there"
-        + (f", {len(done.failure_reasons)} could not be fetched" if done.failure_reasons else "")
-    )
-    sys.exit(1 if done.failure_reasons else 0)
+    failed = f", {len(done.failure_reasons)} could not be fetched" if done.failure_reasons else ""
+    click.echo(f"{path}: {done.n_fetched} fetched, {done.n_cached} already there{failed}")
+    sys.exit(1 if failed else 0)

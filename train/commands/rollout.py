@@ -9,6 +9,7 @@ import click
 
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import engine_option, leave_on_signal, report_interruption, validate_urls
+from train.errors import TrainError
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -88,8 +89,6 @@ def command(
         raise click.UsageError("--name and --ray are for --controller: a swarm knows its nodes by their keys.")
     if key is not None and not invite:
         raise click.UsageError("--key is for --join.")
-    from train.errors import TrainError
-
     with report_user_errors(TrainError):
         if invite:
             from train.swarm.node.identity_key import DEFAULT_KEY_PATH
