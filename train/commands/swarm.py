@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -98,7 +98,7 @@ def status_command(folder: Path) -> None:
     click.echo(f"page: {page}")
 
 
-def _counts(counts: Mapping[str, int]) -> str:
+def _counts(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
 
 
