@@ -70,7 +70,8 @@ def minibatch(
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
 
-    old        the learner's own log-probabilities, or None if the ratio is to the sampler's
+    old        the learner's own log-probabilities; None if the ratio is to the sampler's, or `replace_old_logprobs`
+               supplies them later
     reference  the log-probabilities of the reference, or None if there is no reference
 
     A token without a finite log-probability of the sampler does not count if that number is needed. Completions that
@@ -87,7 +88,7 @@ def minibatch(
     old_T = sampler_T if old is None else torch.cat([torch.empty(0), *old])
     sampled = [sequence.sampled_mask or (True,) * len(sequence.token_ids) for sequence in sequences]
     denominator_mask_T = torch.tensor([float(token) for mask in sampled for token in mask])
-    if old is None or objective.truncation or objective.mismatch_high:
+    if objective.old == "sampler" or objective.truncation or objective.mismatch_high:
         denominator_mask_T = denominator_mask_T * has_sampler_logprob_T
     if objective.overlong in ("mask", "unknown"):
         denominator_mask_T = mask_overlong(denominator_mask_T, truncated_N, samples)
