@@ -35,9 +35,8 @@ _BUCKET_BYTES = 256 * 2**20  # bytes of the part of the model that is whole at a
 class Learner:
     """A model, its optimizer, and what the objective needs from one update to the next.
 
-    temperature      temperature of the sampler
+    temperature      that of the sampler
     total_updates    number of updates in the run, after which the cosine of the learning rate ends
-    ranks            how the ranks of torchrun divide the work
     timeout_seconds  how long a rank waits for another one within a call
 
     Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
@@ -132,19 +131,18 @@ class Learner:
         keys, needs_old = _keys(sequences), self._objective.old == "learner"
         if (needs_old or self._objective.kl) and not self._batch.keys() >= set(keys):
             raise LearnerError("a minibatch has completions that were not given to begin_batch")
-        known, is_first = self._old, needs_old and not self._old
+        is_first = needs_old and not self._old
         # Only a mask of whole completions needs the old log-probabilities before the forward pass that computes them.
-        uses_own = is_first and not self._objective.mismatch_high
-        if is_first:
-            own = set(keys) if uses_own else ()
-            others = {key: sequence for key, sequence in self._batch.items() if key not in own}
-            known = dict(zip(others, self.logprobs([*others.values()]) if others else (), strict=True))
-        old = [known[key] for key in keys] if needs_old and not uses_own else None
+        own = set(keys) if is_first and not self._objective.mismatch_high else set()
+        known = self._old
+        if is_first and (others := {key: each for key, each in self._batch.items() if key not in own}):
+            known = dict(zip(others, self.logprobs([*others.values()]), strict=True))
+        old = [known[key] for key in keys] if needs_old and not own else None
         reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         metrics: dict[str, float]
         metrics, logprobs = self._everywhere("_update", sequences, old, reference, max_tokens)
         if not metrics["skipped"]:
-            self._old = {**known, **(dict(zip(keys, logprobs, strict=True)) if uses_own else {})}
+            self._old = known | (dict(zip(keys, logprobs, strict=True)) if own else {})
         return metrics
 
     def export_weights(self) -> Iterator[tuple[str, Tensor]]:
@@ -232,7 +230,6 @@ class Learner:
                 raise
 
     def _empty_model(self) -> Any:
-        """Return a model without memory, which the ranks can divide among them."""
         self._ranks.check_on_rank_zero(lambda: model_files.check_packing_support(self._model.path))
         causal = model_files.empty_model(self._model)
         settings = causal.config.get_text_config()
@@ -257,14 +254,14 @@ class Learner:
 
     def _state(self) -> dict[str, Tensor]:
         """Return this rank's part of the state: the tensors themselves, which the next update changes."""
-        state = {f"{_WEIGHTS}{name}": weight.detach() for name, weight in self._trained.items()}
+        state = {_UPDATES: torch.tensor(self._updates)}
         for name, weight in self._trained.items():
+            state[f"{_WEIGHTS}{name}"] = weight.detach()
             state |= {f"{_MOMENTS}{name}/{key}": value for key, value in self._optimizer.state.get(weight, {}).items()}
-        state |= {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
-        return {_UPDATES: torch.tensor(self._updates), **state}
+        return state | {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
 
     def _adapter(self) -> dict[str, Tensor]:
-        return {name: weight.cpu() for name, weight in model_files.adapter_weights(self._causal)}
+        return model_files.adapter_weights(self._causal)
 
     def _hold(self) -> None:
         self._snapshot = {}  # the memory is needed for the new copy
@@ -287,6 +284,7 @@ class Learner:
 
     def _load_state(self, folder: Path, names: list[str]) -> None:
         self._optimizer.state.clear()
+        self._reference = {}
         for name in names:
             if name.startswith(_MOMENTS):
                 weight, _, moment = name.removeprefix(_MOMENTS).rpartition("/")
@@ -295,14 +293,14 @@ class Learner:
                 if self._settings.offload and moment != "step":
                     empty = copy_to_device(empty, torch.device("cpu"))
                 self._optimizer.state[self._trained[weight]][moment] = empty
-        references = [name.removeprefix(_REFERENCE) for name in names if name.startswith(_REFERENCE)]
-        self._reference = {name: torch.zeros_like(self._trained[name].detach()) for name in references}
+            elif name.startswith(_REFERENCE):
+                weight = name.removeprefix(_REFERENCE)
+                self._reference[weight] = torch.zeros_like(self._trained[weight].detach())
         state = self._state()
         sharded_state.read(state, folder, self._ranks.background_group)
         self._updates = int(state[_UPDATES])
 
     def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[PackedRow]:
-        """Yield this rank's share of the rows into which the sequences are packed."""
         context = self._ranks.context
         copy, part = divmod(self.rank, context)
         rows = pack_into_rows(
@@ -320,7 +318,6 @@ class Learner:
         return _split_by_sequence(logp_T, sequences)
 
     def _reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
-        """Return the reference's log-probabilities. Its weights are swapped in while they are computed."""
         self._swap()
         try:
             return self._logprobs(sequences)

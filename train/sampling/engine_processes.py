@@ -21,17 +21,17 @@ from train.child import RestartBudget
 from train.errors import ParityError, SamplerError, TransferError
 from train.sampling.engine_spec import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
 from train.sampling.proof import CHECKED_SHARE_METRIC, prove
-from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt, UpdatableSampler
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.nccl import BACKEND, NcclSender
-from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import SharedMemoryTransport
 
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0  # time between checks that silent engines are still alive
 
 
-class EngineProcesses:
+class EngineProcesses(UpdatableSampler):
     """Runs one engine for every `tensor_parallel` GPUs. Raises SamplerError if one of them does not start."""
 
     def __init__(self, model: str, settings: config.EngineConfig, options: dict[str, Any]) -> None:
@@ -122,9 +122,6 @@ class EngineProcesses:
             engine.send("receive", method, of_engine, self._version)
         for engine in self._engines:
             engine.expect("received", self._settings.sync_seconds)
-
-    def sleep(self) -> None:
-        """Keep the memory: the engines have GPUs of their own."""
 
     def close(self) -> None:
         """End the processes."""
