@@ -355,7 +355,7 @@ class Learner:
             batch = replace_old_logprobs(batch, logp_T, self._objective)
         metrics |= minibatch_metrics(logp_T, entropy_T, batch, self._objective)
         parameters = [weight for weight in self._trained.values() if weight.grad is not None]
-        norm = full_tensor(torch.nn.utils.get_total_norm([weight.grad for weight in parameters]))  # type: ignore[misc]
+        norm = full_tensor(torch.nn.utils.get_total_norm([weight.grad for weight in parameters]))
         metrics["grad_norm"] = norm.item()
         if not math.isfinite(metrics["loss"]) or not math.isfinite(metrics["grad_norm"]):
             self._optimizer.zero_grad()

@@ -86,11 +86,11 @@ def load_causal_lm(config: ModelConfig, *, seed: int = 0) -> Any:
     from transformers import AutoModelForCausalLM
 
     settings = load_hf_config(config.path)
-    causal: Any
     with translate_loading_errors(config.path):
-        causal, loading = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(Path(config.path).expanduser()), config=settings, dtype=torch.float32, output_loading_info=True
         )
+    causal, loading = loaded
     check_complete(config.path, loading["missing_keys"])
     set_train_mode(causal)
     enable_packed_attention(causal, config.path)

@@ -106,12 +106,8 @@ def pack_into_rows(
 def _row(
     parts: Sequence["PackedPrompt"], sequences: Sequence[TrainingSequence], first_indices: Sequence[int], device: str
 ) -> PackedRow:
-    ids: list[int] = []
-    position_ids: list[int] = []
-    positions: list[int] = []
-    targets: list[int] = []
-    token_indices: list[int] = []
-    unique_indices: list[int] = []
+    columns: tuple[list[int], ...] = tuple([] for _ in range(6))
+    ids, position_ids, positions, targets, token_indices, unique_indices = columns
     lengths: list[tuple[int, ...]] = []
     for part in parts:
         ids += sequences[part.completions[0][0][0]].prompt_ids
@@ -130,12 +126,11 @@ def _row(
         completions = [n_read for _, n_read in part.completions if n_read]
         lengths.append((part.prompt_tokens, *completions) if len(completions) > 1 else (part.tokens,))
     if not ids:
-        ids, position_ids, lengths = [0], [0], [(1,)]
-    token_ids_L, position_ids_L, positions_U, targets_U, token_index_R, unique_index_R = (
-        torch.tensor(each, dtype=torch.int64, device=device)
-        for each in (ids, position_ids, positions, targets, token_indices, unique_indices)
-    )
-    return PackedRow(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, token_index_R, unique_index_R)
+        ids.append(0)
+        position_ids.append(0)
+        lengths.append((1,))
+    ids_L, position_ids_L, *rest = (torch.tensor(each, dtype=torch.int64, device=device) for each in columns)
+    return PackedRow(ids_L, position_ids_L, tuple(lengths), *rest)
 
 
 def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:

@@ -21,7 +21,7 @@ from train.child import RestartBudget
 from train.errors import ParityError, SamplerError, TransferError
 from train.sampling.engine_spec import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
 from train.sampling.proof import CHECKED_SHARE_METRIC, prove
-from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt, UpdatableSampler
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.nccl import BACKEND, NcclSender
 from train.weights.source import SharedMemoryTransport
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0  # time between checks that silent engines are still alive
 
 
-class EngineProcesses(UpdatableSampler):
+class EngineProcesses:
     """Runs one engine for every `tensor_parallel` GPUs. Raises SamplerError if one of them does not start."""
 
     def __init__(self, model: str, settings: config.EngineConfig, options: dict[str, Any]) -> None:
@@ -123,6 +123,9 @@ class EngineProcesses(UpdatableSampler):
         for engine in self._engines:
             engine.expect("received", self._settings.sync_seconds)
 
+    def sleep(self) -> None:
+        """Keep the memory: the engines have GPUs of their own."""
+
     def close(self) -> None:
         """End the processes."""
         self._closed = True
@@ -187,9 +190,10 @@ class _Engine:
 
     def receive(self, kind: str) -> list[Any]:
         try:
-            message_kind, *content = self.connection.recv()
+            message: tuple[Any, ...] = self.connection.recv()
         except (EOFError, OSError):
             raise SamplerError("its process has ended") from None
+        message_kind, *content = message
         if message_kind == "differs":
             raise ParityError(str(content[0]))
         if message_kind == "failed":

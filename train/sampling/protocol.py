@@ -147,4 +147,4 @@ class UpdatableSampler(Sampler, Protocol):
         """
 
     def sleep(self) -> None:
-        """Lend the memory to the learner until new weights are handed over. Without a GPU to share, do nothing."""
+        """Lend the memory to the learner until new weights are handed over."""

@@ -136,4 +136,4 @@ def _top_values(rows_TH: Tensor) -> TopValues:
 def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
     """Return numbers as the bits of bfloat16, to which they are rounded, in the memory of the CPU."""
     bits = hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16)
-    return bits.cpu().numpy().view(np.uint16)  # type: ignore[no-any-return]
+    return bits.cpu().numpy().view(np.uint16)

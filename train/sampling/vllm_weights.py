@@ -57,7 +57,9 @@ def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[Tens
     parts: list[PartialChecksum] = []
     for places in by_parameter.values():
         held = _held(places[0])  # what is read back from a packed layout is a copy, so only one is kept at a time
-        for place in places if held is not None else ():
+        if held is None:
+            continue
+        for place in places:
             dtype, shape = kinds[place.name]
             total = partial_checksum(place.target.view(held).to(dtype), place.source, shape)
             parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))

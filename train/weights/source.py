@@ -119,7 +119,7 @@ class SharedMemoryTransport:
         self._opened: list[int] = []  # descriptors of what was fetched last
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
-        """Write the tensors to memory; see source.py."""
+        """Write the tensors to memory; see `WeightPublisher`."""
         descriptors: list[int] = []
 
         def write(number: int, content: bytes) -> str:
@@ -144,7 +144,7 @@ class SharedMemoryTransport:
         return replace(manifest, version=version, folder=folder, probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Return the files, which need not be copied. They can be read until the next call; see source.py."""
+        """Return the files, which need not be copied. They can be read until the next call; see `WeightSource`."""
         _close(self._opened)
         self._opened = []
         files = locate_files(manifest, Path(manifest.folder))
