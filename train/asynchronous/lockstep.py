@@ -1,8 +1,8 @@
 """The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
 
-The sampler draws all groups that are missing in a batch at once, and rewards are awaited before further groups replace
-those that teach nothing (DAPO's dynamic sampling). So the same groups are drawn together whenever a run is repeated,
-and their answers are the same to the last bit.
+A batch is sampled in rounds. In a round the sampler draws all groups that the batch lacks at once, and the next round
+begins when all of them have their rewards: it replaces the groups that teach nothing (DAPO's dynamic sampling). A run
+that is repeated therefore draws the same groups together, and gets the same answers to the last bit.
 
 Sampling runs in a thread of its own, so that the trainer can stop waiting: a batch that takes longer than
 rollout.max_seconds ends the run with an error.
