@@ -138,7 +138,7 @@ def open_controller(
         recorder,
         submit=submit,
         decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
-        encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.template_arguments),
+        encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.chat_arguments),
         seed=config.run.seed,
         step=step,
         position=position,

@@ -192,7 +192,7 @@ def command(
         from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
 
         succeeded = []
-        with closing(open_sampler(model, base_url, sampled.engine, sampled.prompt.template_arguments)) as sampler:
+        with closing(open_sampler(model, base_url, sampled.engine, sampled.prompt.chat_arguments)) as sampler:
             for job in jobs:
                 try:
                     with report_user_errors(*kinds):
@@ -292,7 +292,7 @@ class _SampledModel:
         """Raise SamplerError if the model would be asked in a chat and cannot chat, as far as its files here say."""
         from train.sampling.model_check import check_chat_template
 
-        chats = any(isinstance(one.prompt, list) for one in exercises)
+        chats = self.prompt.format == "chat" and any(isinstance(one.prompt, list) for one in exercises)
         if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:
             check_chat_template(self.model, self.engine.vllm.get("revision"))
 

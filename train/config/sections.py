@@ -19,6 +19,7 @@ PositiveInt = Annotated[int, Meta(gt=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
 Temperature = Annotated[float, Meta(le=2)]
+Share = Annotated[float, Meta(le=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class ObjectiveConfig:
     supervision: Literal["outcome", "process"] = "outcome"
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
     std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl; 0: nothing is added
-    clip_low: float = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high
+    clip_low: Share = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high
     clip_high: float = 0.28  # more than clip_low is clip-higher (DAPO, DeepCoder)
     delta: float | None = None  # bound of the ratio where the advantage is negative (INTELLECT-2: 4); none: no bound
     kl: float = 0.0  # coefficient of the k3 estimate against the reference

@@ -105,6 +105,7 @@ def _evaluation(config: Config) -> Iterator[str]:
 def _prompt(prompt: PromptFormat) -> Iterator[str]:
     """Yield a line about the prompt if it is not the default one."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
+    parts += ['format = "base"'] * (prompt.format == "base")
     parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]
     if parts:
         yield f"prompt     with {', '.join(parts)}"

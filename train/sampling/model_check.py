@@ -48,8 +48,8 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
         return  # the engine will say more about such a file
     if not template:
         raise SamplerError(
-            f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give --mode complete, "
-            "or the tokenizer of a model of chat: --engine tokenizer=NAME."
+            f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give "
+            "--prompt-format base, --mode complete, or the tokenizer of a model of chat: --engine tokenizer=NAME."
         )
 
 

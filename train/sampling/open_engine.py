@@ -69,7 +69,7 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
         from train.sampling.transformers import TransformersSampler
 
         return TransformersSampler(
-            spec.model, context_tokens=spec.context_tokens, template_arguments=config.prompt.template_arguments
+            spec.model, context_tokens=spec.context_tokens, template_arguments=config.prompt.chat_arguments
         )
     # vLLM's own process for its engine would take tensors only as files.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
@@ -111,7 +111,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
 def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
     """Return the options of an engine that the trainer itself starts and gives its weights."""
     transfer = {"weight_transfer_config": {"backend": nccl.BACKEND}} if config.engine.transfer == nccl.BACKEND else {}
-    return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.template_arguments)}
+    return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.chat_arguments)}
 
 
 def _context_tokens(config: Config, path: str) -> int:

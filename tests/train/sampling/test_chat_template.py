@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from curate.prompt import PromptFormat
 from train.errors import SamplerError
 from train.sampling.text import tokenize_prompt, warn_unknown_arguments
 
@@ -41,6 +42,22 @@ def test_a_base_model_takes_text_and_no_chats(tokenizer):
     assert tokenize_prompt(tokenizer, "Add.", {}) == tokenizer.encode("Add.")
     with pytest.raises(SamplerError, match="has no chat template: it is a base model"):
         tokenize_prompt(tokenizer, CHAT, {})
+
+
+def test_a_base_model_can_be_asked_as_deepseek_r1_zero_was(tokenizer, caplog):
+    tokenizer.chat_template, tokenizer.bos_token = None, None
+    arguments = PromptFormat(format="base").chat_arguments
+    warn_unknown_arguments(tokenizer, arguments, "m")
+    assert caplog.messages == []
+
+    def text(chat):
+        return tokenizer.decode(tokenize_prompt(tokenizer, chat, arguments))
+
+    assert text(CHAT) == "Be brief.\n\nUser: Add.\n\nAssistant:"
+    assert text(CHAT[1:]).startswith("A conversation between User and Assistant. The user asks a question, and")
+    assert text(CHAT[1:]).endswith("provides the answer.\n\nUser: Add.\n\nAssistant:")
+    prefilled = [*CHAT, {"role": "assistant", "content": "```python\n"}]
+    assert text(prefilled).endswith("User: Add.\n\nAssistant: ```python\n")
 
 
 def test_a_prefill_is_left_open_and_a_text_is_taken_as_it_is(tokenizer):
