@@ -159,7 +159,9 @@ def _open_pipeline(
             yield pipeline
     else:
         with closing(controller), closing(open_engine(config)) as sampler:
-            yield LockstepPipeline(config, controller, sampler, learner, questions, timeline, step=done.step)
+            yield LockstepPipeline(
+                config, controller, sampler, learner, questions, timeline, step=done.step, share=done.signal_share
+            )
 
 
 class Trainer:
@@ -326,7 +328,7 @@ class Trainer:
         self._report(step, metrics)
 
     def _progress(self, step: int, num_tokens: float) -> RunProgress:
-        position, ahead = self._pipeline.resume_point()
+        position, share, ahead = self._pipeline.resume_point()
         return replace(
             self._last_progress,
             step=step,
@@ -336,6 +338,7 @@ class Trainer:
             stage=self._schedule.index,
             evaluated_seconds=self._evaluations.schedule.seconds,
             recent_clipped=tuple(self._schedule.recent_truncated),
+            signal_share=share,
             sampled_ahead=tuple(ahead),
         )
 

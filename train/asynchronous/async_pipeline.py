@@ -85,8 +85,8 @@ class AsynchronousPipeline(Pipeline):
         if groups:
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
-    def resume_point(self) -> tuple[int, Sequence[Event]]:
-        return self._controller.position, ()  # what was sampled ahead is in the journal
+    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+        return self._controller.position, 1.0, ()  # what was sampled ahead is in the journal
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)

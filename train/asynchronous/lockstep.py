@@ -1,8 +1,9 @@
 """The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
 
-The sampler draws all groups that are missing in a batch at once, and rewards are awaited before further groups replace
-those that teach nothing (DAPO's dynamic sampling). So the same groups are drawn together whenever a run is repeated,
-and their answers are the same to the last bit.
+The sampler draws as many groups at once as a batch is expected to need, since some teach nothing (DAPO's dynamic
+sampling): by the share that taught something in the batch before. Rewards are awaited before further groups are drawn,
+because each round ends with its longest answer. So the same groups are drawn together whenever a run is repeated, and
+their answers are the same to the last bit.
 
 Sampling runs in a thread of its own, so that the trainer can stop waiting: a batch that takes longer than
 rollout.max_seconds ends the run with an error.
@@ -11,11 +12,11 @@ rollout.max_seconds ends the run with an error.
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from math import inf
+from math import ceil, inf
 
 from train.asynchronous.controller import Controller
 from train.asynchronous.events import Event
-from train.asynchronous.messages import Lease, LeaseRequest, SubmitRequest
+from train.asynchronous.messages import Lease, SubmitRequest
 from train.asynchronous.pipeline import Pipeline, TimelineWriter, filter_counts, probe_prompts, split_into_minibatches
 from train.asynchronous.rollout_worker import encode_refusal, encode_result
 from train.config import Config
@@ -35,6 +36,7 @@ class LockstepPipeline(Pipeline):
 
     controller  with the open groups of the checkpoint, if there are any
     step        the step that was made last
+    share       of the groups that taught something when it ended
     """
 
     sampler: UpdatableSampler
@@ -49,6 +51,7 @@ class LockstepPipeline(Pipeline):
         timeline: TimelineWriter,
         *,
         step: int,
+        share: float,
     ) -> None:
         self.sampler = sampler
         self._config = config
@@ -61,6 +64,7 @@ class LockstepPipeline(Pipeline):
         self._thread: threading.Thread | None = None  # draws the next batch that will be taken
         self._deadline = inf  # of this batch
         self._n_rounds = 0
+        self._share = share
 
     def publish(self, step: int) -> dict[str, float]:
         config = self._config
@@ -105,8 +109,8 @@ class LockstepPipeline(Pipeline):
         if self._thread is not None:
             self._wait(inf)
 
-    def resume_point(self) -> tuple[int, Sequence[Event]]:
-        return self._controller.position, self._controller.open_groups()
+    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+        return self._controller.position, self._share, self._controller.open_groups()
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)
@@ -140,19 +144,17 @@ class LockstepPipeline(Pipeline):
 
     def _draw_batch(self, batch: int) -> None:
         try:
-            while self._n_rounds < self._config.rollout.max_rounds and (leases := self._request_missing()):
+            rollout, n_asked = self._config.rollout, 0
+            limit = rollout.max_rounds * rollout.prompts
+            while (missing := rollout.prompts - self._controller.n_ready) > 0 and n_asked < limit:
+                leases = self._controller.lease_groups(_WORKER, min(ceil(missing / self._share), limit - n_asked))
                 self._n_rounds += 1
                 self._draw(leases, batch)
+                n_asked += len(leases)
+                self._share = max(self._controller.n_ready, 1) / n_asked
             self._controller.complete_batch()
         except BaseException as error:
             self._controller.fail(error)
-
-    def _request_missing(self) -> tuple[Lease, ...]:
-        rollout = self._config.rollout
-        missing = rollout.prompts - self._controller.n_ready
-        return self._controller.request_leases(
-            LeaseRequest(_WORKER, self._controller.newest_version, missing * rollout.completions)
-        ).leases
 
     def _draw(self, leases: Sequence[Lease], batch: int) -> None:
         """Draw these groups, and wait until they are scored."""

@@ -75,12 +75,13 @@ class Pipeline:
     def wait_for_sampling(self) -> None:
         """Wait until weights may change."""
 
-    def resume_point(self) -> tuple[int, Sequence[Event]]:
-        """Return what a checkpoint keeps: the position of the next prompt, and the groups that were sampled ahead.
+    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+        """Return what a checkpoint keeps: the position of the next prompt, the share of the groups that taught
+        something, and the groups that were sampled ahead.
 
         These are given as events; there are none if the pipeline has a journal.
         """
-        return 0, ()
+        return 0, 1.0, ()
 
     def set_max_tokens(self, max_tokens: int) -> None:
         """Ask for answers of up to so many tokens from now on."""

@@ -78,7 +78,8 @@ class RolloutConfig:
     # the engines busy makes answers younger.
     most_running: int = 0
     online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
-    max_rounds: PositiveInt = 4  # rounds of sampling for one batch; then it is used as it is, or ends the run if empty
+    # A batch is used as it is, or ends the run if it is empty, once max_rounds * prompts groups were sampled for it.
+    max_rounds: PositiveInt = 4
     # Time limit for sampling one batch; an engine that needs longer counts as hanging.
     max_seconds: PositiveFloat = 7200.0
 
