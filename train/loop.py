@@ -149,6 +149,12 @@ def _open_pipeline(
     timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
     is_async = config.rollout.pipeline == "async"
+    if is_async and done.step and not (run / FOLDER).exists():
+        log.warning(
+            "%s is gone: what was sampled after step %d is sampled again, and the run is not the same to the last bit",
+            run / FOLDER,
+            done.step,
+        )
     controller = open_controller(
         config, questions, tokenizer, submit,
         RunJournal.open(run / FOLDER) if is_async else GroupsOfCheckpoint(done.sampled_ahead),

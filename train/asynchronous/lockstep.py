@@ -89,10 +89,11 @@ class LockstepPipeline(Pipeline):
         if self._thread is None:
             self._begin(batch=step)
         if way == "minibatch":
-            size, n_taken = -(-self._config.rollout.prompts // n_minibatches), 0
-            while groups := self._wait(n_taken + size)[n_taken : n_taken + size]:
-                n_taken += len(groups)
-                yield [groups]
+            start, n_prompts = 0, self._config.rollout.prompts
+            for end in (number * n_prompts // n_minibatches for number in range(1, n_minibatches + 1)):
+                if groups := self._wait(end)[start:end]:
+                    yield [groups]
+                start = end
         groups = self._take(step)
         if groups and way == "one-off" and step < self._config.run.steps:
             self._begin(batch=step + 1)

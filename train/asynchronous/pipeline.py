@@ -95,9 +95,9 @@ class Pipeline:
 
 
 def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
-    """Divide the groups of a batch into at most n minibatches of equal size; the last one may be smaller."""
-    size = max(1, -(-len(groups) // n))
-    return [list(groups[first : first + size]) for first in range(0, len(groups), size)]
+    """Divide a batch into n minibatches whose sizes differ by at most 1; into fewer if it has fewer groups."""
+    n = min(n, len(groups))
+    return [list(groups[number * len(groups) // n : (number + 1) * len(groups) // n]) for number in range(n)]
 
 
 def probe_prompts(questions: PromptDataset, step: int) -> list[tuple[int, ...]]:

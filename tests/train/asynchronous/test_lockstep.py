@@ -60,7 +60,17 @@ def by_number(answer, task):
 
 
 def lockstep(
-    sampler=None, way="sync", minibatches=1, last_step=3, *, submit=by_number, position=0, step=0, share=1.0, ahead=(), **settings
+    sampler=None,
+    way="sync",
+    minibatches=1,
+    last_step=3,
+    *,
+    submit=by_number,
+    position=0,
+    step=0,
+    share=1.0,
+    ahead=(),
+    **settings,
 ):
     """Return a pipeline whose weights have just been published, and its controller."""
     config = Config(
@@ -76,7 +86,9 @@ def lockstep(
         submit=submit, decode=fleet.text_of, step=step, position=position,
     )  # fmt: skip
     timeline = SimpleNamespace(clock=time.monotonic, record=lambda *part, batch: None)
-    pipeline = LockstepPipeline(config, controller, sampler or Sampler(), None, Endless(), timeline, step=step, share=share)
+    pipeline = LockstepPipeline(
+        config, controller, sampler or Sampler(), None, Endless(), timeline, step=step, share=share
+    )
     controller.publish_weights(WeightManifest(step))
     return pipeline, controller
 
@@ -231,6 +243,14 @@ def test_every_pipeline_hands_out_the_same_groups(way):
         sampler.version = step
     assert found == [[f"q{n}", f"q{n + 1}"] for n in range(0, 12, 2)]
     assert made.resume_point() == (12, 1.0, [])
+
+
+@pytest.mark.parametrize("way", ["sync", "minibatch", "one-off"])
+def test_a_batch_has_as_many_minibatches_as_configured_even_if_they_do_not_divide_it(way):
+    made, _ = lockstep(way=way, minibatches=3, prompts=4)
+    found = [minibatch for stretch in names(made.ready_minibatches(1)) for minibatch in stretch]
+    assert found == [["q0"], ["q1"], ["q2", "q3"]]
+    made.wait_for_sampling()
 
 
 def test_one_off_samples_the_next_batch_while_it_trains_on_this_one(tmp_path):
