@@ -66,7 +66,7 @@ class Minibatch:
 
 def minibatch(
     sequences: Sequence[TrainingSequence], objective: ObjectiveConfig, old: Logprobs, reference: Logprobs, *,
-    max_tokens: int = 0, device: str = "cpu",
+    max_tokens: int = 0, device: torch.device | str = "cpu",
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
 

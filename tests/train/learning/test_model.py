@@ -11,7 +11,7 @@ import random_models  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.attention import _sequence_ends, packed_attention  # noqa: E402
+from train.learning.attention import _sequence_ends, packed_attention, repeat_heads  # noqa: E402
 from train.learning.policy import Policy, export_tensors, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
@@ -131,3 +131,13 @@ def test_unsupported_attention_is_refused(extra):
     one = torch.ones(1, 1, 3, 8)
     with pytest.raises(ValueError, match="soft caps"):
         packed_attention(torch.nn.Identity(), one, one, one, None, lengths=((3,),), **{extra: 1.0})
+
+
+def test_repeated_heads_for_keys_give_the_same_attention(monkeypatch):
+    """As on a GPU in float32, where torch has no memory-efficient kernel for queries with more heads than keys."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 12, 8, generator=generator) for heads in (6, 2, 2))
+    lengths = ((3, 4), (2, 3))
+    shared, _ = packed_attention(torch.nn.Identity(), query, key, value, None, lengths=lengths)
+    own, _ = packed_attention(torch.nn.Identity(), query, *repeat_heads(key, value, heads=6), None, lengths=lengths)
+    torch.testing.assert_close(own, shared)
