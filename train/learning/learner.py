@@ -20,7 +20,14 @@ from train.errors import LearnerError, UpdateError
 from train.interrupts import defer_interrupts
 from train.learning import model_files, sharded_state
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics, replace_old_logprobs
-from train.learning.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
+from train.learning.policy import (
+    Policy,
+    bucket_parameter_names,
+    check_trained_experts,
+    export_tensors,
+    layers,
+    load_causal_lm,
+)
 from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, copy_to_host, full_tensor
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows, shard_row
 from train.learning.sharded_state import step_in_shards
@@ -61,6 +68,8 @@ class Learner:
         self._device = self._ranks.device
         with self._ranks.translate_errors():
             self._causal = load_causal_lm(model, seed=seed) if self.n_ranks == 1 else self._empty_model()
+            if self.n_ranks == 1 and self._device.type == "cuda" and self._dtype != torch.float32:
+                check_trained_experts(self._causal, model.path)
             self._policy = Policy(
                 self._causal,
                 self._dtype,

@@ -17,7 +17,7 @@ from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning import attention  # noqa: E402
 from train.learning.attention import _sequence_ends, packed_attention, repeat_heads  # noqa: E402
-from train.learning.policy import Policy, export_tensors, load_causal_lm  # noqa: E402
+from train.learning.policy import Policy, check_trained_experts, export_tensors, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
@@ -189,3 +189,12 @@ def test_the_one_kernel_of_gpus_attends_as_the_sequences_do_alone(sliding_window
         strict=True,
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mixture_of_experts_is_not_trained_whole_in_mixed_precision_by_a_single_gpu(tmp_path):
+    path = random_models.folder(tmp_path / "moe", "qwen3-moe")
+    with pytest.raises(LearnerError, match="mixture of experts.*torchrun, or set model.lora_rank"):
+        check_trained_experts(load_causal_lm(ModelConfig(path)), path)
+    check_trained_experts(load_causal_lm(ModelConfig(path, lora_rank=2)), path)
+    dense = random_models.folder(tmp_path / "dense")
+    check_trained_experts(load_causal_lm(ModelConfig(dense)), dense)
