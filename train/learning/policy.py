@@ -140,8 +140,8 @@ def check_trained_experts(causal: Any, path: str) -> None:
     """Raise LearnerError if autocast would leave trained experts in float32, since it does not know their product."""
     if any(weight.requires_grad and weight.ndim == 3 for weight in causal.parameters()):
         raise LearnerError(
-            f"{path} is a mixture of experts: on a single GPU, training all of its weights would compute the experts in "
-            "float32. Start several ranks with torchrun, or set model.lora_rank."
+            f"{path} is a mixture of experts: on a single GPU, training all of its weights would compute the experts "
+            "in float32. Start several ranks with torchrun, or set model.lora_rank."
         )
 
 
