@@ -61,7 +61,7 @@ def prompts() -> list[tuple[int, ...]]:
 def hand_overs(model: Any, engine: Any, probe: Any) -> dict[str, float]:
     """Return the median seconds of each part of a hand-over through memory, while the engine does nothing else."""
     from train.sampling.proof import prove
-    from train.weights.shared_memory import SharedMemoryTransport
+    from train.weights.source import SharedMemoryTransport
 
     found: dict[str, list[float]] = {"publish": [], "load": [], "prove": [], "prove_checksums": []}
     with closing(SharedMemoryTransport()) as way:
@@ -122,7 +122,7 @@ def interrupted(model: Any, engine: Any, probe: Any) -> dict[str, float]:
     """
     from train.sampling.proof import prove
     from train.sampling.protocol import SamplingParams
-    from train.weights.shared_memory import SharedMemoryTransport
+    from train.weights.source import SharedMemoryTransport
 
     sampling = SamplingParams(1.0, 1.0, 400, logprobs=True)
     found: dict[str, list[float]] = {"step": [], "publishing": [], "pause": [], "first_token": []}

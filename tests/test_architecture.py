@@ -48,7 +48,8 @@ DIRECTIONS = {
     "train.learning": "sequences attention logprob heartbeats ranks policy model_files sharded_state "
     "objectives loss learner",
     "train.asynchronous": "staleness messages events group_states journal leases dispatcher evaluation_sampler "
-    "controller server client controller_threads rollout_worker rollout_process ray_actors local_workers pipeline",
+    "controller server client controller_threads rollout_worker rollout_process ray_actors local_workers pipeline "
+    "lockstep async_pipeline",
 }
 
 

@@ -11,7 +11,7 @@
     planning/      a run on a simulated clock: how long it takes, and how to split GPUs
     run/           the folder of a run: checkpoints, metrics, evaluations, pictures, the model card
     loop.py        the training loop, which reads from top to bottom
-    commands/      curate train, evaluate, difficulty and plot
+    commands/      `curate train`, `curate evaluate` and all others
     child.py       child processes that end with their parent
     interrupts.py  signals that wait for the end of a critical section
     errors.py      what can go wrong; TrainError is the base
@@ -32,29 +32,14 @@ if TYPE_CHECKING:
     from train.run.folder import open_run
 
 __all__ = [
-    "Config",
-    "EvaluationResult",
-    "Exercise",
-    "RunError",
-    "SamplerError",
-    "TrainError",
-    "evaluate",
-    "open_run",
-    "read_config",
-    "read_exercises",
-    "train",
-]
-
-_HOMES = {
-    "config": ["Config", "read_config"],
-    "errors": ["RunError", "SamplerError", "TrainError"],
-    "evaluation.evaluate": ["EvaluationResult", "evaluate"],
-    "evaluation.exercises": ["read_exercises"],
-    "evaluation.suites.suite": ["Exercise"],
-    "loop": ["train"],
-    "run.folder": ["open_run"],
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+    "Config", "EvaluationResult", "Exercise", "RunError", "SamplerError", "TrainError", "evaluate", "open_run",
+    "read_config", "read_exercises", "train",
+]  # fmt: skip
+_HOME_OF = {
+    "Config": "config", "EvaluationResult": "evaluation.evaluate", "Exercise": "evaluation.suites.suite",
+    "RunError": "errors", "SamplerError": "errors", "TrainError": "errors", "evaluate": "evaluation.evaluate",
+    "open_run": "run.folder", "read_config": "config", "read_exercises": "evaluation.exercises", "train": "loop",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -37,13 +37,9 @@ class Child:
     """
 
     def __init__(
-        self,
-        module: str,
-        *arguments: str,
-        log: Path,
-        append: bool = False,
+        self, module: str, *arguments: str, log: Path, append: bool = False,
         environment: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.log = log
         with log.open("ab" if append else "wb") as output:
             self._process = subprocess.Popen(

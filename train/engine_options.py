@@ -15,13 +15,8 @@ _OURS: Mapping[str, tuple[str, type]] = {
     "max_model_len": ("max_model_len", int),
 }
 _RESERVED = {  # options that the samplers set, because their answers depend on it
-    "model",
-    "logprobs_mode",
-    "worker_extension_cls",
-    "enable_sleep_mode",
-    "skip_tokenizer_init",
-    "runner",
-}
+    "model", "logprobs_mode", "worker_extension_cls", "enable_sleep_mode", "skip_tokenizer_init", "runner",
+}  # fmt: skip
 # The options on which answers depend. The others decide only how fast answers come, and how much memory they take.
 _DECIDE_ANSWERS = {
     "code_revision", "config_format", "dtype", "enable_lora", "hf_config_path", "hf_overrides", "kv_cache_dtype",
@@ -61,8 +56,10 @@ class EngineOptions:
                 raise ConfigError(f"the engine option {key} is decided by {reserved_keys[key]}. Set that instead.")
             if name in _RESERVED:
                 raise ConfigError(f"the engine option {key} is set by curate itself. Leave it out.")
-            if kind is not None:
-                _check_value(key, value, kind)
+            fits = kind is None or type(value) is kind or (kind is float and type(value) is int)
+            if kind and (not fits or (value <= 0 and key != "max_model_len") or (key == "memory_share" and value > 1)):
+                wanted = "a share above 0, up to 1" if kind is float else "an integer above 0"
+                raise ConfigError(f"the engine option {key} must be {wanted}, not {value!r}")
             if name in options:
                 raise ConfigError(f"the engine options {key} and {name} are the same option. Give one of them.")
             options[name] = value
@@ -88,10 +85,3 @@ class EngineOptions:
     def __or__(self, vllm: Mapping[str, Any]) -> "EngineOptions":
         """Return these options together with further ones, which have vLLM's names and take precedence."""
         return EngineOptions(self.concurrency, {**self.vllm, **vllm})
-
-
-def _check_value(key: str, value: Any, kind: type) -> None:
-    fits = type(value) is kind or (kind is float and type(value) is int)
-    if not fits or (value <= 0 and key != "max_model_len") or (key == "memory_share" and value > 1):
-        wanted = "a share above 0, up to 1" if kind is float else "an integer above 0"
-        raise ConfigError(f"the engine option {key} must be {wanted}, not {value!r}")

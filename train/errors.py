@@ -59,14 +59,10 @@ class SamplerError(TrainError):
 
 
 _REMEDIES = {
-    errno.EROFS: "Make the folder writable",
-    errno.EACCES: "Make the folder writable",
-    errno.EPERM: "Make the folder writable",
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Make the folder writable"),
     errno.EMFILE: "Allow more open files (ulimit -n)",
     errno.ENFILE: "Close other programs that hold files open",
-    errno.ENOSPC: "Make room",
-    errno.EDQUOT: "Make room",
-    errno.EFBIG: "Make room",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room"),
 }
 _NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # Python writes one, and libraries in Rust the other
 

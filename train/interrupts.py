@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 log = logging.getLogger(__name__)
@@ -18,15 +19,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before they 
 _SAME_SECONDS = 2.0  # torchrun repeats what the terminal has sent: two signals this close are one
 
 
+@dataclass(slots=True)
 class _Signals:
     """What has arrived, and whether it may end the run now."""
 
-    def __init__(self) -> None:
-        self.is_watched = False
-        self.arrived: float | None = None  # when the first signal came, by time.monotonic
-        self.reason: BaseException | None = None  # what the main thread raises
-        self.is_raised = False
-        self.deferrals = 0
+    is_watched: bool = False
+    arrived: float | None = None  # when the first signal came, by time.monotonic
+    reason: BaseException | None = None  # what the main thread raises
+    is_raised: bool = False
+    deferrals: int = 0
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
@@ -53,7 +54,7 @@ _signals = _Signals()
 def handle_signals() -> Iterator[None]:
     """Turn the first SIGINT or SIGTERM into a KeyboardInterrupt outside `defer_interrupts`, in the main thread."""
     global _signals
-    if not _in_main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     _signals = _Signals()
@@ -70,7 +71,7 @@ def handle_signals() -> Iterator[None]:
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
     """Let a signal that arrives in this block raise KeyboardInterrupt only at its end."""
-    if not _in_main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     signals = _signals
@@ -95,14 +96,9 @@ def request_interrupt(reason: BaseException | None = None) -> bool:
 
     Returns whether that will happen: not before `handle_signals`, and not if a signal was first.
     """
-    if not _signals.is_watched or _signals.arrived is not None:
+    main = threading.main_thread().ident
+    if not _signals.is_watched or _signals.arrived is not None or main is None:
         return False
     _signals.reason = reason
-    main = threading.main_thread().ident
-    assert main is not None
     signal.pthread_kill(main, signal.SIGTERM)  # it also wakes the thread if it waits
     return True
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -1,10 +1,11 @@
 """The command `curate`: a group whose commands are modules in the packages that do the work.
 
 Each package lists its commands in `COMMANDS` of its `commands` folder. A command is imported only when it is used, so
-that each starts quickly. Its name is that of its module, with hyphens.
+that each starts quickly. It is the function `command` of the module of its name, or MODULE:NAME, with hyphens.
 """
 
 import os
+import re
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -32,16 +33,17 @@ class _Commands(click.Group):
 
 @cache
 def command_modules() -> dict[str, str]:
-    """Return the module of each command by the command's name. Raises ClickException beside foreign packages."""
+    """Return where each command is, by the command's name. Raises ClickException beside foreign packages."""
     _refuse_foreign_packages()
     folders = [f"{package}.commands" for package in _PACKAGES if find_spec(f"{package}.commands")]
     modules = [f"{folder}.{name}" for folder in folders for name in import_module(folder).COMMANDS]
-    return {module.rpartition(".")[2].replace("_", "-"): module for module in modules}
+    return {re.split("[.:]", module)[-1].replace("_", "-"): module for module in modules}
 
 
 def load_command(name: str) -> click.Command:
     """Import and return a command. Raises KeyError for an unknown name, and ClickException beside foreign packages."""
-    command: click.Command = import_module(command_modules()[name]).command
+    module, _, function = command_modules()[name].partition(":")
+    command: click.Command = getattr(import_module(module), function or "command")
     return command
 
 

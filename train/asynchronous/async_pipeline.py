@@ -34,8 +34,7 @@ from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.weight_sync import make_probe
 from train.sampling.open_engine import engine_spec, open_engine_in_process
 from train.weights.manifest import WeightManifest
-from train.weights.shared_memory import SharedMemoryTransport
-from train.weights.source import InProcessTransport, WeightPublisher
+from train.weights.source import InProcessTransport, SharedMemoryTransport, WeightPublisher
 
 log = logging.getLogger(__name__)
 

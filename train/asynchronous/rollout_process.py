@@ -20,8 +20,7 @@ from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, st
 from train.sampling.model_check import check_model
 from train.weights.http_source import HttpSource, default_folder
 from train.weights.manifest import WeightManifest
-from train.weights.shared_memory import SharedMemoryTransport
-from train.weights.source import TensorFiles, WeightSource, locate_files
+from train.weights.source import SharedMemoryTransport, TensorFiles, WeightSource, locate_files
 
 log = logging.getLogger(__name__)
 

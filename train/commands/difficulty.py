@@ -14,15 +14,19 @@ import click
 from curate.commands.include_option import include_option
 from curate.commands.printing import print_hashes
 from curate.commands.prompt_options import prompt_options
+from curate.errors import CurateError
+from sandbox import SandboxError
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import TableColumn, TableRow, print_table, warn
-from train.commands.options import engine_option, language
+from train.commands.options import engine_option, language, sampling_options
+from train.engine_options import EngineOptions
+from train.errors import TrainError
+from train.sampling.model_check import check_model
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
-    from train.engine_options import EngineOptions
-    from train.evaluation.difficulty import DifficultyMeasurement, DifficultySettings
+    from train.evaluation.difficulty import DifficultySettings
     from train.evaluation.evaluate import SampleFunction
 
 
@@ -38,15 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--k", type=click.IntRange(min=1), help="Number of attempts k in pass@k.  [default: 8]")
 @click.option("--n", type=click.IntRange(min=1), help="Number of samples per problem.  [default: k]")
-@click.option("--temperature", type=click.FloatRange(0, 2), help="Sampling temperature.  [default: 0.6]")
-@click.option(
-    "--top-p",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Probability mass of the tokens that are sampled from.  [default: 0.95]",
-)
-@click.option(
-    "--max-tokens", type=click.IntRange(min=1), help="Maximum number of tokens in an answer.  [default: 16384]"
-)
+@sampling_options()
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Random seed of the samples.  [default: 0]")
 @click.option("--resample", is_flag=True, help="Drop the existing samples of the named models and draw new ones.")
 @include_option
@@ -82,9 +78,6 @@ def command(
     from curate.difficulty import table
     from curate.difficulty.band import SolveRateBand
     from curate.difficulty.band_filter import filter_by_solve_rate
-    from curate.errors import CurateError
-    from sandbox import SandboxError
-    from train.errors import TrainError
 
     if not models and solve_rate is None:
         raise click.UsageError("give a --model to sample, a --solve-rate to filter by, or both")
@@ -95,7 +88,7 @@ def command(
     to_continue = f"the samples are in {dataset}; the same command continues"
     with report_user_errors(CurateError, TrainError, SandboxError, OSError, interrupt_message=to_continue):
         dataset = require_local_folder(dataset, "curate difficulty")
-        band = SolveRateBand.parse(solve_rate) if solve_rate is not None else None
+        band = None if solve_rate is None else SolveRateBand.parse(solve_rate)
         chosen = {name: value for name, value in settings.items() if value is not None}
         if languages:
             chosen["languages"] = languages
@@ -127,10 +120,8 @@ def sample_models(
     from curate.dataset.needed_packages import with_packages
     from curate.difficulty import table
     from curate.prompt import read_prompt
-    from curate.trust import TrustPolicy
-    from train.engine_options import EngineOptions
+    from curate.trust import TrustPolicy, exclusion_lines
     from train.evaluation.difficulty import measure_difficulty
-    from train.sampling.model_check import check_model
 
     if prompt:
         overrides = {**overrides, "prompt": prompt}
@@ -163,12 +154,16 @@ def sample_models(
                 progress=progress,
             )
             progress.close()
-            _warn(model, measured)
+            for line in exclusion_lines(measured.left_out):
+                click.echo(f"{model}: {line}", err=True)
+            for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
+                if number:
+                    warn(f"{model}: {number} samples {event}; the same command tries again")
 
 
 @contextmanager
 def _sample_with(
-    settings: "DifficultySettings", base_url: str | None, engine: "EngineOptions"
+    settings: "DifficultySettings", base_url: str | None, engine: EngineOptions
 ) -> "Iterator[SampleFunction]":
     from train.sampling.open_engine import open_sampler
     from train.sampling.protocol import SamplingParams
@@ -180,20 +175,9 @@ def _sample_with(
         yield partial(sampler.sample, sampling=sampling)
 
 
-def _warn(model: str, measured: "DifficultyMeasurement") -> None:
-    from curate.trust import exclusion_lines
-
-    for line in exclusion_lines(measured.left_out):
-        click.echo(f"{model}: {line}", err=True)
-    for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
-        if number:
-            warn(f"{model}: {number} samples {event}; the same command tries again")
-
-
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
     """Print a line for each model and, below it, a count of the problems by their number of correct samples."""
-    widths = {"problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "cut off": 9, "no code": 9}
-    columns = [TableColumn("model", 40, is_text=True), *(TableColumn(name, width) for name, width in widths.items())]
+    widths = {"model": 40, "problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "cut off": 9, "no code": 9}
     table = []
     for model in models or sorted({row["model"] for row in rows}):
         known = [row for row in rows if row["model"] == model and row["n"]]
@@ -204,4 +188,4 @@ def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> Non
         counts = Counter((row["n_correct"], row["n"]) for row in known)
         note = ", ".join(f"{correct} of {n}: {number}" for (correct, n), number in sorted(counts.items()))
         table.append(TableRow(cells, note))
-    print_table(columns, table)
+    print_table([TableColumn(name, width, is_text=name == "model") for name, width in widths.items()], table)

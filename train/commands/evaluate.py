@@ -1,7 +1,7 @@
 """Define the command `curate evaluate`: each suite is read before the model is loaded, then evaluated and printed."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,18 +12,22 @@ import click
 
 from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
+from curate.errors import CurateError
+from sandbox import SandboxError
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
-from train.commands.options import Command, FiniteRange, engine_option, language, print_cells
+from train.commands.options import FiniteRange, engine_option, language, print_cells, sampling_options
+from train.engine_options import EngineOptions
+from train.errors import TrainError
 from train.evaluation.judges.judge import RULES as EXTRACTIONS
 from train.evaluation.protocols.forms import FORMS
 from train.evaluation.protocols.settings import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
+from train.sampling.model_check import check_chat_template, check_model
 
 if TYPE_CHECKING:
     from curate.prompt import PromptFormat
     from sandbox import SandboxOptions
-    from train.engine_options import EngineOptions
     from train.evaluation.codeforces.contests import Contest
     from train.evaluation.codeforces.rating import Rating
     from train.evaluation.evaluate import EvaluationResult
@@ -31,15 +35,6 @@ if TYPE_CHECKING:
     from train.evaluation.results.result import Prices
     from train.evaluation.suites.suite import Exercise
     from train.sampling.protocol import Sampler
-
-
-def _price(name: str, of: str) -> Callable[[Command], Command]:
-    return click.option(
-        name,
-        type=FiniteRange(0),
-        metavar="AMOUNT",
-        help=f"Price of a million tokens of {of}, in any currency.  [default: the cost is not computed]",
-    )
 
 
 @click.command("evaluate")
@@ -62,51 +57,36 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
 )
 @include_option
 @click.option(
-    "--protocol",
-    type=click.Choice(list(PROTOCOLS)),
+    "--protocol", type=click.Choice(list(PROTOCOLS)),
     help="Measure as others did: their prompts, and their values of the options below, unless given.  [default: none]",
-)
+)  # fmt: skip
 @click.option("--k", type=click.IntRange(min=1), help="Number of samples per problem.  [default: 8, or the protocol's]")
 @click.option(
     "--window", metavar="FROM..TO",
     help="Use only contests held in this window, both days included: 2024-08-01..2025-01-31; '' for all.  "
     "[default: all, or the protocol's]",
 )  # fmt: skip
-@click.option("--temperature", type=FiniteRange(0, 2), help="Sampling temperature.  [default: 0.6, or the protocol's]")
-@click.option(
-    "--top-p",
-    type=FiniteRange(0, 1, min_open=True),
-    help="Probability mass of the tokens that are sampled from.  [default: 0.95, or the protocol's]",
-)
-@click.option(
-    "--max-tokens",
-    type=click.IntRange(min=1),
-    help="Maximum number of tokens in an answer.  [default: 16384, or the protocol's]",
-)
+@sampling_options(", or the protocol's")
 @click.option(
     "--stop", multiple=True, metavar="TEXT",
     help="A text that ends an answer; '' for none. Can be given several times.  [default: none, or the protocol's]",
 )  # fmt: skip
 @click.option(
-    "--extraction",
-    type=click.Choice(EXTRACTIONS),
+    "--extraction", type=click.Choice(EXTRACTIONS),
     help="How the program is found in an answer.  [default: curate, or the protocol's]",
-)
+)  # fmt: skip
 @click.option(
-    "--form",
-    type=click.Choice([OWN_FORM, *FORMS]),
+    "--form", type=click.Choice([OWN_FORM, *FORMS]),
     help="Official form of the prompt, or curate for our own.  [default: curate, or the protocol's]",
-)
+)  # fmt: skip
 @click.option(
-    "--mode",
-    type=click.Choice([CHAT, COMPLETE]),
+    "--mode", type=click.Choice([CHAT, COMPLETE]),
     help="Ask in a chat, or let a base model continue the text of a program.  [default: chat]",
-)
+)  # fmt: skip
 @click.option(
-    "--prefill",
-    metavar="TEXT",
+    "--prefill", metavar="TEXT",
     help="Beginning of the model's own message, which it continues.  [default: none, or the protocol's]",
-)
+)  # fmt: skip
 @click.option(
     "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
 )
@@ -125,8 +105,14 @@ def _price(name: str, of: str) -> Callable[[Command], Command]:
 )  # fmt: skip
 @prompt_options
 @engine_option
-@_price("--price-prompt", "prompts")
-@_price("--price-answer", "answers")
+@click.option(
+    "--price-prompt", type=FiniteRange(0), metavar="AMOUNT",
+    help="Price of a million tokens of prompts, in any currency.  [default: the cost is not computed]",
+)  # fmt: skip
+@click.option(
+    "--price-answer", type=FiniteRange(0), metavar="AMOUNT",
+    help="Price of a million tokens of answers, in any currency.  [default: the cost is not computed]",
+)  # fmt: skip
 @language
 @options.sandbox_options
 def command(
@@ -145,13 +131,11 @@ def command(
     if (data is None) == (not suites):
         raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
     from curate.dataset.needed_packages import with_packages
-    from curate.errors import CurateError
     from curate.prompt import read_prompt
     from curate.trust import TrustPolicy
     from rewards.extract import PYTHON_ONLY
-    from sandbox import SandboxError
-    from train.engine_options import EngineOptions
-    from train.errors import TrainError
+    from train.evaluation.codeforces.contests import ContestMetadata
+    from train.evaluation.codeforces.rating import known_contests
     from train.evaluation.exercises import has_dates, read_exercises
     from train.evaluation.protocols.settings import resolve_settings
     from train.evaluation.results.result import Prices
@@ -160,22 +144,20 @@ def command(
     to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
     with report_user_errors(*kinds, interrupt_message=to_continue):
         has_price = price_prompt is not None or price_answer is not None
-        sampled = _SampledModel(
-            model,
-            base_url,
-            EngineOptions.from_table(engine),
-            read_prompt(prompt),
-            seed,
-            Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None,
-        )
-        sampled.check()
+        prices = Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None
+        engine_options = EngineOptions.from_table(engine)
+        sampled = _SampledModel(model, base_url, engine_options, read_prompt(prompt), seed, prices)
+        revision = engine_options.vllm.get("revision")
+        if base_url is None:
+            check_model(model, revision)
+        else:
+            engine_options.server_concurrency()
         given = {**overrides, "stop": stop or None}
         trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         jobs = []
         for suite, location, path in _places(data, suites, out):
             # With several suites, a window is for those that have dates.
-            has_window = len(suites) < 2 or has_dates(suite)
-            asked = given if has_window else {**given, "window": None}
+            asked = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
             settings = resolve_settings(protocol, suite, asked, sampled.prompt)
             exercises = read_exercises(
                 location,
@@ -187,16 +169,22 @@ def command(
                 languages=chosen,
                 settings=settings.suite_settings,
             )
-            jobs.append(_job(suite, location, settings, exercises, with_packages(sandbox, location), path, contests))
-        sampled.check_chat([exercise for job in jobs for exercise in job.exercises])
+            found = known_contests(contests, (exercise.id for exercise in exercises))
+            if found:
+                known = ContestMetadata(found)
+                exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
+            jobs.append(_Job(suite, location, settings, exercises, with_packages(sandbox, location), path, found))
+        is_chat = any(isinstance(exercise.prompt, list) for job in jobs for exercise in job.exercises)
+        if is_chat and sampled.prompt.format == "chat" and base_url is None and "tokenizer" not in engine_options.vllm:
+            check_chat_template(model, revision)
         from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
 
         succeeded = []
-        with closing(open_sampler(model, base_url, sampled.engine, sampled.prompt.chat_arguments)) as sampler:
+        with closing(open_sampler(model, base_url, engine_options, sampled.prompt.chat_arguments)) as sampler:
             for job in jobs:
                 try:
                     with report_user_errors(*kinds):
-                        evaluation, ratings = sampled.evaluate(job, sampler)
+                        evaluation, ratings = _evaluate(job, sampled, sampler)
                 except click.ClickException as error:
                     if len(jobs) == 1:
                         raise
@@ -210,7 +198,6 @@ def command(
 
 def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
     """Return the name, the location and the result file of each suite. Raises CurateError."""
-    from curate.errors import CurateError
     from train.evaluation.exercises import parse_suite
 
     places = [parse_suite(suite) for suite in suites] or [("", str(data))]
@@ -246,24 +233,6 @@ class _Job:
     contests: "Sequence[Contest]"
 
 
-def _job(
-    suite: str, location: str, settings: "EvaluationSettings", exercises: "tuple[Exercise, ...]",
-    sandbox: "SandboxOptions", result_path: Path | None, contests_path: Path | None,
-) -> _Job:  # fmt: skip
-    """Return the job, whose exercises have what is known of their contests.
-
-    contests_path: the file of contests for a rating; None: where it was fetched to, if it was
-    """
-    from train.evaluation.codeforces.contests import ContestMetadata
-    from train.evaluation.codeforces.rating import known_contests
-
-    contests = known_contests(contests_path, (exercise.id for exercise in exercises))
-    if contests:
-        known = ContestMetadata(contests)
-        exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
-    return _Job(suite, location, settings, exercises, sandbox, result_path, contests)
-
-
 @dataclass(frozen=True, slots=True)
 class _SampledModel:
     """The model of all jobs, and how it is sampled.
@@ -274,78 +243,53 @@ class _SampledModel:
 
     model: str
     base_url: str | None
-    engine: "EngineOptions"
+    engine: EngineOptions
     prompt: "PromptFormat"
     seed: int
     prices: "Prices | None"
 
-    def check(self) -> None:
-        """Raise TrainError if there is no such model here, or if the options are not for it."""
-        from train.sampling.model_check import check_model
 
-        if self.base_url is not None:
-            self.engine.server_concurrency()
-        else:
-            check_model(self.model, self.engine.vllm.get("revision"))
+def _evaluate(job: _Job, sampled: _SampledModel, sampler: "Sampler") -> "tuple[EvaluationResult, tuple[Rating, ...]]":
+    """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any."""
+    from train.evaluation import result_metadata as metadata
+    from train.evaluation.codeforces.rating import model_ratings
+    from train.evaluation.evaluate import evaluate
+    from train.evaluation.rescore import samples_path
+    from train.evaluation.results.result import Result
+    from train.evaluation.sample_store import SampleStore
 
-    def check_chat(self, exercises: "Sequence[Exercise]") -> None:
-        """Raise SamplerError if the model would be asked in a chat and cannot chat, as far as its files here say."""
-        from train.sampling.model_check import check_chat_template
-
-        chats = self.prompt.format == "chat" and any(isinstance(one.prompt, list) for one in exercises)
-        if chats and self.base_url is None and "tokenizer" not in self.engine.vllm:
-            check_chat_template(self.model, self.engine.vllm.get("revision"))
-
-    def evaluate(self, job: _Job, sampler: "Sampler") -> "tuple[EvaluationResult, tuple[Rating, ...]]":
-        """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
-
-        Raises what evaluate does.
-        """
-        from train.evaluation.codeforces.rating import model_ratings
-        from train.evaluation.evaluate import evaluate
-        from train.evaluation.rescore import samples_path
-        from train.evaluation.result_metadata import (
-            answer_languages,
-            model_metadata,
-            sample_dependencies,
-            suite_metadata,
-            verdict_dependencies,
+    out, sampling = job.result_path, job.settings.sampling
+    with ExitStack() as stack:
+        progress = stack.enter_context(ProgressBar(" samples"))
+        evaluation = evaluate(
+            job.exercises,
+            partial(sampler.sample, sampling=sampling),
+            stack.enter_context(job.sandbox.open()),
+            k=job.settings.suite_settings.k,
+            seed=sampled.seed,
+            samples=stack.enter_context(SampleStore(samples_path(out))) if out else None,
+            settings=metadata.sample_dependencies(sampled.model, sampling, sampled.prompt, sampled.engine),
+            judged_with=metadata.verdict_dependencies(job.sandbox.find_packages()),
+            progress=progress,
         )
-        from train.evaluation.results.result import Result
-        from train.evaluation.sample_store import SampleStore
-
-        out, sampling = job.result_path, job.settings.sampling
-        with ExitStack() as stack:
-            progress = stack.enter_context(ProgressBar(" samples"))
-            evaluation = evaluate(
-                job.exercises,
-                partial(sampler.sample, sampling=sampling),
-                stack.enter_context(job.sandbox.open()),
-                k=job.settings.suite_settings.k,
-                seed=self.seed,
-                samples=stack.enter_context(SampleStore(samples_path(out))) if out else None,
-                settings=sample_dependencies(self.model, sampling, self.prompt, self.engine),
-                judged_with=verdict_dependencies(job.sandbox.find_packages()),
-                progress=progress,
-            )
-        ratings = model_ratings(evaluation.outcomes, job.contests, seed=self.seed)
-        if out:
-            window = job.settings.suite_settings.window
-            Result(
-                model_metadata(self.model, self.base_url, self.engine.vllm.get("revision")),
-                suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
-                {"k": evaluation.k, **sampling.as_table()},
-                self.prompt.as_table(),
-                self.engine.for_vllm(),
-                self.seed,
-                evaluation.outcomes,
-                evaluation.tokens,
-                languages=answer_languages(job.exercises),
-                protocol=job.settings.as_table(),
-                ratings=ratings,
-                prices=self.prices,
-            ).write(out)
-        return evaluation, ratings
+    ratings = model_ratings(evaluation.outcomes, job.contests, seed=sampled.seed)
+    if out:
+        window = job.settings.suite_settings.window
+        Result(
+            metadata.model_metadata(sampled.model, sampled.base_url, sampled.engine.vllm.get("revision")),
+            metadata.suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
+            {"k": evaluation.k, **sampling.as_table()},
+            sampled.prompt.as_table(),
+            sampled.engine.for_vllm(),
+            sampled.seed,
+            evaluation.outcomes,
+            evaluation.tokens,
+            languages=metadata.answer_languages(job.exercises),
+            protocol=job.settings.as_table(),
+            ratings=ratings,
+            prices=sampled.prices,
+        ).write(out)
+    return evaluation, ratings
 
 
 def _print(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]") -> None:
@@ -375,16 +319,16 @@ def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
     from train.evaluation.statistics.outcomes import tests_source
     from train.evaluation.suites import dataset
 
-    used = job.settings.suite_settings
-    days = sorted(problem.metadata.date for problem in evaluation.outcomes if problem.metadata.date is not None)
-    held = [f"held {days[0]}..{days[-1]}"] if used.window and days else []
-    source = tests_source(evaluation.outcomes)
+    used, outcomes = job.settings.suite_settings, evaluation.outcomes
+    days = sorted(problem.metadata.date for problem in outcomes if problem.metadata.date is not None)
+    source = tests_source(outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
-    what = [
-        f"{suite_label(suite_name(name), used.window)}, {len(evaluation.outcomes)} problems x {used.k}",
-        *held,
-        *([f"tests: {source}"] if source else []),
+    what = (
+        f"{short_model_name(model)}: {suite_label(suite_name(name), used.window)}",
+        f"{len(outcomes)} problems x {used.k}",
+        f"held {days[0]}..{days[-1]}" if used.window and days else "",
+        f"tests: {source}" if source else "",
         f"T {used.temperature:g}",
         f"{used.max_tokens} tokens",
-    ]
-    return f"{short_model_name(model)}: {', '.join(what)}"
+    )
+    return ", ".join(filter(None, what))

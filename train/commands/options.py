@@ -65,12 +65,25 @@ language = click.option(
     "tests call a function, or are Python code, take only Python. Can be given several times.  [default: python]",
 )
 changed_option = click.option(
-    "--changed",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
+    "--changed", type=click.IntRange(min=0), default=10, show_default=True,
     help="How many of the problems that changed most to show.",
-)
+)  # fmt: skip
+
+
+def sampling_options(otherwise: str = "") -> Callable[[Command], Command]:
+    """Give a command --temperature, --top-p and --max-tokens, with `otherwise` after each default in their help."""
+    options = {  # in reverse, as decorators are
+        "--max-tokens": (click.IntRange(min=1), "Maximum number of tokens in an answer", 16384),
+        "--top-p": (FiniteRange(0, 1, min_open=True), "Probability mass of the tokens that are sampled from", 0.95),
+        "--temperature": (FiniteRange(0, 2), "Sampling temperature", 0.6),
+    }
+
+    def with_sampling(command: Command) -> Command:
+        for name, (kind, meaning, default) in options.items():
+            command = click.option(name, type=kind, help=f"{meaning}.  [default: {default}{otherwise}]")(command)
+        return command
+
+    return with_sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +123,21 @@ def config_options(command: Command) -> Command:
 
     @click.argument("config", required=False, type=click.Path(path_type=Path))
     @click.option(
-        "--preset",
-        metavar="NAME",
+        "--preset", metavar="NAME",
         help="Published recipe whose values hold where CONFIG gives none, such as deepcoder-16k. With --model and "
         "--data, no CONFIG is needed.  [default: the preset that CONFIG names, if any]",
-    )
+    )  # fmt: skip
     @click.option(
         "--model", metavar="MODEL", help="Folder of the model, or its name on the Hub.  [default: model.path of CONFIG]"
     )
     @click.option(
-        "--data",
-        "dataset",
-        metavar="DATASET",
+        "--data", "dataset", metavar="DATASET",
         help="Folder of the dataset, its name on the Hub, or a file of prompts.  [default: data.dataset of CONFIG]",
-    )
+    )  # fmt: skip
     @click.option(
-        "--set",
-        "changes",
-        multiple=True,
-        metavar="SECTION.KEY=VALUE",
+        "--set", "changes", multiple=True, metavar="SECTION.KEY=VALUE",
         help="Replace a value of the configuration. Can be given several times.",
-    )
+    )  # fmt: skip
     @wraps(command)
     def with_config(
         config: Path | None, preset: str | None, model: str | None, dataset: str | None, changes: tuple[str, ...],
@@ -168,14 +175,11 @@ def engine_option(command: Command) -> Command:
     """
 
     @click.option(
-        "--engine",
-        "engine_options",
-        multiple=True,
-        metavar="KEY=VALUE",
+        "--engine", "engine_options", multiple=True, metavar="KEY=VALUE",
         help="An option of the engine: concurrency (requests at once to a server, or sequences at once in vLLM), "
         "tensor_parallel (GPUs), memory_share (share of each GPU's memory), max_model_len (tokens of prompt and "
         "answer), or any option of vLLM's EngineArgs, such as dtype=bfloat16. Can be given several times.",
-    )
+    )  # fmt: skip
     @wraps(command)
     def with_engine(engine_options: tuple[str, ...], **others: Any) -> Any:
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # is read when torch is imported, which comes later

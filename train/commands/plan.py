@@ -7,6 +7,7 @@ import click
 
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import ConfigSource, config_options
+from train.errors import TrainError
 
 if TYPE_CHECKING:
     from train.planning.split import GpuSplit
@@ -22,10 +23,9 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
     "--gpu", type=click.Choice(["h100", "h200", "a100"]), default="h100", show_default=True, help="Kind of the GPUs."
 )
 @click.option(
-    "--mean-tokens",
-    type=click.FloatRange(1),
+    "--mean-tokens", type=click.FloatRange(1),
     help="Mean length of the answers.  [default: three tenths of the longest stage's max_tokens]",
-)
+)  # fmt: skip
 @click.option(
     "--sigma", type=click.FloatRange(0, 3), default=0.9, show_default=True,
     help="Standard deviation of the logarithm of the lengths.",
@@ -48,7 +48,6 @@ def command(
     the data sheet of the GPU, so expect 20% more or less.
     """
     require_extra("train")
-    from train.errors import TrainError
     from train.planning.engine import GPUS
     from train.planning.split import MODES, best_split, build_cluster, build_workload, model_size
 

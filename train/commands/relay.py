@@ -11,6 +11,7 @@ import click
 
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import validate_urls
+from train.errors import TrainError
 
 if TYPE_CHECKING:
     import threading
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     help="Be the first relay of the run whose workers.listen is here.  [default: fetch from other relays]",
 )  # fmt: skip
 @click.option(
-    "--key",
-    type=click.Path(dir_okay=False, path_type=Path),
+    "--key", type=click.Path(dir_okay=False, path_type=Path),
     help="File with the key that signs the weights, for --controller; made if it does not exist.  [default: none]",
-)
+)  # fmt: skip
 @click.option("--run", default="", metavar="NAME", help="Name of the run.  [default: with --controller, the run's own]")
 @click.option(
     "--public-key", default="", metavar="HEX",
@@ -71,8 +71,6 @@ def command(
     and signs what a trainer publishes. It runs until Ctrl-C or SIGTERM.
     """
     require_extra("relay")
-    from train.errors import TrainError
-
     if bool(sources) + bool(invite) + bool(controller) != 1:
         raise click.UsageError("give one of --from, --invite and --controller")
     with report_user_errors(TrainError):
@@ -91,11 +89,11 @@ def command(
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
 
-Parts = tuple[Path, "Callable[[threading.Event], None]", str]
+_Parts = tuple[Path, "Callable[[threading.Event], None]", str]  # a relay's folder, what it does, and what it says
 
 
-def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int) -> Parts:
-    """Return the parts of a relay that fetches from others: its folder, what it does, and what it says."""
+def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int) -> _Parts:
+    """Return the parts of a relay that fetches from others."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay_client import RelayClient
@@ -123,7 +121,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
     )
 
 
-def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> Parts:
+def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> _Parts:
     """Return the parts of the first relay of a run."""
     from train.asynchronous.client import ControllerClient
     from train.asynchronous.rollout_process import TOKEN_VARIABLE, LocalFirstSource

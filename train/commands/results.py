@@ -1,13 +1,26 @@
-"""Define the command `curate results`."""
+"""Define the commands for results of evaluations: `curate results`, `compare`, `rescore`, `export-evaluation`, and
+`evaluations`, which fetches what ratings need."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.commands.console import report_user_errors
-from train.commands.options import print_cells
+from curate.errors import CurateError
+from sandbox import SandboxError
+from sandbox.commands import options
+from sandbox.commands.console import ProgressBar, confirm_overwrite, report_user_errors, require_extra
+from sandbox.commands.table import warn
+from train.commands.options import FiniteRange, changed_option, print_cells, print_changed_problems
+from train.errors import NoRunError
+from train.evaluation.judges.judge import RULES as EXTRACTIONS
 
-_FORMATS = ("text", "markdown", "html", "csv", "model-card")
+if TYPE_CHECKING:
+    from sandbox import SandboxOptions
+    from train.evaluation.results.result import Result
 
 
 @click.command("results")
@@ -15,7 +28,12 @@ _FORMATS = ("text", "markdown", "html", "csv", "model-card")
     "results", nargs=-1, required=True, metavar="FILE|FOLDER...", type=click.Path(exists=True, path_type=Path)
 )
 @click.option(
-    "--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="Form of the table."
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "html", "csv", "model-card"]),
+    default="text",
+    show_default=True,
+    help="Form of the table.",
 )
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table to this file.  [default: print it]"
@@ -27,7 +45,6 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     significantly worse than it. `model-card` makes the section of a model card from the results of one model.
     """
     from curate.dataset.output_folder import write_atomic
-    from curate.errors import CurateError
     from train.evaluation.results import tables
     from train.evaluation.results.result import read_results
 
@@ -42,14 +59,256 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
             for note in tables.rating_notes(board):
                 click.echo(note)
             return
-        if form == "model-card":
-            text = tables.model_card_section(found)
-        else:
-            form_table = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}[form]
-            text = form_table(tables.leaderboard(found))
+        form_table = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}.get(form)
+        text = form_table(tables.leaderboard(found)) if form_table else tables.model_card_section(found)
         if out is None:
             click.echo(text, nl=False)
             return
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(out, text)
     click.echo(out)
+
+
+@click.command("compare")
+@click.argument(
+    "results", nargs=-1, required=True, metavar="A.json B.json...|RUN", type=click.Path(exists=True, path_type=Path)
+)
+@click.option(
+    "--reference", type=click.Choice(["first", "best"]),
+    help="Compare with the first result, or with the best.  [default: first of two or of a run, best of more]",
+)  # fmt: skip
+@changed_option
+@click.option(
+    "--fail-under", type=FiniteRange(-1, 1), metavar="DIFFERENCE",
+    help="End with status 3 if a model differs from the reference by less than this: -0.02 allows a loss of 2 points.  "
+    "[default: any difference is allowed]",
+)  # fmt: skip
+@click.option(
+    "--fail-if-worse", is_flag=True, help="End with status 3 if a model is significantly worse than the reference."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the permutation test."
+)
+def compare(
+    results: tuple[Path, ...], reference: str | None, changed: int, fail_under: float | None, fail_if_worse: bool,
+    seed: int,
+) -> None:  # fmt: skip
+    """Compare evaluations of the same problems: the paired difference with its 95% interval and p-value.
+
+    The files are those of `curate evaluate --out`. With more than two, p-values have Holm's correction. The command
+    refuses evaluations of different problems, or with different tests. RUN is the folder of a training run: each step
+    that was evaluated is compared with the first.
+    """
+    is_run = len(results) == 1 and results[0].is_dir()
+    if not is_run and len(results) < 2:
+        raise click.UsageError("give the result files of at least two evaluations, or the folder of a training run")
+    from train.evaluation.results import tables
+    from train.evaluation.results.result import labels, read_result
+    from train.evaluation.statistics.comparison import best_model, compare_with_reference
+
+    failures: list[str] = []
+    with report_user_errors(CurateError, NoRunError, OSError):
+        if is_run:
+            compared = list(_steps(results[0]))
+        else:
+            found = [read_result(path) for path in results]
+            compared = [dict(zip(labels(found), found, strict=True))]
+        for number, by_name in enumerate(compared):
+            names = list(by_name)
+            models = {name: result.outcomes for name, result in by_name.items()}
+            of_first = reference == "first" or (reference is None and (is_run or len(names) == 2))
+            best = names[0] if of_first else best_model(models)
+            contenders = compare_with_reference(best, models, seed=seed)
+            if number:
+                click.echo()
+            click.echo(f"{by_name[best].suite}: differences from {best}, the {'first' if of_first else 'best'}")
+            print_cells(*tables.difference_table(best, models, contenders))
+            for name in (name for name in contenders if changed and (not is_run or name == names[-1])):
+                if moved := tables.changed_problems(models[best], models[name]):
+                    click.echo()
+                    print_changed_problems(best, name, moved, changed)
+            too_low, worse = [], []
+            for name, contender in contenders.items():
+                difference = contender.comparison.difference
+                if contender.comparison.n_unknown:
+                    warn(f"{name}: {contender.comparison.n_unknown} problems have no verdict in one of the two")
+                if fail_under is not None and difference < fail_under:
+                    too_low.append(f"{name} differs from {best} by {difference:+.3f}, less than {fail_under:+.3f}")
+                if fail_if_worse and contender.differs and difference < 0:
+                    worse.append(f"{name} is significantly worse than {best}")
+            failures += [*too_low, *worse]
+    for failure in failures:
+        click.echo(f"Failed: {failure}", err=True)
+    sys.exit(3 if failures else 0)
+
+
+def _steps(run: Path) -> "Iterator[dict[str, Result]]":
+    """Yield the results of a run by the names of its steps, for each suite."""
+    from train.run.pending_evaluation import read_evaluations
+
+    for suite, of_suite in read_evaluations(run).items():
+        if len(of_suite) < 2:
+            raise NoRunError(f"{run}: only one step is evaluated on {suite} so far. Wait for the next one.")
+        yield {f"step {step}": result for step, result in of_suite.items()}
+
+
+@click.command("rescore")
+@click.argument("result", metavar="R.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--suite", metavar="NAME=PATH",
+    help="Judge by the tests of these rows, which have the same problems.  [default: the rows of the result]",
+)  # fmt: skip
+@click.option(
+    "--extraction", type=click.Choice(EXTRACTIONS),
+    help="How the program is found in an answer.  [default: as in the result]",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
+    help="Result file with the new verdicts; the answers with their verdicts go to OUT.samples.jsonl. It may be R.json "
+    "itself.  [default: only print what changed]",
+)  # fmt: skip
+@changed_option
+@options.sandbox_options
+def rescore(
+    result: Path, suite: str | None, extraction: str | None, out: Path | None, changed: int, sandbox: "SandboxOptions"
+) -> None:
+    """Rejudge the saved completions of an evaluation with other tests or extraction, without sampling.
+
+    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl beside it. The command prints which verdicts
+    changed. R.json is not changed unless --out names it.
+    """
+    require_extra("data")
+    from curate.dataset.needed_packages import with_packages
+    from train.evaluation import rescore as rescoring
+    from train.evaluation.result_metadata import verdict_dependencies
+    from train.evaluation.results import tables
+    from train.evaluation.results.result import read_result
+    from train.evaluation.statistics.outcomes import summarize
+
+    to_continue = "the same command continues" if out else "give --out to continue"
+    with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
+        reopened = rescoring.load_result(read_result(result), suite, extraction)
+        sandbox = with_packages(sandbox, reopened.result.location)
+        with ProgressBar(" answers") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
+            found = rescoring.rescore(
+                reopened,
+                box,
+                rescoring.samples_path(out or Path(folder) / result.name),
+                dependencies=verdict_dependencies(sandbox.find_packages()),
+                progress=progress,
+            )
+        if out:
+            found.result.write(out)
+    before, now = reopened.result.outcomes, found.result.outcomes
+    print_cells(*tables.breakdown(now))
+    moved = [row for row in found.verdict_changes if row[0] != row[1]]
+    click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdict_changes)} verdicts changed")
+    if moved:
+        print_cells(["before", "now", "samples"], [[was, is_now, str(n)] for was, is_now, n in moved])
+    print_changed_problems("before", "now", tables.changed_problems(before, now), changed)
+    if found.missing_ids:
+        warn(f"{reopened.result.location} does not have {len(found.missing_ids)} of the problems; they are left out")
+    if n_unknown := summarize(now).n_no_verdict:
+        warn(f"{n_unknown} samples have no verdict and are left out")
+
+
+@click.command("export-evaluation")
+@click.argument("result", metavar="R.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--to", "form", type=click.Choice(["lcb", "lcb-leaderboard", "evalplus"]), required=True,
+    help="The evaluator that reads the file.",
+)  # fmt: skip
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path),
+    help="The file. For lcb-leaderboard, the folder that has a folder for each model.",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> None:
+    """Write an evaluation in the form that another evaluator reads.
+
+    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl beside it. `lcb` is for LiveCodeBench's
+    custom evaluator and `evalplus` for EvalPlus, which judge the answers again; `lcb-leaderboard` has our verdicts, for
+    LiveCodeBench's leaderboard and its computation of scores. For a model card: curate results --format model-card.
+    """
+    require_extra("data")
+    from curate.dataset.output_folder import write_atomic
+    from train.evaluation import exports
+
+    with report_user_errors(CurateError, OSError):
+        answers = exports.load_export_data(result, form)
+        if form == "evalplus":
+            text = exports.format_evalplus_samples(answers)
+            dataset = "humaneval" if answers.result.given_suite == "humaneval+" else "mbpp"
+            advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
+        else:
+            rows = exports.select_rows(answers)
+            if rows.unreadable:
+                warn(f"{len(rows.unreadable)} problems cannot be read here; LiveCodeBench counts them as wrong")
+            if form == "lcb":
+                text = exports.format_lcb_samples(answers, rows)
+                advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.cli_arguments}"
+            else:
+                out = out / exports.leaderboard_path(answers)
+                text = exports.format_leaderboard(answers, rows)
+                advice = f"python -m lcb_runner.evaluation.compute_scores --eval_all_file {out}"
+                if len(rows.rows) != exports.N_LEADERBOARD_ROWS:
+                    warn(
+                        f"this file has {len(rows.rows)} problems, and the leaderboard shows only files with all "
+                        f"{exports.N_LEADERBOARD_ROWS} of release_v5"
+                    )
+        confirm_overwrite(out, overwrite=overwrite)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(out, text)
+    click.echo(f"{out}\nto judge it there: {advice}")
+
+
+@click.group("evaluations")
+def evaluations() -> None:
+    """Download auxiliary data for evaluations."""
+
+
+@evaluations.group("fetch")
+def fetch() -> None:
+    """Fetch what an evaluation suite needs, once. Evaluations themselves do not use the network for it."""
+
+
+@fetch.command("codeforces")
+@click.option(
+    "--contests", default="deepcoder", show_default=True, metavar="NUMBERS",
+    help="Contests, such as 1971,1980-1990, or deepcoder: the 57 contests of DeepCoder's and CodeElo's problems.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
+    help="Parquet file of the contests. Those that are in it are not fetched again.  [default: "
+    "~/.cache/curate/codeforces-contests.parquet, where `curate evaluate` finds it]",
+)  # fmt: skip
+@click.option(
+    "--base-url", default="https://codeforces.com/api", show_default=True, metavar="URL", help="Address of the API."
+)
+@click.option(
+    "--pause", type=click.FloatRange(min=0), default=2.0, show_default=True, metavar="SECONDS",
+    help="Least time between two requests; Codeforces asks for 2 seconds.",
+)  # fmt: skip
+def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
+    """Fetch standings and rating changes of Codeforces contests, so that models can be rated like participants.
+
+    The file has no handles: only points, penalties and former ratings. After an interruption, the same command
+    continues.
+    """
+    require_extra("data", ("pyarrow", "urllib3"))
+    from train.evaluation.codeforces.contests import default_path, parse_contest_ids
+    from train.evaluation.codeforces.fetch import fetch_contests
+
+    path = out or default_path()
+    to_continue = f"the contests so far are in {path}; the same command continues"
+    with (
+        report_user_errors(CurateError, OSError, interrupt_message=to_continue),
+        ProgressBar(" contests") as progress,
+    ):
+        ids = parse_contest_ids(contests)
+        done = fetch_contests(ids, path, base_url=base_url, pause_seconds=pause, progress=progress)
+    for id, why in done.failure_reasons.items():
+        warn(f"contest {id}: {why}")
+    failed = f", {len(done.failure_reasons)} could not be fetched" if done.failure_reasons else ""
+    click.echo(f"{path}: {done.n_fetched} fetched, {done.n_cached} already there{failed}")
+    sys.exit(1 if failed else 0)

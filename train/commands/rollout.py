@@ -9,6 +9,7 @@ import click
 
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import engine_option, leave_on_signal, report_interruption, validate_urls
+from train.errors import TrainError
 
 
 def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
@@ -55,10 +56,9 @@ def _checked(context: click.Context, option: click.Parameter, name: str) -> str:
     help="Public key of the run, which the first `curate relay` prints; for --relay.  [default: none]",
 )  # fmt: skip
 @click.option(
-    "--ray",
-    metavar="ADDRESS",
+    "--ray", metavar="ADDRESS",
     help="Ray cluster on which the workers start: HOST:PORT, or auto.  [default: one worker, on this machine]",
-)
+)  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Workers on the Ray cluster.")
 @click.option(
     "--gpus-per-worker", type=click.IntRange(min=0), default=1, show_default=True,
@@ -89,8 +89,6 @@ def command(
         raise click.UsageError("--name and --ray are for --controller: a swarm knows its nodes by their keys.")
     if key is not None and not invite:
         raise click.UsageError("--key is for --join.")
-    from train.errors import TrainError
-
     with report_user_errors(TrainError):
         if invite:
             from train.swarm.node.identity_key import DEFAULT_KEY_PATH

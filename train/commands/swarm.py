@@ -1,11 +1,29 @@
-"""Define the command `curate swarm`, the group of commands for whoever runs a swarm."""
+"""Define the commands of a swarm: `curate swarm`, `curate coordinator`, `curate verifier` and `curate ledger`."""
 
+import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from curate.errors import CurateError
+from sandbox import SandboxError
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
-from train.commands.options import ConfigSource, config_options, print_cells, validate_urls
+from train.commands.options import (
+    ConfigSource,
+    config_options,
+    leave_on_signal,
+    print_cells,
+    report_interruption,
+    validate_urls,
+)
+from train.errors import ConfigError, ControllerUnreachable, TrainError
+
+if TYPE_CHECKING:
+    from train.asynchronous.client import ControllerClient
+    from train.swarm.settings import SwarmSettings
 
 _folder = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 
@@ -31,7 +49,6 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
 
     The first key that joins with an invite owns it. Give each to one person, as you would a password.
     """
-    from train.errors import TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.protocol.invites import new_invite
     from train.swarm.signatures import read_key
@@ -54,7 +71,6 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
 @_folder
 def status_command(folder: Path) -> None:
     """Show nodes, leases, verdicts and relays of the swarm whose coordinator runs in FOLDER, and its status page."""
-    from train.errors import ControllerUnreachable, TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import SwarmStatus
     from train.swarm.operator import UNREACHABLE_HINT, operator_client
@@ -68,21 +84,22 @@ def status_command(folder: Path) -> None:
         (
             node.node.hex()[:16], node.state, node.engine, str(node.loaded_version), f"{node.seen_seconds_ago:.0f} s",
             str(node.leases), str(node.n_granted), str(node.accepted), str(node.earned), str(node.stake),
-            ", ".join(f"{reason} {n}" for reason, n in sorted(node.reasons.items())),
+            _counts(node.reasons),
         )
         for node in status.nodes
     ])  # fmt: skip
     click.echo(f"{status.run}, version {status.version}, {status.verifiers} verifiers")
-    click.echo(f"leases: {_counts(status.lease_counts)}")
-    click.echo(f"verdicts: {_counts({reason or 'accepted': n for reason, n in status.verdict_counts.items()})}")
+    click.echo(f"leases: {_counts(status.lease_counts) or 'none'}")
+    verdicts = {reason or "accepted": n for reason, n in status.verdict_counts.items()}
+    click.echo(f"verdicts: {_counts(verdicts) or 'none'}")
     for url, version in sorted(status.relays.items()):
         click.echo(f"relay {url}: {'no answer' if version < 0 else f'version {version}'}")
     click.echo(f"ledger: {status.n_entries} entries, the last is {status.ledger_head.hex()}")
     click.echo(f"page: {page}")
 
 
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {n}" for name, n in sorted(counts.items())) or "none"
+def _counts(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
 
 
 @command.command("ban")
@@ -93,7 +110,6 @@ def ban_command(folder: Path, node: str) -> None:
 
     It loses its stake and its leases, and its answers that still wait for a verdict are not used.
     """
-    from train.errors import ConfigError, ControllerUnreachable, TrainError
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import Ban, SwarmStatus
     from train.swarm.operator import UNREACHABLE_HINT, operator_client
@@ -129,8 +145,6 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     takes the file.
     """
     require_extra("train")
-    from curate.errors import CurateError
-    from train.errors import TrainError
     from train.swarm.verification.calibrate import calibrate
     from train.swarm.verification.thresholds_file import read_thresholds, write_thresholds
 
@@ -151,3 +165,160 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     ):
         click.echo(f"  {name:<47}{measured:>12.4g}   bar {bar:.4g}")
     click.echo(f"the bars are in {out}")
+
+
+@click.command("coordinator")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--controller", "url", required=True, metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
+@click.option(
+    "--listen", default="0.0.0.0:8720", show_default=True, metavar="HOST:PORT",
+    help="Address that nodes, verifiers and relays reach; port 0 takes a free one.",
+)  # fmt: skip
+@click.option(
+    "--url", "public_url", default="", metavar="URL", callback=validate_urls,
+    help="URL by which others reach the coordinator, for invites.  [default: this machine's name, and the port]",
+)  # fmt: skip
+@click.option(
+    "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
+    help="URL of a relay, for invites. Can be given several times.  [default: the coordinator itself]",
+)  # fmt: skip
+@click.option(
+    "--bars", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File that `curate swarm calibrate` has written: how far honest answers may be off.  [default: general bars]",
+)  # fmt: skip
+@click.option(
+    "--lease-seconds", type=click.FloatRange(min=1), default=1800.0, show_default=True,
+    help="Time that a node has for a group of answers.",
+)  # fmt: skip
+@click.option(
+    "--versions-kept", type=click.IntRange(min=1), default=3, show_default=True,
+    help="Versions of the weights that verifiers hold: one more than the run's rollout.staleness, or more.",
+)  # fmt: skip
+@click.option(
+    "--stake", type=click.IntRange(min=0), default=100, show_default=True,
+    help="Units that a node stakes, and loses if it cheats.",
+)  # fmt: skip
+@click.option(
+    "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
+)
+def coordinator(
+    folder: Path, url: str, listen: str, public_url: str, relays: tuple[str, ...], bars: Path | None,
+    lease_seconds: float, versions_kept: int, stake: int, vocabulary: int | None,
+) -> None:  # fmt: skip
+    """Run the coordinator of a swarm of untrusted rollout workers.
+
+    To the run, the coordinator is one worker. It leases groups to nodes that came with an invite, has verifiers check
+    what they send, publishes new weights for relays, and keeps a ledger. All of it is in FOLDER: type the command
+    again to go on. --bars, --lease-seconds, --versions-kept, --stake and --vocabulary count only at the first start.
+    The environment variable CURATE_TOKEN has the token of the run.
+    """
+    require_extra("relay")
+    with report_user_errors(TrainError), report_interruption("start the command again to go on"):
+        from train.asynchronous.rollout_process import TOKEN_VARIABLE
+        from train.swarm.broadcast.manifest import sanitize_run_name
+        from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
+        from train.swarm.coordinator.vocab_size import read_vocab_size
+        from train.swarm.settings import SwarmSettings
+        from train.swarm.verification.thresholds_file import read_thresholds
+
+        token = os.environ.get(TOKEN_VARIABLE) or None
+        measured = {} if bars is None else read_thresholds(bars)  # before the run is waited for
+
+        def settings(controller: "ControllerClient") -> "SwarmSettings":
+            terms = controller.fetch_engine_spec()
+            return SwarmSettings(
+                run=sanitize_run_name(terms.run),
+                engine=terms,
+                vocab_size=vocabulary or read_vocab_size(terms.model),
+                thresholds=measured,
+                lease_seconds=lease_seconds,
+                retained_versions=versions_kept,
+                stake=stake,
+            )
+
+        run_coordinator(
+            CoordinatorOptions(folder, url, token, listen, public_url, relays),
+            settings,
+            on_ready=lambda here, page: click.echo(
+                f"listening on {here}\nstatus: {page}\ninvite nodes: curate swarm invite {folder}"
+            ),
+            note=click.echo,
+        )
+        click.echo("the run is over")
+
+
+@click.command("verifier")
+@click.argument("invite")
+@click.option(
+    "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
+)
+@click.option(
+    "--key", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="File with the key of this verifier; made if it does not exist.  [default: ~/.config/curate/verifier.key]",
+)  # fmt: skip
+@click.option(
+    "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",
+    help="How long a coordinator that cannot be reached is called again.",
+)  # fmt: skip
+def verifier(invite: str, model: str, key: Path | None, patience: float) -> None:
+    """Verify rollouts from a swarm by recomputing them with the model.
+
+    INVITE is what `curate swarm invite FOLDER --verifier` prints. The verifier takes one file after another from the
+    coordinator, repeats the computation, and sends its verdict; it opens no port. Start several for more speed.
+    CUDA_VISIBLE_DEVICES says which GPU it gets. Ctrl-C and SIGTERM finish the file in hand, and leave.
+    """
+    require_extra("train")
+    with report_user_errors(TrainError, SandboxError):
+        from train.swarm.verifier.verifier_process import DEFAULT_KEY, VerifierOptions, VerifierProcess
+
+        process = VerifierProcess(VerifierOptions(invite, model, key or Path(DEFAULT_KEY), patience), note=click.echo)
+        with leave_on_signal(process.leave):
+            process.run()
+
+
+@click.group("ledger")
+def ledger() -> None:
+    """Show the ledger of a swarm: work, credit and penalties per node."""
+
+
+@ledger.command("audit")
+@click.argument("folder", metavar="FOLDER|FILE", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--seen", default="", metavar="DIGEST", help="Digest of an entry that was published once.  [default: none]"
+)
+@click.option("--public-key", default="", metavar="HEX", help="Public key of the run.  [default: that in FOLDER]")
+def audit_command(folder: Path, seen: str, public_key: str) -> None:
+    """Check the ledger of the coordinator in FOLDER, or a copy of its file, and print what it adds up to.
+
+    Every entry is signed by the run, and names the one before it. An audit finds what was changed, dropped or moved;
+    with --seen, such as a digest from the status page, also what was cut off at the end. The exit status is 1 if
+    something is wrong.
+    """
+    from train.swarm.folder import SwarmFolder
+    from train.swarm.ledger.audit import audit_ledger
+    from train.swarm.ledger.ledger import read_rows
+    from train.swarm.signatures import parse_public_key, public_key_bytes, read_key
+
+    with report_user_errors(TrainError):
+        if not (folder.is_dir() or public_key):
+            raise ConfigError("the file of a ledger alone does not tell who signed it: give --public-key HEX")
+        path = SwarmFolder(folder).ledger_path if folder.is_dir() else folder
+        if not path.exists():
+            raise ConfigError(f"{folder} does not have the ledger of a coordinator, {path.name}")
+        if seen and not re.fullmatch("[0-9a-fA-F]{64}", seen):
+            raise ConfigError(f"--seen is a digest of 64 hexadecimal digits, unlike {seen[:80]!r}")
+        key = parse_public_key(public_key) if public_key else public_key_bytes(read_key(SwarmFolder(folder).key_path))
+        found = audit_ledger(read_rows(path), key, seen_head=bytes.fromhex(seen))
+    heads = ("node", "state", "given", "accepted", "reputation", "earned", "stake", "reasons")
+    lines = [
+        (
+            node.hex()[:16], account.state, str(account.n_leases), str(account.verdict_counts.get("accepted", 0)),
+            f"{account.reputation:.2f}", str(account.earned), str(account.stake),
+            _counts(account.reason_counts),
+        )
+        for node, account in found.accounts.nodes.items()
+    ]  # fmt: skip
+    print_cells(heads, lines)
+    click.echo(f"{found.n_rows} entries, the last is {found.head.hex()}")
+    if found.fault:
+        raise click.ClickException(found.fault)

@@ -1,4 +1,4 @@
-"""Define the command `curate train`."""
+"""Define the commands of training runs: `curate train`, `plot`, and `config`, which prints a configuration file."""
 
 import json
 import os
@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ import click
 
 from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
+from curate.errors import CurateError
+from sandbox import SandboxError
 from sandbox.commands import options
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import (
@@ -25,30 +28,30 @@ from train.commands.options import (
     engine_option,
     report_interruption,
 )
+from train.errors import ConfigError, NoRunError, TrainError, recovery_hint
 
 if TYPE_CHECKING:
     from train.config import Config
 
-# The metrics in the line that is printed for each step, with their labels.
-_SHOWN_METRICS = {
-    "reward": "reward",
-    "completions/mean_length": "tokens",
-    "completions/clipped_ratio": "cut",
-    "entropy": "entropy",
-    "eval/pass@1": "pass@1",
-    "groups/age_mean": "stale",  # only of asynchronous runs
-    "step_time": "s",
-}
-_OF_SUITE = re.compile(r"eval/[^/]+/pass@1")
+# The metrics in the line that is printed for each step, as patterns, with their labels.
+_SHOWN_METRICS = (
+    ("reward", "reward"),
+    ("completions/mean_length", "tokens"),
+    ("completions/clipped_ratio", "cut"),
+    ("entropy", "entropy"),
+    ("eval/pass@1", "pass@1"),
+    (r"eval/[^/]+/pass@1", ""),  # of each of several suites
+    ("groups/age_mean", "stale"),  # only of asynchronous runs
+    ("step_time", "s"),
+)
 
 
 @click.command("train", cls=CommandWithConfigKeys)
 @config_options
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
+    "--out", type=click.Path(path_type=Path),
     help="Folder of the run.  [default: runs/ and the name of CONFIG, or of the preset if there is no CONFIG]",
-)
+)  # fmt: skip
 @include_option
 @prompt_options
 @engine_option
@@ -85,12 +88,14 @@ def command(
     """
     require_extra("train")
     require_extra("data")
-    from curate.errors import CurateError
-    from sandbox import SandboxError
-    from train.errors import TrainError, recovery_hint
     from train.run.folder import open_run
 
-    recorded = _recorded_run(config) if replay else None
+    recorded = config.path if replay else None
+    if replay and (recorded is None or config.preset or config.model or config.dataset):
+        raise click.UsageError(
+            "--replay takes the configuration from the folder of a run. Give that folder, without --preset, --model "
+            "and --data."
+        )
     if recorded:
         named = recorded.resolve() if recorded.name in ("", "..") else recorded
         run = out or named.with_name(f"{named.name}-replay")
@@ -101,12 +106,13 @@ def command(
     def open_folder(settings: "Config") -> AbstractContextManager[None]:
         return open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext()
 
+    def advice(error: Exception) -> str:
+        return "" if dry_run else f"{recovery_hint(error)}; --resume continues."
+
     interruption = report_interruption(f"--resume continues from the last checkpoint in {run}")
     with (
         report_user_errors(TrainError, CurateError, SandboxError),
-        report_user_errors(
-            OSError, advice=lambda error: "" if dry_run else f"{recovery_hint(error)}; --resume continues."
-        ),
+        report_user_errors(OSError, advice=advice),
         interruption if is_first_rank else _end_silently(),
     ):
         if recorded:
@@ -125,25 +131,14 @@ def command(
                 click.echo(line)
             return
         from train import loop
-        from train.run.best_weights import BEST, read_best_record
+        from train.run.evaluation_scheduler import BEST, read_best_record
 
         with open_folder(settings):
             loop.train(settings, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
         if note := read_best_record(run):
-            found = f"pass@1 {note['pass@1']:.3f} on {note['suite']}"
-            click.echo(f"best in {run / BEST}: step {note['step']}, {found}")
+            click.echo(f"best in {run / BEST}: step {note['step']}, pass@1 {note['pass@1']:.3f} on {note['suite']}")
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
-
-
-def _recorded_run(config: ConfigSource) -> Path:
-    """Return the folder of the run to train again, which stands in the place of CONFIG."""
-    if config.path is None or config.preset or config.model or config.dataset:
-        raise click.UsageError(
-            "--replay takes the configuration from the folder of a run. Give that folder, without --preset, --model "
-            "and --data."
-        )
-    return config.path
 
 
 def _replay(
@@ -154,7 +149,6 @@ def _replay(
     from train import loop
     from train.asynchronous.journal import audit_lines
     from train.config import with_overrides
-    from train.errors import ConfigError
     from train.run.folder import read_stored_config
     from train.run.model_card import MODEL_FOLDER, weights_digest
 
@@ -169,9 +163,8 @@ def _replay(
         loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
         again = weights_digest(run / MODEL_FOLDER)
-        words = "the same weights as" if before == again else "other weights than"
-        line = f"model in {run / MODEL_FOLDER}, {words} {recorded / MODEL_FOLDER}: {again}"
-        click.echo(line if before == again else f"{line}, not {before}")
+        words, rest = ("the same weights as", "") if before == again else ("other weights than", f", not {before}")
+        click.echo(f"model in {run / MODEL_FOLDER}, {words} {recorded / MODEL_FOLDER}: {again}{rest}")
 
 
 def _settings(
@@ -191,8 +184,8 @@ def _settings(
     changes = [f"{section}.include={json.dumps(include)}" for section in ("data", "evaluation") if include]
     settings = with_sandbox(config.read(changes, prompt=prompt, engine=engine), sandbox)
     given = settings.sandbox.options()
-    of_each = [with_packages(given, dataset).packages for dataset, _ in settings.data.parts()]
-    options = replace(given, packages=tuple(dict.fromkeys(package for packages in of_each for package in packages)))
+    packages = chain.from_iterable(with_packages(given, dataset).packages for dataset, _ in settings.data.parts())
+    options = replace(given, packages=tuple(dict.fromkeys(packages)))
     sha256 = settings.sandbox.packages_sha256 or fingerprint(options.find_packages())
     settings = with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
     check_model(settings.model.path)
@@ -211,21 +204,94 @@ def _end_silently() -> Iterator[None]:
 
 def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
     """Return a function that prints a line for each step, with the time left."""
-    start_time: list[float] = []
+    start_times: list[float] = []
 
     def report(step: int, metrics: Mapping[str, float]) -> None:
-        shown: dict[str, str] = {}
-        for name, label in _SHOWN_METRICS.items():
-            if name in metrics:
-                shown[name] = label
-            if name == "eval/pass@1":  # with several suites, each has its own
-                shown |= {each: each.removeprefix("eval/") for each in metrics if _OF_SUITE.fullmatch(each)}
-        values = "  ".join(f"{label} {metrics[name]:.3g}" for name, label in shown.items())
-        if "step_time" not in metrics:  # of an evaluation beside the run
-            click.echo(f"step {step}/{steps}  {values}")
-            return
-        start_time.append(time.monotonic() - metrics["step_time"])
-        left = (time.monotonic() - start_time[0]) / len(start_time) * (steps - step)
-        click.echo(f"step {step}/{steps}  {values}  left {timedelta(seconds=round(left))}")
+        line = f"step {step}/{steps}"
+        for shown, label in _SHOWN_METRICS:
+            for name in filter(re.compile(shown).fullmatch, metrics):
+                line += f"  {label or name.removeprefix('eval/')} {metrics[name]:.3g}"
+        if "step_time" in metrics:  # missing of an evaluation beside the run
+            start_times.append(time.monotonic() - metrics["step_time"])
+            left = (time.monotonic() - start_times[0]) / len(start_times) * (steps - step)
+            line += f"  left {timedelta(seconds=round(left))}"
+        click.echo(line)
 
     return report
+
+
+@click.command("plot")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path),
+    help="The picture, a file that ends in .svg, .png or .pdf.  [default: curves.svg, timeline.svg or evaluations.svg "
+    "in the first RUN, or RUN.by-month.svg beside it]",
+)  # fmt: skip
+@click.option(
+    "--by", type=click.Choice(["month"]),
+    help="Draw pass@1 by the month in which problems were published. RUN is then a file of `curate evaluate --out`.  "
+    "[default: draw curves of runs]",
+)  # fmt: skip
+@click.option(
+    "--released", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
+    help="With --by month, the day on which the model was released, as a line: earlier problems may be known to it.  "
+    "[default: no line]",
+)  # fmt: skip
+@click.option(
+    "--evaluations", is_flag=True,
+    help="Draw pass@1 of each suite by step, and the paired difference from the first step, instead of the curves.",
+)  # fmt: skip
+@click.option("--timeline", is_flag=True, help="Draw when each part of a run was busy or idle, instead of the curves.")
+def plot(
+    runs: tuple[str, ...], out: Path | None, by: str | None, released: datetime | None, evaluations: bool,
+    timeline: bool,
+) -> None:  # fmt: skip
+    """Draw the curves of training runs, side by side: reward, pass@1, length, entropy, clipping.
+
+    RUN is the folder of a run, finished or not, or LABEL=FOLDER. Runs with the same label, such as the seeds of one
+    setting, become one curve, their mean, in a band from their lowest to their highest value. With --by month, RUN is
+    the result of an evaluation, and the picture shows whether pass@1 falls for problems that were published after the
+    model was released. The command needs matplotlib alone.
+    """
+    require_extra("plot")
+    if released and not by:
+        raise click.UsageError("--released needs --by month")
+    if bool(by) + timeline + evaluations > 1:
+        raise click.UsageError("give only one of --by month, --timeline and --evaluations")
+    from train.evaluation.results.result import read_result
+    from train.run import plots
+
+    with report_user_errors(CurateError, NoRunError, OSError):
+        if by:
+            first = Path(runs[0])
+            out = out or first.with_name(f"{first.stem}.by-month.svg")
+            plots.plot_by_month([read_result(Path(run)) for run in runs], out, released and released.date())
+        else:
+            labelled = [plots.PlottedRun.parse(run) for run in runs]
+            name = "timeline" if timeline else "evaluations" if evaluations else "curves"
+            out = out or labelled[0].folder / f"{name}.svg"
+            draw = {"timeline": plots.plot_timeline, "evaluations": plots.plot_evaluations, "curves": plots.plot_curves}
+            draw[name](labelled, out)
+    click.echo(out)
+
+
+@click.group("config")
+def config() -> None:
+    """Print a configuration file in which every key is explained."""
+
+
+@config.command("train")
+@click.option(
+    "--preset", metavar="NAME",
+    help="Preset whose values the file has.  [default: no preset, but the default of each key]",
+)  # fmt: skip
+def for_training(preset: str | None) -> None:
+    """Print a configuration file for `curate train`, with every key and its comment.
+
+    You only need to fill in model.path and data.dataset: curate config train --preset deepcoder-16k > run.toml
+    """
+    from train.config.describe import template_lines
+
+    with report_user_errors(ConfigError):
+        lines = list(template_lines(preset))
+    click.echo("\n".join(lines))

@@ -1,8 +1,7 @@
-"""The conditions on the values of a configuration: one function per section yields a message for each fault."""
+"""The conditions on the values of a configuration: each function yields a message for every fault of its sections."""
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from train.engine_options import EngineOptions
@@ -18,17 +17,12 @@ _MAX_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
 BUILTIN_REWARDS = ("code", "math", "format", "length_budget", "overlong", "random")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 CONFIG_KEY_OF_OPTION = {  # options of vLLM that other keys of the configuration decide -> these keys
-    "dtype": "model.dtype",
-    "revision": "model.path",
-    "tokenizer": "model.path",
-    "concurrency": "engine.concurrency",
-    "max_num_seqs": "engine.concurrency",
+    "dtype": "model.dtype", "revision": "model.path", "tokenizer": "model.path",
+    "concurrency": "engine.concurrency", "max_num_seqs": "engine.concurrency",
     "max_model_len": "engine.max_model_len",
-    "memory_share": "engine.memory_share",
-    "gpu_memory_utilization": "engine.memory_share",
-    "tensor_parallel": "engine.tensor_parallel",
-    "tensor_parallel_size": "engine.tensor_parallel",
-}
+    "memory_share": "engine.memory_share", "gpu_memory_utilization": "engine.memory_share",
+    "tensor_parallel": "engine.tensor_parallel", "tensor_parallel_size": "engine.tensor_parallel",
+}  # fmt: skip
 
 
 def function_name(function: str) -> str:
@@ -38,12 +32,9 @@ def function_name(function: str) -> str:
 
 def check_config(config: "Config") -> None:
     """Raise ConfigError for the first value that makes no sense."""
-    sections = (
-        _stages, _rollout, _asynchronous, _engine, _workers, _reward, _sandbox, _objective, _optimizer,
-        _evaluation,
-    )  # fmt: skip
-    for message in chain.from_iterable(check_section(config) for check_section in sections):
-        raise ConfigError(message)
+    for faults in (_sampling, _engine, _workers, _reward, _learning, _evaluation):
+        for message in faults(config):
+            raise ConfigError(message)
 
 
 def config_warnings(config: "Config") -> Iterator[str]:
@@ -65,35 +56,28 @@ def config_warnings(config: "Config") -> Iterator[str]:
         )
 
 
-def _stages(config: "Config") -> Iterator[str]:
+def _sampling(config: "Config") -> Iterator[str]:
+    """Yield the faults of [[stages]] and [rollout]."""
     if not config.stages:
         yield "give at least one [[stages]]"
     if any(stage.until_step == 0 and stage.until_clipped == 0 for stage in config.stages[:-1]):
         yield "stages: all but the last need until_step or until_clipped"
-
-
-def _rollout(config: "Config") -> Iterator[str]:
-    rollout = config.rollout
+    rollout, objective = config.rollout, config.objective
     if rollout.completions < 2:
         yield "rollout.completions must be at least 2: in a group of one there is no advantage"
     if rollout.temperature <= 0:
         yield "rollout.temperature must be more than 0: at 0 all answers of a group are the same"
-    if rollout.pipeline == "minibatch" and config.objective.old == "learner":
+    if rollout.pipeline == "minibatch" and objective.old == "learner":
         yield (
             'rollout.pipeline = "minibatch" needs objective.old = "sampler": the weights that a later minibatch was '
             "sampled with are gone when the learner comes to it"
         )
-
     longest = max(stage.max_tokens for stage in config.stages)
     if rollout.max_seconds < longest / _MAX_TOKENS_PER_SECOND:
         yield (
             f"rollout.max_seconds = {rollout.max_seconds:g} ends the run before a single answer of {longest} tokens "
             "can be finished. Give the time that a whole batch may take, such as 7200"
         )
-
-
-def _asynchronous(config: "Config") -> Iterator[str]:
-    rollout, objective = config.rollout, config.objective
     if rollout.pipeline != "async" or rollout.staleness == 0:
         return
     correct = 'Set objective.old = "learner" and objective.truncation = 2.0'
@@ -110,7 +94,7 @@ def _asynchronous(config: "Config") -> Iterator[str]:
 
 
 def _engine(config: "Config") -> Iterator[str]:
-    engine = config.engine
+    engine, pipeline = config.engine, config.rollout.pipeline
     try:
         options = EngineOptions.from_table(engine.options, reserved_keys=CONFIG_KEY_OF_OPTION)
     except ConfigError as error:
@@ -131,28 +115,27 @@ def _engine(config: "Config") -> Iterator[str]:
         yield "engine.mismatch_stop must be at least engine.mismatch_alarm: a warning comes before the end"
     if engine.transfer == "nccl" and (engine.kind != "vllm" or not engine.gpus):
         yield 'engine.transfer = "nccl" is for vLLM engines on GPUs of their own: name these in engine.gpus'
-    if engine.transfer == "nccl" and config.rollout.pipeline == "async":
+    if engine.transfer == "nccl" and pipeline == "async":
         yield (
             'engine.transfer = "nccl" needs all engines at the same time, and with rollout.pipeline = "async" workers '
             'come and go. Use "auto"'
         )
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
-    if len(engine.gpus) % max(engine.tensor_parallel, 1):
+    yield from _incomplete_engine("engine", engine.gpus, engine.tensor_parallel)
+    overlaps = pipeline in ("one-off", "async")
+    has_large_share = not engine.gpus and config.workers.local and engine.memory_share > _MAX_SHARED_MEMORY
+    if has_large_share and (overlaps or config.evaluation.where == "idle"):
+        key = f'rollout.pipeline = "{pipeline}"' if overlaps else 'evaluation.where = "idle"'
         yield (
-            f"engine.gpus: {len(engine.gpus)} GPUs are not a multiple of engine.tensor_parallel = "
-            f"{engine.tensor_parallel}"
+            f"{key}: trainer and engine work at the same time and share the memory of one GPU. Name other GPUs in "
+            f"engine.gpus, or lower engine.memory_share to {_MAX_SHARED_MEMORY:g}"
         )
-    if config.rollout.pipeline in ("one-off", "async"):
-        overlaps = f'rollout.pipeline = "{config.rollout.pipeline}"'
-    else:
-        overlaps = 'evaluation.where = "idle"' if config.evaluation.where == "idle" else ""
-    if overlaps and not engine.gpus and config.workers.local and engine.memory_share > _MAX_SHARED_MEMORY:
-        yield (
-            f"{overlaps}: trainer and engine work at the same time and share the "
-            "memory of one GPU. Name other GPUs in engine.gpus, or lower engine.memory_share to "
-            f"{_MAX_SHARED_MEMORY:g}"
-        )
+
+
+def _incomplete_engine(section: str, gpus: tuple[int, ...], tensor_parallel: int) -> Iterator[str]:
+    if len(gpus) % max(tensor_parallel, 1):
+        yield f"{section}.gpus: {len(gpus)} GPUs are not a multiple of {section}.tensor_parallel = {tensor_parallel}"
 
 
 def _workers(config: "Config") -> Iterator[str]:
@@ -170,6 +153,7 @@ def _workers(config: "Config") -> Iterator[str]:
 
 
 def _reward(config: "Config") -> Iterator[str]:
+    """Yield the faults of [reward] and [sandbox]."""
     reward = config.reward
     if reward.least_wall_seconds > reward.most_wall_seconds:
         yield "reward.least_wall_seconds must be at most reward.most_wall_seconds"
@@ -186,17 +170,15 @@ def _reward(config: "Config") -> Iterator[str]:
             "reward.overlong_buffer_tokens must be less than the max_tokens of every stage, or every answer would be "
             "punished"
         )
-
-
-def _sandbox(config: "Config") -> Iterator[str]:
     try:
         config.sandbox.options()
     except ValueError as error:
         yield f"sandbox: {error}"
 
 
-def _objective(config: "Config") -> Iterator[str]:
-    objective = config.objective
+def _learning(config: "Config") -> Iterator[str]:
+    """Yield the faults of [objective] and [optimizer]."""
+    objective, optimizer = config.objective, config.optimizer
     if objective.delta is not None and objective.delta < 1 + objective.clip_high:
         yield "objective.delta must be at least 1 + clip_high: below that it would clip what is meant to be learned"
     if objective.reference_steps > 0 and not objective.kl:
@@ -206,10 +188,6 @@ def _objective(config: "Config") -> Iterator[str]:
     for name in ("mismatch_high", "truncation"):
         if getattr(objective, name) > 0 and objective.old == "sampler":
             yield f'objective.{name} compares the learner with the sampler: it needs objective.old = "learner"'
-
-
-def _optimizer(config: "Config") -> Iterator[str]:
-    optimizer = config.optimizer
     if optimizer.minibatches > config.rollout.prompts:
         yield "optimizer.minibatches must be at most rollout.prompts, the number of groups"
     if max(optimizer.betas) >= 1:
@@ -231,10 +209,6 @@ def _evaluation(config: "Config") -> Iterator[str]:
         yield f'evaluation.gpus is for evaluation.where = "own", not for "{evaluation.where}"'
     if len(set(evaluation.gpus)) < len(evaluation.gpus) or set(evaluation.gpus) & set(engine.gpus):
         yield "evaluation.gpus names a GPU twice, or one of engine.gpus: each engine needs GPUs of its own"
-    if len(evaluation.gpus) % max(evaluation.tensor_parallel, 1):
-        yield (
-            f"evaluation.gpus: {len(evaluation.gpus)} GPUs are not a multiple of evaluation.tensor_parallel = "
-            f"{evaluation.tensor_parallel}"
-        )
+    yield from _incomplete_engine("evaluation", evaluation.gpus, evaluation.tensor_parallel)
     if evaluation.where == "own" and engine.gpus and not evaluation.gpus:
         yield 'evaluation.where = "own": name the GPUs of its engine in evaluation.gpus'

@@ -23,11 +23,10 @@ _WIDTH = 120  # of a line in the file
 class ConfigKey:
     """A key of a section.
 
-    kind      the type of its value in words
-    required  whether it has no default
-    default   its default as a plain value, in which "none" stands for None
-    meaning   the comment beside it or above it
-    choices   the texts that it can be, if not all can
+    kind      type of its value in words
+    default   as a plain value, in which "none" stands for None; None if the key is required
+    meaning   comment beside it or above it
+    choices   texts that it can be, if not all can
     """
 
     name: str
@@ -40,7 +39,7 @@ class ConfigKey:
     @property
     def comment(self) -> str:
         """Return the meaning, with the values to choose from unless it explains each of them."""
-        if not self.choices or all(f'"{choice}"' in self.meaning for choice in self.choices):
+        if all(f'"{choice}"' in self.meaning for choice in self.choices):
             return self.meaning
         words = f"{'any' if self.kind.startswith('list') else 'one'} of {', '.join(self.choices)}"
         return f"{self.meaning}; {words}" if self.meaning else words
@@ -50,6 +49,22 @@ class ConfigKey:
         """Return the comment as a sentence that also says whether the key is required."""
         words = f"{self.comment[:1].upper()}{self.comment[1:].removesuffix('.')}." if self.comment else ""
         return f"{words}  [required]" if self.required else words
+
+    def lines(self, values: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the key with its value, its comment beside it or, if the line would be too long, above it.
+
+        values: those of the section that differ from the defaults
+        """
+        comment = self.comment
+        if self.required and self.name not in values:
+            line, comment = f'# {self.name} = ""', f"required: {comment}"
+        else:
+            line = f"{self.name} = {toml_value(values.get(self.name, self.default))}"
+        if not comment or len(line) + len(comment) + 4 <= _WIDTH:
+            yield f"{line}  # {comment}" if comment else line
+        else:
+            yield from textwrap.wrap(comment, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+            yield line
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +81,41 @@ class Section:
         return f"[[{self.name}]]" if self.repeated else f"[{self.name}]"
 
 
-def describe_sections() -> tuple[Section, ...]:
-    """Return all sections in their order."""
-    return tuple(_section(name, hint) for name, hint in get_type_hints(Config).items())
-
-
-def _section(name: str, hint: Any) -> Section:
-    repeated = not (isinstance(hint, type) and is_dataclass(hint))
-    kind: Any = get_args(hint)[0] if repeated else hint
-    types, comments = get_type_hints(kind), dict(_comments(kind))
-    keys = []
-    for field in fields(kind):
-        required = field.default is MISSING and field.default_factory is MISSING
-        made = field.default_factory() if field.default_factory is not MISSING else field.default
-        default = None if required else "none" if made is None else as_table(made)
-        of_key, meaning = types[field.name], comments.get(field.name, "")
-        keys.append(ConfigKey(field.name, _words(of_key), required, default, meaning, _choices(of_key)))
-    return Section(name, repeated, _first_paragraph(kind), tuple(keys))
+def describe_sections() -> Iterator[Section]:
+    """Yield all sections in their order."""
+    for name, hint in get_type_hints(Config).items():
+        repeated = get_origin(hint) is tuple
+        kind: Any = get_args(hint)[0] if repeated else hint
+        types, comments = get_type_hints(kind), dict(_comments(kind))
+        about = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
+        if about.startswith(f"{kind.__name__}("):  # the signature that dataclasses put there
+            about = ""
+        keys = []
+        for field in fields(kind):
+            required = field.default is MISSING and field.default_factory is MISSING
+            made = field.default_factory() if field.default_factory is not MISSING else field.default
+            default = None if required else "none" if made is None else as_table(made)
+            of_key, meaning = types[field.name], comments.get(field.name, "")
+            keys.append(ConfigKey(field.name, _words(of_key), required, default, meaning, _choices(of_key)))
+        yield Section(name, repeated, " ".join(about.split()), tuple(keys))
 
 
 def _words(hint: Any) -> str:
     """Return the name of a type for people."""
-    inner = get_args(hint)
-    if get_origin(hint) is Literal:
-        return "text"
-    if get_origin(hint) is tuple:
-        kinds = dict.fromkeys(_words(kind) for kind in inner if kind is not Ellipsis)
-        return f"list of {' and '.join(kinds)}"
-    if inner and type(None) in inner:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        return f"list of {' and '.join(dict.fromkeys(_words(kind) for kind in inner if kind is not Ellipsis))}"
+    if type(None) in inner:
         return f'{_words(inner[0])} or "none"'
-    if get_origin(hint) is Mapping or is_dataclass(hint):
+    if origin is Mapping or is_dataclass(hint):
         return "table"
-    return {str: "text", int: "integer", float: "number", bool: "true or false"}.get(hint, str(hint))
+    return {Literal: "text", str: "text", int: "integer", float: "number", bool: "true or false"}[origin or hint]
 
 
 def _choices(hint: Any) -> tuple[str, ...]:
-    if get_origin(hint) is Literal:
-        return tuple(get_args(hint))
-    return _choices(get_args(hint)[0]) if get_origin(hint) is tuple else ()
+    if get_origin(hint) is tuple:
+        return _choices(get_args(hint)[0])
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def _comments(kind: type) -> Iterator[tuple[str, str]]:
@@ -120,12 +132,6 @@ def _comments(kind: type) -> Iterator[tuple[str, str]]:
             yield node.target.id, " ".join([*comments, beside[1]] if beside else comments)
 
 
-def _first_paragraph(kind: type) -> str:
-    """Return the first paragraph of a section's docstring, without the signature that dataclasses put there."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    return "" if text.startswith(f"{kind.__name__}(") else " ".join(text.partition("\n\n")[0].split())
-
-
 def template_lines(preset: str | None = None) -> Iterator[str]:
     """Yield the lines of a configuration file with all keys and their comments. Required keys are commented out.
 
@@ -134,29 +140,13 @@ def template_lines(preset: str | None = None) -> Iterator[str]:
     Raises ConfigError for an unknown preset.
     """
     table = {} if preset is None else preset_table(preset)
-    if preset is None:
-        yield "# All keys of curate train with their defaults."
-    else:
-        yield f"# All keys of curate train with the values of the preset {preset}."
+    source = "their defaults" if preset is None else f"the values of the preset {preset}"
+    yield f"# All keys of curate train with {source}."
+    if preset is not None:
         yield from preset_header(preset)
     for section in describe_sections():
         values = table.get(section.name, {})
         for values_of_section in values if isinstance(values, list) else [values]:
-            yield ""
-            yield section.heading
+            yield from ("", section.heading)
             for key in section.keys:
-                yield from _lines(key, values_of_section)
-
-
-def _lines(key: ConfigKey, values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a key with its value, its comment beside it or, if the line would be too long, above it."""
-    comment = key.comment
-    if key.required and key.name not in values:
-        line, comment = f'# {key.name} = ""', f"required: {comment}"
-    else:
-        line = f"{key.name} = {toml_value(values.get(key.name, key.default))}"
-    if not comment or len(line) + len(comment) + 4 <= _WIDTH:
-        yield f"{line}  # {comment}" if comment else line
-    else:
-        yield from textwrap.wrap(comment, _WIDTH, initial_indent="# ", subsequent_indent="# ")
-        yield line
+                yield from key.lines(values_of_section)

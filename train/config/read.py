@@ -133,17 +133,23 @@ def read_config(
         )
     name = named if preset is None else preset
     table = {} if name is None else preset_table(name)
-    _merge(table, from_file)
     paths = {"model": {} if model is None else {"path": model}, "data": {} if dataset is None else {"dataset": dataset}}
     options = {**paths, "prompt": prompt, "engine": engine}
+    _merge(table, from_file)
     _merge(table, {section: dict(values) for section, values in options.items() if values})
     for change in changes:
         _apply(table, change)
     for section, key, option in (("model", "path", "--model"), ("data", "dataset", "--data")):
         if isinstance(values := table.get(section, {}), Mapping) and key not in values:
             raise ConfigError(f"{section}.{key} is missing. Give {option}, or a file with {key} in [{section}].")
-    _read_prompt(table)
-    _gather_engine_options(table)
+    if isinstance(table.get("prompt"), Mapping):  # names of files become their contents, which the run keeps
+        try:
+            table["prompt"] = read_prompt(table["prompt"]).as_table()
+        except CurateError as error:
+            raise ConfigError(str(error)) from error
+    if isinstance(engine_table := table.get("engine"), dict):  # options of vLLM may stand in [engine] itself
+        for key in [key for key in engine_table if key not in get_type_hints(EngineConfig)]:
+            engine_table.setdefault("options", {})[key] = engine_table.pop(key)
     return from_table(table)
 
 
@@ -212,24 +218,6 @@ def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
             _merge(table[key], value)
         else:
             table[key] = value
-
-
-def _read_prompt(table: dict[str, Any]) -> None:
-    """Replace the names of files in the section [prompt] with their contents, which the run keeps."""
-    if isinstance(table.get("prompt"), Mapping):
-        try:
-            table["prompt"] = read_prompt(table["prompt"]).as_table()
-        except CurateError as error:
-            raise ConfigError(str(error)) from error
-
-
-def _gather_engine_options(table: dict[str, Any]) -> None:
-    """Move the options of vLLM that stand in the section [engine] itself to engine.options."""
-    engine = table.get("engine")
-    if isinstance(engine, dict):
-        ours = {field.name for field in fields(EngineConfig)}
-        for key in [key for key in engine if key not in ours]:
-            engine.setdefault("options", {})[key] = engine.pop(key)
 
 
 def _apply(table: dict[str, Any], change: str) -> None:

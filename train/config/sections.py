@@ -165,14 +165,9 @@ class SandboxConfig:
 
     def options(self) -> SandboxOptions:
         """Return this section as options of the sandbox. Raises ValueError for values that contradict each other."""
+        workers = self.workers or None
         return SandboxOptions(
-            self.backend,
-            self.address,
-            self.image,
-            self.workers or None,
-            self.isolation,
-            self.packages,
-            self.packages_from,
+            self.backend, self.address, self.image, workers, self.isolation, self.packages, self.packages_from
         )
 
 

@@ -12,7 +12,7 @@ values back.
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import torch
@@ -109,19 +109,12 @@ def _one_kernel(
         key_LKE, value_LKE = (
             F.embedding(keys, tensor.flatten(1)).reshape(-1, *tensor.shape[1:]) for tensor in (key_LKE, value_LKE)
         )
+    # The last query of a sequence belongs to its last key, also where there are more keys than queries.
+    window_size = (-1 if sliding_window is None else sliding_window - 1, 0)
     attended = varlen_attn(
-        query_LHE,
-        key_LKE,
-        value_LKE,
-        query_ends,
-        key_ends,
-        max_query_length,
-        max_key_length,
-        scale=scaling,
-        # The last query of a sequence belongs to its last key, also where there are more keys than queries.
-        window_size=(-1 if sliding_window is None else sliding_window - 1, 0),
-        enable_gqa=query_1HLE.shape[1] != key_1KLE.shape[1],
-    )
+        query_LHE, key_LKE, value_LKE, query_ends, key_ends, max_query_length, max_key_length, scale=scaling,
+        window_size=window_size, enable_gqa=query_1HLE.shape[1] != key_1KLE.shape[1],
+    )  # fmt: skip
     assert isinstance(attended, Tensor)
     return attended[None]
 
@@ -133,15 +126,12 @@ def _sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tens
     The indices are None if they are those of the row. A prompt is a sequence, and each of its answers is one whose keys
     begin with those of the prompt.
     """
-    starts = [0, *accumulate(length for part in lengths for length in part)]
-    spans = iter(pairwise(starts))
-    n_queries: list[int] = []
+    n_queries = [length for part in lengths for length in part]
+    spans = (range(*span) for span in pairwise([0, *accumulate(n_queries)]))
     key_indices: list[Sequence[int]] = []
-    for prompt, *completions in lengths:
-        start, end = next(spans)
-        n_queries += [prompt, *completions]
-        key_indices.append(range(start, end))
-        key_indices += [[*range(start, end), *range(*next(spans))] for _ in completions]
+    for part in lengths:
+        prompt, *completions = islice(spans, len(part))
+        key_indices += [prompt, *([*prompt, *completion] for completion in completions)]
     n_keys = [len(each) for each in key_indices]
     query_ends, key_ends = (
         torch.tensor([0, *accumulate(each)], dtype=torch.int32, device=device) for each in (n_queries, n_keys)

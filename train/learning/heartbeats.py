@@ -43,12 +43,11 @@ class Heartbeats:
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._stores = [dist.PrefixStore(f"curate-{attempt}", _store()) for _ in range(2)]  # type: ignore[attr-defined]
         self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
-        self._calls = 0
-        self._lost_reason = ""
+        self._calls = self._n_heartbeats = 0
+        self._lost_reason, self._silence = "", f"it was not heard from for {LOST_SECONDS:g} s"
         self.ends_process = self._is_in_call = False
         self._ended = threading.Event()
         self._stores[0].set(f"process/{rank}", f"{_machine()} {os.getpid()}")
-        self._n_heartbeats = 0
         for target in (self._exchange_heartbeats, self._watch):
             threading.Thread(target=target, name="heartbeats", daemon=True).start()
 
@@ -91,7 +90,7 @@ class Heartbeats:
             self._stores[0].set(f"failed/{self._rank}", " ".join(reason.split()))
 
     def find_lost_rank(self) -> str:
-        """Wait until it is known which rank was lost, after a call has failed; return words that name it, or none."""
+        """Wait until a rank is found lost, after a call has failed; return words that name it, or none."""
         deadline = time.monotonic() + self._lost_seconds + 2 * _HEARTBEAT_SECONDS
         while not self._lost_reason and time.monotonic() < deadline:
             time.sleep(_SHORT_POLL_SECONDS)
@@ -120,8 +119,7 @@ class Heartbeats:
             silent_seconds = silent_seconds + _WATCH_SECONDS if n_heartbeats == self._n_heartbeats else 0.0
             n_heartbeats = self._n_heartbeats
             if silent_seconds > self._lost_seconds + _HEARTBEAT_SECONDS:
-                silence = f"it was not heard from for {self._lost_seconds:g} s"
-                self._lost_reason = self._lost_reason or f"{self._name(0)} is lost: {silence}{_ADVICE}"
+                self._lost_reason = self._lost_reason or f"{self._name(0)} is lost: {self._silence}{_ADVICE}"
         if self.ends_process and self._rank == 0 and not self._is_in_call:  # it samples, which can take hours
             interrupts.request_interrupt(LearnerError(self._lost_reason))
         stuck_seconds = 0.0
@@ -146,7 +144,7 @@ class Heartbeats:
         if machine == _machine() and not _is_alive(process_id):
             return f"{self._name(rank)} is lost: its process {process_id} has ended"
         if (self._n_heartbeats - last_heartbeats[rank][1]) * _HEARTBEAT_SECONDS > self._lost_seconds:
-            return f"{self._name(rank)} is lost: it was not heard from for {self._lost_seconds:g} s"
+            return f"{self._name(rank)} is lost: {self._silence}"
         return ""
 
     def _pass_on_signals(self) -> None:

@@ -43,9 +43,8 @@ _BUCKET_BYTES = 256 * 2**20  # bytes of the part of the model that is whole at a
 class Learner:
     """A model, its optimizer, and what the objective needs from one update to the next.
 
-    temperature      temperature of the sampler
+    temperature      that of the sampler
     total_updates    number of updates in the run, after which the cosine of the learning rate ends
-    ranks            how the ranks of torchrun divide the work
     timeout_seconds  how long a rank waits for another one within a call
 
     Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
@@ -71,13 +70,9 @@ class Learner:
             if self.n_ranks == 1 and self._device.type == "cuda" and self._dtype != torch.float32:
                 check_trained_experts(self._causal, model.path)
             self._policy = Policy(
-                self._causal,
-                self._dtype,
-                temperature,
-                autocast=self.n_ranks == 1,
-                exact_logits=model.head_dtype == "float32",
-                context=self._ranks.context_group(),
-            )
+                self._causal, self._dtype, temperature, autocast=self.n_ranks == 1,
+                exact_logits=model.head_dtype == "float32", context=self._ranks.context_group(),
+            )  # fmt: skip
             if self.n_ranks > 1:
                 self._ranks.shard(self._policy, layers(self._causal), self._dtype)
                 model_files.load_shards(self._causal, model, seed=seed, device=self._device)
@@ -87,12 +82,9 @@ class Learner:
         matrices: dict[str, Any] = {"params": [weight for weight in trained if weight.ndim > 1]}
         norms_and_biases = {"params": [weight for weight in trained if weight.ndim < 2], "weight_decay": 0.0}
         self._optimizer = torch.optim.AdamW(
-            [matrices, norms_and_biases],
-            lr=optimizer.learning_rate,
-            betas=optimizer.betas,
-            weight_decay=optimizer.weight_decay,
-            fused=self._device.type == "cuda",
-        )
+            [matrices, norms_and_biases], lr=optimizer.learning_rate, betas=optimizer.betas,
+            weight_decay=optimizer.weight_decay, fused=self._device.type == "cuda",
+        )  # fmt: skip
         if self._device.type == "cuda" and not optimizer.offload:
             # Before anything else takes the memory: an engine that wakes later needs the rest in large pieces.
             for weight in trained:
@@ -105,8 +97,8 @@ class Learner:
         self._reference: dict[str, Tensor] = {}
         self._snapshot: dict[str, Tensor] = {}
         self._saved: dict[str, Tensor] = {}  # the copy that was written last, whose memory the next one can have
-        self._batch: Sequence[TrainingSequence] = ()  # of `begin_batch`, until the weights have changed since
-        self._old: dict[_Key, Tensor] = {}
+        self._batch: dict[_Key, TrainingSequence] = {}  # of `begin_batch`
+        self._old: dict[_Key, Tensor] = {}  # empty until the first step on the batch
         self._of_reference: dict[_Key, Tensor] = {}
         if objective.kl:
             self._refresh_reference()
@@ -117,17 +109,13 @@ class Learner:
         Raises LearnerError if rank 0 raises it or is gone.
         """
         with self._ranks.translate_errors():
-            while (call := self._ranks.receive_call()) is not None:
-                name, arguments = call
+            for name, arguments in iter(self._ranks.receive_call, None):
                 with suppress(UpdateError):  # rank 0 raises it, too, and says what to do
                     getattr(self, name)(*arguments)
             self._free()
 
     def logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
-        """Return each sequence's completion log-probabilities under the current weights.
-
-        temperature: None: that of the sampler
-        """
+        """Return each sequence's completion log-probabilities. Without a temperature, that of the sampler counts."""
         logprobs: list[Tensor] = self._everywhere("_logprobs", sequences, temperature)
         return logprobs
 
@@ -137,11 +125,11 @@ class Learner:
         The previous batch is forgotten. The first update computes the old log-probabilities: those of its own minibatch
         come from its own forward pass.
         """
-        self._batch = tuple(sequences)
+        keys = _keys(sequences)
+        self._batch = dict(zip(keys, sequences, strict=True))
         self._old, self._of_reference = {}, {}
         if self._objective.kl:
-            of_reference = self._everywhere("_reference_logprobs", sequences)
-            self._of_reference = dict(zip(_keys(sequences), of_reference, strict=True))
+            self._of_reference = dict(zip(keys, self._everywhere("_reference_logprobs", sequences), strict=True))
 
     def update(self, sequences: Sequence[TrainingSequence], *, max_tokens: int = 0) -> dict[str, float]:
         """Make one optimizer step on a minibatch, and return its metrics under TRL's names.
@@ -155,38 +143,22 @@ class Learner:
             raise LearnerError(
                 "the aggregation constant_length divides by the longest answer that is allowed: give max_tokens"
             )
-        keys = _keys(sequences)
-        uses_own = self._compute_old_logprobs(keys)
-        try:
-            old = None if uses_own or self._objective.old != "learner" else [self._old[key] for key in keys]
-            reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
-        except KeyError:
-            raise LearnerError("a minibatch has completions that were not given to begin_batch") from None
+        keys, needs_old = _keys(sequences), self._objective.old == "learner"
+        if (needs_old or self._objective.kl) and not self._batch.keys() >= set(keys):
+            raise LearnerError("a minibatch has completions that were not given to begin_batch")
+        is_first = needs_old and not self._old
+        # Only a mask of whole completions needs the old log-probabilities before the forward pass that computes them.
+        own = set(keys) if is_first and not self._objective.mismatch_high else set()
+        known = self._old
+        if is_first and (others := {key: each for key, each in self._batch.items() if key not in own}):
+            known = dict(zip(others, self.logprobs([*others.values()]), strict=True))
+        old = [known[key] for key in keys] if needs_old and not own else None
+        reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         metrics: dict[str, float]
         metrics, logprobs = self._everywhere("_update", sequences, old, reference, max_tokens)
         if not metrics["skipped"]:
-            self._batch = ()
-            if uses_own:
-                self._old.update(zip(keys, logprobs, strict=True))
+            self._old = known | (dict(zip(keys, logprobs, strict=True)) if own else {})
         return metrics
-
-    def _compute_old_logprobs(self, keys: Sequence[_Key]) -> bool:
-        """Compute the old log-probabilities before the first update of a batch.
-
-        keys: those of the minibatch of this update
-
-        Returns whether the minibatch is left out, because the forward pass of the update computes the same numbers. A
-        completion can only be masked as a whole if its log-probabilities are there before that pass.
-        """
-        if self._objective.old != "learner" or not self._batch:
-            return False
-        own = frozenset() if self._objective.mismatch_high else frozenset(keys)
-        of_batch = dict(zip(_keys(self._batch), self._batch, strict=True))
-        if not own <= of_batch.keys():
-            raise LearnerError("a minibatch has completions that were not given to begin_batch")
-        others = [sequence for key, sequence in of_batch.items() if key not in own]
-        self._old = dict(zip(_keys(others), self.logprobs(others) if others else (), strict=True))
-        return bool(own)
 
     def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, tensor) as samplers need them: named as on the Hub, whole, with LoRA merged in, in `dtype`.
@@ -273,7 +245,6 @@ class Learner:
                 raise
 
     def _empty_model(self) -> Any:
-        """Return a model without memory, which the ranks can divide among them."""
         self._ranks.check_on_rank_zero(lambda: model_files.check_packing_support(self._model.path))
         causal = model_files.empty_model(self._model)
         settings = causal.config.get_text_config()
@@ -298,14 +269,14 @@ class Learner:
 
     def _state(self) -> dict[str, Tensor]:
         """Return this rank's part of the state: the tensors themselves, which the next update changes."""
-        state = {f"{_WEIGHTS}{name}": weight.detach() for name, weight in self._trained.items()}
+        state = {_UPDATES: torch.tensor(self._updates)}
         for name, weight in self._trained.items():
+            state[f"{_WEIGHTS}{name}"] = weight.detach()
             state |= {f"{_MOMENTS}{name}/{key}": value for key, value in self._optimizer.state.get(weight, {}).items()}
-        state |= {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
-        return {_UPDATES: torch.tensor(self._updates), **state}
+        return state | {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
 
     def _adapter(self) -> dict[str, Tensor]:
-        return {name: weight.cpu() for name, weight in model_files.adapter_weights(self._causal)}
+        return model_files.adapter_weights(self._causal)
 
     def _hold(self) -> None:
         copies = self._snapshot or (self._saved if self._writing.done() else {})
@@ -334,12 +305,14 @@ class Learner:
 
     def _load_state(self, folder: Path, names: list[str]) -> None:
         self._optimizer.state.clear()
+        self._reference = {}
         for name in names:
             if name.startswith(_MOMENTS):
                 weight, _, moment = name.removeprefix(_MOMENTS).rpartition("/")
                 self._optimizer.state[self._trained[weight]][moment] = self._empty_moment(self._trained[weight], moment)
-        references = [name.removeprefix(_REFERENCE) for name in names if name.startswith(_REFERENCE)]
-        self._reference = {name: torch.zeros_like(self._trained[name].detach()) for name in references}
+            elif name.startswith(_REFERENCE):
+                weight = name.removeprefix(_REFERENCE)
+                self._reference[weight] = torch.zeros_like(self._trained[weight].detach())
         state = self._state()
         sharded_state.read(state, folder, self._ranks.background_group)
         self._updates = int(state[_UPDATES])
@@ -352,28 +325,23 @@ class Learner:
         return copy_to_device(moment, torch.device("cpu")) if self._settings.offload else moment
 
     def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[PackedRow]:
-        """Yield this rank's share of the rows into which the sequences are packed."""
         context = self._ranks.context
+        copy, part = divmod(self.rank, context)
         rows = pack_into_rows(
-            sequences,
-            row_tokens=self._settings.row_tokens,
-            ranks=self._ranks.size // context,
-            rank=self._ranks.rank // context,
+            sequences, row_tokens=self._settings.row_tokens, ranks=self.n_ranks // context, rank=copy,
             device=self._device,
-        )
-        return (shard_row(row, ranks=context, rank=self._ranks.rank % context) for row in rows)
+        )  # fmt: skip
+        return (shard_row(row, ranks=context, rank=part) for row in rows)
 
     @torch.no_grad()
     def _logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
-        lengths = [len(sequence.token_ids) for sequence in sequences]
-        logp_T = torch.zeros(sum(lengths), device=self._device)
+        logp_T = torch.zeros(sum(len(sequence.token_ids) for sequence in sequences), device=self._device)
         for row in self._rows(sequences):
             logp_T[row.token_index_R], _ = self._policy(row, temperature=temperature)
         self._ranks.all_reduce_sum(logp_T)
-        return list(torch.split(logp_T.cpu(), lengths))
+        return _split_by_sequence(logp_T, sequences)
 
     def _reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
-        """Return the reference's log-probabilities. Its weights are swapped in while they are computed."""
         self._swap()
         try:
             return self._logprobs(sequences)
@@ -394,10 +362,7 @@ class Learner:
 
         old: None if the ratio is to the sampler's, or to the log-probabilities of this update's own forward pass
         """
-        lengths = [len(sequence.token_ids) for sequence in sequences]
         uses_own = old is None and self._objective.old == "learner"
-        if uses_own:
-            old = [torch.zeros(length) for length in lengths]  # replaced as soon as a row is computed
         batch = minibatch(sequences, self._objective, old, reference, max_tokens=max_tokens, device=self._device)
         rate = learning_rate(self._updates, self._settings, total_updates=self._total_updates)
         metrics = {
@@ -414,9 +379,7 @@ class Learner:
             batch = replace_old_logprobs(batch, logp_T, self._objective)
         metrics |= minibatch_metrics(logp_T, entropy_T, batch, self._objective)
         parameters = [weight for weight in self._trained.values() if weight.grad is not None]
-        norm = full_tensor(
-            torch.nn.utils.get_total_norm([weight.grad for weight in parameters if weight.grad is not None])
-        )
+        norm = full_tensor(torch.nn.utils.get_total_norm([weight.grad for weight in parameters]))
         metrics["grad_norm"] = norm.item()
         if not math.isfinite(metrics["loss"]) or not math.isfinite(metrics["grad_norm"]):
             self._optimizer.zero_grad()
@@ -435,7 +398,7 @@ class Learner:
         else:
             self._optimizer.step()
         self._optimizer.zero_grad()
-        return metrics, list(torch.split(logp_T.cpu(), lengths))
+        return metrics, _split_by_sequence(logp_T, sequences)
 
     def _backward(
         self, sequences: Sequence[TrainingSequence], batch: Minibatch, *, uses_own: bool
@@ -450,8 +413,7 @@ class Learner:
             selected = batch.select(row.token_index_R)
             if uses_own:
                 selected = replace_old_logprobs(selected, logp_R.detach(), self._objective)
-            loss_of_row = loss(logp_R, entropy_R, selected, self._objective)
-            loss_of_row.backward()  # type: ignore[no-untyped-call]
+            loss(logp_R, entropy_R, selected, self._objective).backward()  # type: ignore[no-untyped-call]
             logp_T[row.token_index_R], entropy_T[row.token_index_R] = logp_R.detach(), entropy_R.detach()
         self._ranks.all_reduce_sum(logp_T)
         self._ranks.all_reduce_sum(entropy_T)
@@ -469,6 +431,10 @@ def check_heads(query_heads: int, key_heads: int, ranks: int) -> None:
 
 def _keys(sequences: Sequence[TrainingSequence]) -> list[_Key]:
     return [(sequence.prompt_ids, sequence.token_ids) for sequence in sequences]
+
+
+def _split_by_sequence(values_T: Tensor, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
+    return list(torch.split(values_T.cpu(), [len(sequence.token_ids) for sequence in sequences]))
 
 
 def learning_rate(update: int, optimizer: config.OptimizerConfig, *, total_updates: int) -> float:

@@ -38,10 +38,9 @@ class _Chunked(torch.autograd.Function):
         logp_T = hidden_TD.new_empty(len(target_T), dtype=torch.float32)
         entropy_T = torch.empty_like(logp_T)
         normaliser_T = torch.empty_like(logp_T)
-        product = _exact_product if exact else _rounded_product
         for at in range(0, len(target_T), chunk_tokens):
             part = slice(at, at + chunk_tokens)
-            logits_CV = product(hidden_TD[part], head_VD.T) / temperature
+            logits_CV = _product(hidden_TD[part], head_VD.T, exact) / temperature
             normaliser_T[part] = logits_CV.logsumexp(1)
             logp_T[part] = logits_CV.gather(1, target_T[part, None])[:, 0] - normaliser_T[part]
             # H = log Z - E[logit]: one pass, and no (chunk x vocabulary) log-probabilities beside the logits
@@ -49,7 +48,7 @@ class _Chunked(torch.autograd.Function):
             entropy_T[part] = normaliser_T[part] - (p_CV * logits_CV).sum(1)
         ctx.save_for_backward(hidden_TD, head_VD, target_T, normaliser_T, entropy_T)
         ctx.temperature, ctx.entropy_gradient, ctx.chunk_tokens = temperature, entropy_gradient, chunk_tokens
-        ctx.product = product
+        ctx.exact = exact
         if not entropy_gradient:
             ctx.mark_non_differentiable(entropy_T)
         return logp_T, entropy_T
@@ -64,7 +63,7 @@ class _Chunked(torch.autograd.Function):
         grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if wants_head else None
         for at in range(0, len(target_T), ctx.chunk_tokens):
             part = slice(at, at + ctx.chunk_tokens)
-            logits_CV = ctx.product(hidden_TD[part], head_VD.T) / ctx.temperature
+            logits_CV = _product(hidden_TD[part], head_VD.T, ctx.exact) / ctx.temperature
             logits_CV -= normaliser_T[part, None]
             p_CV = logits_CV.exp()
             grad_CV = p_CV * -grad_T[part, None]
@@ -76,18 +75,15 @@ class _Chunked(torch.autograd.Function):
             if grad_hidden_TD is not None:
                 grad_hidden_TD[part] = grad_CV.to(head_VD.dtype) @ head_VD
             if grad_head_VD is not None:
-                grad_head_VD += ctx.product(grad_CV.to(hidden_TD.dtype).T, hidden_TD[part])
+                grad_head_VD += _product(grad_CV.to(hidden_TD.dtype).T, hidden_TD[part], ctx.exact)
         head_gradient = None if grad_head_VD is None else grad_head_VD.to(head_VD.dtype)
         return grad_hidden_TD, head_gradient, None, None, None, None, None
 
 
-def _rounded_product(left: Tensor, right: Tensor) -> Tensor:
-    """Return the product in float32, after it was rounded to the precision of its factors."""
-    return (left @ right).float()
-
-
-def _exact_product(left: Tensor, right: Tensor) -> Tensor:
-    """Return the product in float32, without that rounding."""
+def _product(left: Tensor, right: Tensor, exact: bool) -> Tensor:
+    """Return the product in float32; unless `exact`, it is rounded to the precision of its factors first."""
+    if not exact:
+        return (left @ right).float()
     if left.device.type == "cuda" and left.dtype != torch.float32:
         return torch.mm(left, right, out_dtype=torch.float32)  # the factors need no copies in float32
     return left.float() @ right.float()

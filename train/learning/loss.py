@@ -5,7 +5,7 @@ so the loss of a row is that of its tokens, and metrics do not depend on how tok
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -56,12 +56,16 @@ class Minibatch:
 
     def select(self, indices: Tensor) -> "Minibatch":
         """Return a minibatch of only the tokens with these indices, with the denominators of the whole minibatch."""
-        selected: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("_T") and value is not None:
-                selected[field.name] = value[indices]
-        return replace(self, **selected)
+        return self._with_tensors("_T", lambda tensor: tensor[indices])
+
+    def to(self, device: str) -> "Minibatch":
+        """Return the minibatch with its tensors on a device."""
+        return self._with_tensors(("_T", "_N"), lambda tensor: tensor.to(device))
+
+    def _with_tensors(self, suffix: str | tuple[str, ...], change: Callable[[Tensor], Tensor]) -> "Minibatch":
+        tensors = {field.name: getattr(self, field.name) for field in fields(self) if field.name.endswith(suffix)}
+        changed: dict[str, Any] = {name: change(tensor) for name, tensor in tensors.items() if tensor is not None}
+        return replace(self, **changed)
 
 
 def minibatch(
@@ -70,7 +74,8 @@ def minibatch(
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
 
-    old        the learner's own log-probabilities, or None if the ratio is to the sampler's
+    old        the learner's own log-probabilities; None if the ratio is to the sampler's, or `replace_old_logprobs`
+               supplies them later
     reference  the log-probabilities of the reference, or None if there is no reference
 
     A token without a finite log-probability of the sampler does not count if that number is needed. Completions that
@@ -87,7 +92,7 @@ def minibatch(
     old_T = sampler_T if old is None else torch.cat([torch.empty(0), *old])
     sampled = [sequence.sampled_mask or (True,) * len(sequence.token_ids) for sequence in sequences]
     denominator_mask_T = torch.tensor([float(token) for mask in sampled for token in mask])
-    if old is None or objective.truncation or objective.mismatch_high:
+    if objective.old == "sampler" or objective.truncation or objective.mismatch_high:
         denominator_mask_T = denominator_mask_T * has_sampler_logprob_T
     if objective.overlong in ("mask", "unknown"):
         denominator_mask_T = mask_overlong(denominator_mask_T, truncated_N, samples)
@@ -103,21 +108,12 @@ def minibatch(
     if old is not None and objective.truncation:
         weight_T = truncated_importance_weights(old_T, sampler_T, cap=objective.truncation)
     tokens_N = torch.zeros(len(sequences)).index_add(0, samples, denominator_mask_T)
+    reference_T = None if reference is None else torch.cat([torch.empty(0), *reference])
+    n_tokens, n_sequences = float(denominator_mask_T.sum()), float((tokens_N > 0).sum())
     return Minibatch(
-        samples.to(device),
-        advantage_T.to(device),
-        sampler_T.to(device),
-        has_sampler_logprob_T.float().to(device),
-        old_T.to(device),
-        None if reference is None else torch.cat([torch.empty(0), *reference]).to(device),
-        weight_T.to(device),
-        denominator_mask_T.to(device),
-        loss_mask_T.to(device),
-        tokens_N.to(device),
-        float(denominator_mask_T.sum()),
-        float((tokens_N > 0).sum()),
-        max_tokens,
-    )
+        samples, advantage_T, sampler_T, has_sampler_logprob_T.float(), old_T, reference_T, weight_T,
+        denominator_mask_T, loss_mask_T, tokens_N, n_tokens, n_sequences, max_tokens,
+    ).to(device)  # fmt: skip
 
 
 def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: ObjectiveConfig) -> Minibatch:
@@ -133,14 +129,9 @@ def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: Objecti
 
     The weights that correct the sampler's mismatch apply to the policy's term only, as in TRL.
     """
-    loss_T = batch.weight_T * clipped_loss(
-        logp_T,
-        batch.old_logp_T,
-        batch.advantage_T,
-        low=objective.clip_low,
-        high=objective.clip_high,
-        delta=objective.delta,
-    )
+    low, high, delta = objective.clip_low, objective.clip_high, objective.delta
+    clipped_T = clipped_loss(logp_T, batch.old_logp_T, batch.advantage_T, low=low, high=high, delta=delta)
+    loss_T = batch.weight_T * clipped_T
     if batch.reference_logp_T is not None:
         loss_T = loss_T + objective.kl * k3(logp_T, batch.reference_logp_T)
     if objective.entropy:
@@ -158,33 +149,25 @@ def minibatch_metrics(
     logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig
 ) -> dict[str, float]:
     """Return the metrics of an update under TRL's names, over the tokens that count."""
+    mask_T = batch.denominator_mask_T
     metrics = {
         "loss": loss(logp_T, entropy_T, batch, objective).item(),
-        "entropy": _mean(entropy_T, batch.denominator_mask_T),
+        "entropy": _mean(entropy_T, mask_T),
         **_clip_ratios(logp_T, batch, objective),
         **_sampler_mismatch(logp_T, batch, objective),
     }
     if batch.reference_logp_T is not None:
-        metrics["kl"] = _mean(k3(logp_T, batch.reference_logp_T), batch.denominator_mask_T)
+        metrics["kl"] = _mean(k3(logp_T, batch.reference_logp_T), mask_T)
     if objective.truncation:
-        metrics |= _importance_weights(batch, objective)
+        weight_T = batch.weight_T.double() * mask_T
+        squares = batch.n_tokens * weight_T.square().sum().item()
+        metrics["mismatch/weight_mean"] = _mean(batch.weight_T, mask_T)
+        metrics["mismatch/weight_truncated"] = _mean((batch.weight_T >= objective.truncation).float(), mask_T)
+        # The effective sample size is 1 for equal weights, and falls towards 0 as a few of them outweigh the others.
+        metrics["mismatch/weight_ess"] = weight_T.sum().item() ** 2 / squares if squares else 0.0
     if objective.mismatch_high:
         metrics["mismatch/kept"] = batch.loss_mask_T.sum().item() / batch.n_tokens
     return metrics
-
-
-def _importance_weights(batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Describe the weights of the tokens.
-
-    Their effective sample size is 1 if they are equal, and falls towards 0 as a few of them outweigh the others.
-    """
-    weight_T = batch.weight_T.double() * batch.denominator_mask_T
-    squares = batch.n_tokens * weight_T.square().sum().item()
-    return {
-        "mismatch/weight_mean": _mean(batch.weight_T, batch.denominator_mask_T),
-        "mismatch/weight_truncated": _mean((batch.weight_T >= objective.truncation).float(), batch.denominator_mask_T),
-        "mismatch/weight_ess": weight_T.sum().item() ** 2 / squares if squares else 0.0,
-    }
 
 
 def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
@@ -193,9 +176,9 @@ def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -
     TRL takes low_min and high_max over processes. Here they are taken over completions, so that they do not depend on
     the number of processes.
     """
-    ratio_T = ratio(logp_T, batch.old_logp_T)
-    low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * batch.denominator_mask_T
-    high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * batch.denominator_mask_T
+    ratio_T, mask_T = ratio(logp_T, batch.old_logp_T), batch.denominator_mask_T
+    low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * mask_T
+    high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * mask_T
     alive_N = batch.tokens_N > 0
 
     def share_N(clipped_T: Tensor) -> Tensor:
@@ -203,11 +186,11 @@ def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -
         return clipped_N[alive_N] / batch.tokens_N[alive_N]
 
     return {
-        "clip_ratio/low_mean": _mean(low_T, batch.denominator_mask_T),
+        "clip_ratio/low_mean": _mean(low_T, mask_T),
         "clip_ratio/low_min": share_N(low_T).min().item(),
-        "clip_ratio/high_mean": _mean(high_T, batch.denominator_mask_T),
+        "clip_ratio/high_mean": _mean(high_T, mask_T),
         "clip_ratio/high_max": share_N(high_T).max().item(),
-        "clip_ratio/region_mean": _mean(low_T + high_T, batch.denominator_mask_T),
+        "clip_ratio/region_mean": _mean(low_T + high_T, mask_T),
     }
 
 

@@ -11,7 +11,7 @@ the layers alone, for those who keep many adapters of one model.
 import copy
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,9 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.de
     with translate_loading_errors(config.path):
         slices = {names.get(name, name): _Slices(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
         how = LoadStateDictConfig(
-            pretrained_model_name_or_path=config.path,
-            dtype=base_dtype(config),
-            device_map={"": device},
+            pretrained_model_name_or_path=config.path, dtype=base_dtype(config), device_map={"": device},
             weight_mapping=get_model_conversion_mapping(causal),  # type: ignore[arg-type]
-        )
+        )  # fmt: skip
         loading, _ = convert_and_load_state_dict_in_model(causal, slices, how)
         init_lora(causal, seed, device)
         loading.missing_keys = {name for name in loading.missing_keys if not is_lora(name)}
@@ -101,8 +99,7 @@ def check_packing_support(path: str) -> None:
     settings = load_hf_config(path)
     text = settings.get_text_config()
     kinds = list(getattr(text, "layer_types", None) or ["all the same"] * text.num_hidden_layers)
-    n_layers = max(2, *(kinds.index(kind) + 1 for kind in kinds))
-    text.num_hidden_layers = min(n_layers, len(kinds))
+    text.num_hidden_layers = min(max(2, *(kinds.index(kind) + 1 for kind in kinds)), len(kinds))
     if vars(text).get("layer_types"):
         text.layer_types = kinds[: text.num_hidden_layers]
     text.vocab_size = _PROBE_VOCABULARY
@@ -187,7 +184,6 @@ def write_model(
 
 
 def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
-    """Write all that belongs to a model besides its weights."""
     from transformers import AutoTokenizer
     from transformers.utils import GENERATION_CONFIG_NAME
     from transformers.utils.hub import cached_file
@@ -203,11 +199,10 @@ def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
     AutoTokenizer.from_pretrained(path).save_pretrained(folder)
 
 
-def adapter_weights(causal: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield each whole tensor of the LoRA layers under peft's name. If ranks share the model, all must call this."""
-    for name, weight in causal.named_parameters():
-        if is_lora(name):
-            yield _PREFIX + name.replace(_NAME, ""), full_tensor(weight)
+def adapter_weights(causal: Any) -> dict[str, Tensor]:
+    """Return the whole tensors of the LoRA layers, by peft's names. If ranks share the model, all must call this."""
+    lora = {name: weight for name, weight in causal.named_parameters() if is_lora(name)}
+    return {_PREFIX + name.replace(_NAME, ""): full_tensor(weight).cpu() for name, weight in lora.items()}
 
 
 def write_adapter(weights: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> None:
@@ -217,13 +212,9 @@ def write_adapter(weights: Mapping[str, Tensor], config: ModelConfig, folder: Pa
 
     modules = {name.removeprefix(_PREFIX).rpartition(".lora_")[0].rpartition(".")[2] for name in weights}
     settings = LoraConfig(
-        r=config.lora_rank,
-        lora_alpha=config.lora_alpha,  # type: ignore[arg-type]
-        target_modules=sorted(modules),
-        base_model_name_or_path=config.path,
-        task_type="CAUSAL_LM",
-        inference_mode=True,
-    )
+        r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=sorted(modules),  # type: ignore[arg-type]
+        base_model_name_or_path=config.path, task_type="CAUSAL_LM", inference_mode=True,
+    )  # fmt: skip
     folder.mkdir(parents=True)
     settings.save_pretrained(str(folder))
     save_file({name: weight.contiguous() for name, weight in weights.items()}, folder / "adapter_model.safetensors")

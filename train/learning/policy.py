@@ -6,6 +6,7 @@ sequences of a row (attention.py), and logits are never all in memory (logprob.p
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,7 @@ class Policy(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.shared = {} if context is None else {"context": context}
-        self.exact_logits = exact_logits
-        self.causal, self.dtype, self.temperature = causal, dtype, temperature
+        self.causal, self.dtype, self.temperature, self.exact_logits = causal, dtype, temperature, exact_logits
         self.autocast = autocast and dtype != torch.float32
 
     def forward(
@@ -51,12 +51,9 @@ class Policy(nn.Module):
         device = row.token_ids_L.device.type
         with torch.autocast(device, self.dtype, enabled=self.autocast):
             decoded = self.causal.get_decoder()(
-                input_ids=row.token_ids_L[None],
-                position_ids=row.position_ids_L[None],
-                use_cache=False,
-                lengths=row.lengths,
-                **self.shared,
-            )
+                input_ids=row.token_ids_L[None], position_ids=row.position_ids_L[None], use_cache=False,
+                lengths=row.lengths, **self.shared,
+            )  # fmt: skip
         hidden_UD = _rows(decoded.last_hidden_state[0], row.source_index_U).to(self.dtype)
         head = self.causal.get_output_embeddings()
         head_VD = head.weight.to(self.dtype)
@@ -131,7 +128,7 @@ def translate_loading_errors(path: str) -> Iterator[None]:
 
 
 def check_complete(path: str, missing: Iterable[str]) -> None:
-    """Raise LearnerError if weights with any such names are missing in a model's files."""
+    """Raise LearnerError if weights are missing in a model's files."""
     if names := sorted(missing):
         raise LearnerError(f"{path}: weights are missing: {', '.join(names[:5])}. Give a complete model.")
 
@@ -233,14 +230,14 @@ def init_lora(causal: Any, seed: int, device: str) -> None:
     generator = torch.Generator().manual_seed(seed)
     for module in causal.modules():
         if hasattr(module, "lora_A"):
-            a_RI, b_OR = (getattr(module, part)["default"].weight for part in ("lora_A", "lora_B"))
-            bound = a_RI.shape[1] ** -0.5
-            random_RI = torch.empty(a_RI.shape).uniform_(-bound, bound, generator=generator)
-            for part, full_weight in (("lora_A", random_RI), ("lora_B", torch.zeros(b_OR.shape))):
-                layer = getattr(module, part)["default"]
+            a, b = module.lora_A["default"], module.lora_B["default"]
+            bound = a.weight.shape[1] ** -0.5
+            random_RI = torch.empty(a.weight.shape).uniform_(-bound, bound, generator=generator)
+            for layer, full_weight in ((a, random_RI), (b, torch.zeros(b.weight.shape))):
                 layer.weight = nn.Parameter(shard_like(full_weight.to(device), like=layer.weight))
 
 
+@torch.no_grad()
 def enable_packed_attention(causal: Any, path: str) -> None:
     """Switch to packed attention, and check that answers in one row get the same log-probabilities as alone.
 
@@ -250,25 +247,23 @@ def enable_packed_attention(causal: Any, path: str) -> None:
     soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
     if soft:
         raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
-    generator = torch.Generator().manual_seed(0)
+    draw = partial(torch.randint, settings.vocab_size, generator=torch.Generator().manual_seed(0))
     sequences, alone = [], []
     for prompt_tokens, completions in _PROBE:
-        prompt = torch.randint(settings.vocab_size, (prompt_tokens,), generator=generator)
+        prompt = draw((prompt_tokens,))
         for n in completions:
-            completion = torch.randint(settings.vocab_size, (n,), generator=generator)
-            ids, zeros = (tuple(prompt.tolist()), tuple(completion.tolist())), (0.0,) * n
+            completion, zeros = draw((n,)), (0.0,) * n
+            ids = tuple(prompt.tolist()), tuple(completion.tolist())
             sequences.append(TrainingSequence(*ids, zeros, zeros, truncated=False, reward=0.0))
-            with torch.no_grad():
-                logits = causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False).logits[0, -n:]
-                alone.append(logits.float().log_softmax(1).gather(1, completion[:, None])[:, 0])
-    with torch.no_grad():
-        try:
-            causal.set_attn_implementation(PACKED)
-            (row,) = pack_into_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)
-            packed, _ = Policy(causal, torch.float32, 1.0)(row)
-        except (TypeError, ValueError, AttributeError) as error:
-            raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
-        difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
+            logits = causal(input_ids=torch.cat([prompt, completion])[None, :-1], use_cache=False).logits[0, -n:]
+            alone.append(logits.float().log_softmax(1).gather(1, completion[:, None])[:, 0])
+    try:
+        causal.set_attn_implementation(PACKED)
+        (row,) = pack_into_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)
+        packed, _ = Policy(causal, torch.float32, 1.0)(row)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
+    difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
     if not difference < _TOLERANCE:
         raise LearnerError(
             f"{path}: log-probabilities of answers in one row are not those that the model gives each alone "

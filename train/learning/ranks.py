@@ -29,9 +29,8 @@ _ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # with
 class RankGroup:
     """The ranks, as this process sees them.
 
-    settings         how the ranks divide the work
-    timeout_seconds  how long a rank waits for another one within a call. Between two calls, in which rank 0 samples,
-                     it waits as long as rank 0 lives.
+    timeout_seconds: how long a rank waits for another one within a call. Between two calls, in which rank 0 samples, it
+    waits as long as rank 0 lives.
 
     Raises LearnerError if the other ranks do not start, or cannot be divided as the settings say.
     """
@@ -77,15 +76,13 @@ class RankGroup:
     def check_on_rank_zero(self, check: Callable[[], None]) -> None:
         """Run a check on rank 0 only; if it raises LearnerError, all ranks do."""
         failure = None
-        if self.rank == 0:
-            try:
+        try:
+            if self.rank == 0:
                 check()
-            except LearnerError as error:
-                failure = str(error)
-        box = [failure]
-        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
-        if box[0] is not None:
-            raise LearnerError(box[0])
+        except LearnerError as error:
+            failure = str(error)
+        if (failure := _broadcast(failure)) is not None:
+            raise LearnerError(failure)
 
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
         """Give each rank its part of every weight; a layer is whole, and in dtype, while it computes.
@@ -123,15 +120,13 @@ class RankGroup:
         """Send a call from rank 0 to all other ranks, which receive it with `receive_call`."""
         if self._heartbeats:
             self._heartbeats.announce_call()
-            dist.broadcast_object_list([call], src=0, device=torch.device("cpu"))
+            _broadcast(call)
 
     def receive_call(self) -> Any:
         """Wait for the next call that rank 0 sends with `broadcast_call`, and return it."""
         assert self._heartbeats is not None, "there is only one rank"
         self._heartbeats.wait_for_call()
-        box: list[Any] = [None]
-        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
-        return box[0]
+        return _broadcast()
 
     def all_reduce_sum(self, tensor: Tensor) -> None:
         """Add up the tensors of all ranks, in place."""
@@ -141,8 +136,7 @@ class RankGroup:
     def all_true(self, mine: bool) -> bool:
         """Return whether it is true on all ranks."""
         disagreeing = torch.tensor(float(not mine))
-        if self.size > 1:
-            dist.all_reduce(disagreeing)
+        self.all_reduce_sum(disagreeing)
         return disagreeing.item() == 0
 
     @contextmanager
@@ -203,6 +197,13 @@ class RankGroup:
         """Expect no further calls, so that the other ranks may end."""
         if self._heartbeats:
             self._heartbeats.ends_process = False
+
+
+def _broadcast(value: Any = None) -> Any:
+    """Return rank 0's value on every rank."""
+    box = [value]
+    dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+    return box[0]
 
 
 @cache

@@ -10,7 +10,8 @@ stored at this index, whichever row computes them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
+from itertools import accumulate
 from operator import itemgetter
 
 import torch
@@ -91,27 +92,22 @@ def pack_into_rows(
     sample is not thrown away.
     """
     of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
-    first_indices = [0]
     for number, each in enumerate(sequences):
         of_prompt.setdefault(each.prompt_ids, {}).setdefault(each.token_ids, []).append(number)
-        first_indices.append(first_indices[-1] + len(each.token_ids))
-    groups = [
-        (len(prompt_ids), [(tuple(numbers), max(len(token_ids) - 1, 0)) for token_ids, numbers in completions.items()])
-        for prompt_ids, completions in of_prompt.items()
+    first_indices = [0, *accumulate(len(each.token_ids) for each in sequences)]
+    prompts = [
+        PackedPrompt(len(ids), tuple((tuple(numbers), max(len(of_one) - 1, 0)) for of_one, numbers in answers.items()))
+        for ids, answers in of_prompt.items()
     ]
-    for row in split_across_ranks(pack(groups, row_tokens=row_tokens), ranks=ranks)[rank]:
+    for row in split_across_ranks(pack(prompts, row_tokens=row_tokens), ranks=ranks)[rank]:
         yield _row(row, sequences, first_indices, device)
 
 
 def _row(
     parts: Sequence["PackedPrompt"], sequences: Sequence[TrainingSequence], first_indices: Sequence[int], device: str
 ) -> PackedRow:
-    ids: list[int] = []
-    position_ids: list[int] = []
-    positions: list[int] = []
-    targets: list[int] = []
-    token_indices: list[int] = []
-    unique_indices: list[int] = []
+    columns: tuple[list[int], ...] = tuple([] for _ in range(6))
+    ids, position_ids, positions, targets, token_indices, unique_indices = columns
     lengths: list[tuple[int, ...]] = []
     for part in parts:
         ids += sequences[part.completions[0][0][0]].prompt_ids
@@ -130,12 +126,11 @@ def _row(
         completions = [n_read for _, n_read in part.completions if n_read]
         lengths.append((part.prompt_tokens, *completions) if len(completions) > 1 else (part.tokens,))
     if not ids:
-        ids, position_ids, lengths = [0], [0], [(1,)]
-    token_ids_L, position_ids_L, positions_U, targets_U, token_index_R, unique_index_R = (
-        torch.tensor(each, dtype=torch.int64, device=device)
-        for each in (ids, position_ids, positions, targets, token_indices, unique_indices)
-    )
-    return PackedRow(token_ids_L, position_ids_L, tuple(lengths), positions_U, targets_U, token_index_R, unique_index_R)
+        ids.append(0)
+        position_ids.append(0)
+        lengths.append((1,))
+    ids_L, position_ids_L, *rest = (torch.tensor(each, dtype=torch.int64, device=device) for each in columns)
+    return PackedRow(ids_L, position_ids_L, tuple(lengths), *rest)
 
 
 def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
@@ -194,24 +189,19 @@ class PackedPrompt:
         return self.tokens + squares / _SQUARE_TOKENS
 
 
-def pack(
-    groups: Sequence[tuple[int, Sequence[tuple[tuple[int, ...], int]]]], *, row_tokens: int
-) -> list[list[PackedPrompt]]:
-    """Return the parts of each row.
+def pack(prompts: Sequence[PackedPrompt], *, row_tokens: int) -> list[list[PackedPrompt]]:
+    """Divide prompts with all of their answers over rows of at most `row_tokens`; return the parts of each row.
 
-    groups      for each prompt, its tokens and its answers
-    row_tokens  the most tokens of a row; it grows to hold the longest prompt with its longest answer
-
-    Answers that do not fit into a row with all others of their prompt are divided over several, and the prompt is
-    repeated.
+    Rows grow to hold the longest prompt with its longest answer. Answers that do not fit into a row with all others of
+    their prompt are divided over several, and the prompt is repeated.
     """
-    max_length = max((prompt + tokens for prompt, completions in groups for _, tokens in completions), default=0)
-    capacity = max(row_tokens, max_length)
+    lengths = (each.prompt_tokens + tokens for each in prompts for _, tokens in each.completions)
+    capacity = max(row_tokens, max(lengths, default=0))
     parts = []
-    for prompt, completions in groups:
-        sizes = [(tokens, prompt + tokens) for _, tokens in completions]
-        for row in first_fit_decreasing(sizes, (capacity - prompt, KEYS_PER_TOKEN * capacity)):
-            parts.append(PackedPrompt(prompt, tuple(completions[index] for index in row)))
+    for each in prompts:
+        sizes = [(tokens, each.prompt_tokens + tokens) for _, tokens in each.completions]
+        for row in first_fit_decreasing(sizes, (capacity - each.prompt_tokens, KEYS_PER_TOKEN * capacity)):
+            parts.append(PackedPrompt(each.prompt_tokens, tuple(each.completions[index] for index in row)))
     sizes = [(part.tokens, part.n_attention_keys) for part in parts]
     return [
         [parts[index] for index in row] for row in first_fit_decreasing(sizes, (capacity, KEYS_PER_TOKEN * capacity))
@@ -230,11 +220,10 @@ def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, 
         first, second = sizes[index]
         if first > capacity[0] or second > capacity[1]:
             raise ValueError(f"an item of {sizes[index]} does not fit into a bin of {capacity}")
-        fit = next((bin for bin, left in enumerate(remaining) if left[0] >= first and left[1] >= second), None)
-        if fit is None:
+        fits = (bin for bin, left in enumerate(remaining) if left[0] >= first and left[1] >= second)
+        if (fit := next(fits, len(packed))) == len(packed):
             packed.append([])
             remaining.append(capacity)
-            fit = len(packed) - 1
         packed[fit].append(index)
         remaining[fit] = remaining[fit][0] - first, remaining[fit][1] - second
     return [sorted(row) for row in packed]
@@ -248,8 +237,7 @@ def split_across_ranks(packed: Sequence[list[PackedPrompt]], *, ranks: int) -> l
     costs = [sum(part.cost for part in row) for row in packed]
     max_rows = -(-len(packed) // ranks)
     rows_of_rank: list[list[list[PackedPrompt]]] = [[] for _ in range(ranks)]
-    loads = [(0.0, rank) for rank in range(ranks)]
-    heapify(loads)
+    loads = [(0.0, rank) for rank in range(ranks)]  # a heap
     for cost, row in sorted(zip(costs, packed, strict=True), key=itemgetter(0), reverse=True):
         done, rank = heappop(loads)
         rows_of_rank[rank].append(row)

@@ -49,10 +49,9 @@ def write_in_background(
             writer = FileSystemWriter(folder, sync_files=True, per_thread_copy_ahead=0)
             with _translate_errors():
                 save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
+            written.set_result(None)
         except BaseException as error:  # whatever it is, it must reach those who wait for the future
             written.set_exception(error)
-        else:
-            written.set_result(None)
 
     _expect_no_ranks()
     # A daemon, since a process whose other ranks are lost must not wait for them when it ends.
@@ -119,13 +118,9 @@ def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], sha
 @torch.no_grad()
 def _copy_to_cpu(state: dict[str, Tensor], home: dict[str, Tensor]) -> dict[str, Tensor]:
     """Copy the moments to the memory of the CPU, to where they were before if they were there."""
-    copied = {}
-    for key, value in state.items():
-        if key == _STEP:
-            copied[key] = value
-        elif key in home:
-            copied[key] = home[key]
-            local_shard(home[key]).copy_(local_shard(value))
-        else:
-            copied[key] = copy_to_device(value, torch.device("cpu"))
-    return copied
+    for key in state.keys() & home.keys() - {_STEP}:
+        local_shard(home[key]).copy_(local_shard(state[key]))
+    return {
+        key: value if key == _STEP else home[key] if key in home else copy_to_device(value, torch.device("cpu"))
+        for key, value in state.items()
+    }

@@ -48,39 +48,25 @@ class ModelSize:
 
 @dataclass(frozen=True, slots=True)
 class EngineTimings:
-    """How long one engine takes. A step draws one token for each of its answers, and takes
+    """How long one engine takes. A step draws one token for each of its answers."""
 
-        step_seconds + answers * answer_seconds + tokens of their context * context_seconds
-
-    prefill_seconds_per_token  for each token of a prompt, or of a cache that is computed again
-    load_seconds               for taking in new weights
-    cache_tokens               tokens that the cache holds
-    max_concurrent             answers that the engine draws at once
-    """
-
-    step_seconds: float
-    step_seconds_per_answer: float
-    step_seconds_per_context_token: float
-    prefill_seconds_per_token: float
-    load_seconds: float
-    cache_tokens: float
-    max_concurrent: int = 256
+    step_seconds: float  # of a step, in addition to
+    step_seconds_per_answer: float  # for each answer, and
+    step_seconds_per_context_token: float  # for each token of their contexts
+    prefill_seconds_per_token: float  # for each token of a prompt, or of a cache that is computed again
+    load_seconds: float  # for new weights
+    cache_tokens: float  # tokens that the cache holds
+    max_concurrent: int = 256  # answers that the engine draws at once
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerTimings:
-    """How long the learner takes.
+    """How long the learner takes."""
 
-    seconds_per_token  for each token of a batch, prompts included
-    batch_seconds      for each batch, whatever its size
-    publish_seconds    from the end of a batch until engines can fetch the weights
-    switch_seconds     for changing between sampling and training on the same GPUs, there and back
-    """
-
-    seconds_per_token: float
-    batch_seconds: float
-    publish_seconds: float
-    switch_seconds: float = 0.0
+    seconds_per_token: float  # for each token of a batch, prompts included
+    batch_seconds: float  # for each batch, whatever its size
+    publish_seconds: float  # from the end of a batch until engines can fetch the weights
+    switch_seconds: float = 0.0  # for changing between sampling and training on the same GPUs, there and back
 
 
 def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineTimings:
@@ -108,15 +94,13 @@ def estimate_learner_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> Learne
 
 @dataclass(slots=True)
 class SimulatedSample:
-    """An answer that is being drawn.
-
-    versions  the versions that drew it, each with the number of tokens that had been drawn when it began
-    """
+    """An answer that is being drawn."""
 
     key: tuple[int, int, int]
     prompt_tokens: int
     tokens: int
     first_step: float = 0.0
+    # The versions that drew it, each with the number of tokens that had been drawn when it began.
     versions: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -217,10 +201,7 @@ class TimedEngine:
         return (sqrt(linear * linear + 4 * square * seconds) - linear) / (2 * square)
 
     def _costs(self) -> tuple[float, float]:
-        rates, answers = self._rates, len(self._running)
-        linear = (
-            rates.step_seconds
-            + answers * rates.step_seconds_per_answer
-            + self._context * rates.step_seconds_per_context_token
-        )
-        return linear, answers * rates.step_seconds_per_context_token / 2
+        """Return the seconds of a step, and half of what each step takes longer than the one before."""
+        rates, answers, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
+        linear = rates.step_seconds + answers * rates.step_seconds_per_answer + self._context * of_context
+        return linear, answers * of_context / 2

@@ -13,15 +13,14 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from math import ceil, exp, log
 from statistics import NormalDist, fmean
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rewards.reward import Completion, Reward, Task
 from train.asynchronous.controller import Controller
 from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.journal import NullJournal
-from train.asynchronous.messages import Lease, LeaseRequest, SampleResult, SubmitRequest, VersionSpan
+from train.asynchronous.messages import LeaseRequest, SampleResult, SubmitRequest, VersionSpan
 from train.planning.engine import EngineTimings, LearnerTimings, SimulatedSample, TimedEngine
-from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.weights.manifest import WeightManifest
 
@@ -31,16 +30,11 @@ _FOREVER = 1e12  # seconds: simulated workers do not die
 
 @dataclass(frozen=True, slots=True)
 class LogNormalLengths:
-    """Log-normal lengths in tokens, cut off at a limit.
+    """Log-normal lengths in tokens, cut off at a limit."""
 
-    median  of the lengths before they are cut off
-    sigma   standard deviation of their logarithm; 0.9 puts one answer in a hundred at eight times the median
-    limit   the longest length
-    """
-
-    median: float
-    sigma: float
-    limit: int
+    median: float  # before they are cut off
+    sigma: float  # standard deviation of their logarithm; 0.9 puts one answer in a hundred at eight times the median
+    limit: int  # the longest length
 
     @classmethod
     def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "LogNormalLengths":
@@ -68,21 +62,15 @@ class LogNormalLengths:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is sampled and trained on.
+    """What is sampled and trained on."""
 
-    groups          groups in a batch, with `completions` answers each
-    rejected_share  share of the groups that teach nothing and are replaced
-    reward_seconds  least, most likely and most seconds until an answer is scored
-    token_stride    tokens for which one token stands in a message
-    """
-
-    groups: int
-    completions: int
+    groups: int  # in a batch
+    completions: int  # answers of a group
     prompt_tokens: int
     lengths: LogNormalLengths
-    rejected_share: float = 0.0
-    reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)
-    token_stride: int = 64
+    rejected_share: float = 0.0  # of the groups: they teach nothing and are replaced
+    reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)  # least, most likely and most, to score an answer
+    token_stride: int = 64  # tokens for which one token stands in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +84,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMode:
-    """How sampling and training overlap. The other values count for "async" only.
-
-    staleness   the bound (rollout.staleness)
-    interrupts  whether new weights interrupt answers; otherwise an engine finishes what it has begun, and then loads
-    """
+    """How sampling and training overlap. The other values count for "async" only."""
 
     pipeline: Literal["sync", "one-off", "async"]
-    staleness: int = 0
-    interrupts: bool = True
+    staleness: int = 0  # the bound (rollout.staleness)
+    interrupts: bool = True  # whether new weights interrupt answers; otherwise an engine first finishes its answers
 
     def __str__(self) -> str:
         if self.pipeline != "async":
@@ -117,18 +101,13 @@ SYNC, ONE_OFF = TrainingMode("sync"), TrainingMode("one-off", 1)
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What a simulated run measured, over its later steps.
-
-    tokens_per_second                      completion tokens that were trained on
-    learner_idle_share, engine_idle_share  shares of the time
-    staleness_mean                         versions between a token's sampling and its training, over the tokens
-    """
+    """What a simulated run measured, over its later steps."""
 
     step_seconds: float
-    tokens_per_second: float
-    learner_idle_share: float
+    tokens_per_second: float  # completion tokens that were trained on
+    learner_idle_share: float  # of the time
     engine_idle_share: float
-    staleness_mean: float
+    staleness_mean: float  # versions between a token's sampling and its training, over the tokens
     staleness_max: int
 
 
@@ -139,13 +118,13 @@ def simulate(
     return _Run(mode, workload, layout, steps, seed).outcome()
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """One batch: when it was published, and what was in it."""
 
     published: float
     tokens: int
-    ages: tuple[float, int]
+    age_mean: float
+    age_max: int
     engine_seconds: float
     learner_seconds: float
 
@@ -177,7 +156,7 @@ class _Run:
         self._unpublished: int | None = None  # trained weights that are on their way to the engines
         self._learner_is_free = True
         self._learner_seconds = 0.0
-        self._of_cut: tuple[int, tuple[float, int]] = (0, (0.0, 0))
+        self._of_cut = 0, 0.0, 0  # tokens of the batch in training, and their ages, mean and maximum
         self._steps: list[_Step] = []
         self._controller = Controller(
             _Prompts(),
@@ -214,8 +193,8 @@ class _Run:
             tokens_per_second=tokens / seconds,
             learner_idle_share=1 - (last.learner_seconds - first.learner_seconds) / seconds,
             engine_idle_share=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
-            staleness_mean=fmean(step.ages[0] for step in measured),
-            staleness_max=max(step.ages[1] for step in measured),
+            staleness_mean=fmean(step.age_mean for step in measured),
+            staleness_max=max(step.age_max for step in measured),
         )
 
     # --- events ---
@@ -235,13 +214,14 @@ class _Run:
     def _score(self, group: int, future: "Future[Reward]", reward: Reward) -> None:
         future.set_result(reward)
         self._n_scored[group] += 1
-        if self._n_scored[group] == self._workload.completions:
-            if self._teaches[group]:
-                self._n_ready += 1
-                self._publish_if_possible()
-                self._train_if_possible()
-            else:
-                self._feed()  # it was rejected, and another can be asked
+        if self._n_scored[group] < self._workload.completions:
+            return
+        if self._teaches[group]:
+            self._n_ready += 1
+            self._publish_if_possible()
+            self._train_if_possible()
+        else:
+            self._feed()  # it was rejected, and another can be asked
 
     def _end_batch(self, version: int) -> None:
         self._learner_is_free = self._way.pipeline == "async"
@@ -261,24 +241,25 @@ class _Run:
         if groups is None:
             return
         self._n_ready -= len(groups)
-        tokens = sum(len(rollout.token_ids) for group in groups for rollout in group) * self._workload.token_stride
+        n_taken, rates = self._controller.batches_taken, self._layout.learner
+        ages = [n_taken - 1 - version for group in groups for rollout in group for version in rollout.versions]
+        tokens = len(ages) * self._workload.token_stride
         prompts = len(groups) * self._workload.prompt_tokens
-        rates = self._layout.learner
         seconds = (tokens + prompts) * rates.seconds_per_token + rates.batch_seconds
         if self._way.pipeline == "sync":
             seconds += rates.switch_seconds
         self._learner_is_free = False
         self._learner_seconds += seconds
-        self._of_cut = tokens, _ages(groups, self._controller.batches_taken - 1)
-        self._add(self._now + seconds, partial(self._end_batch, self._controller.batches_taken))
+        self._of_cut = tokens, fmean(ages), max(ages)
+        self._add(self._now + seconds, partial(self._end_batch, n_taken))
         if self._way.pipeline == "one-off":
             self._feed()
 
     def _publish_if_possible(self) -> None:
         """Let the engines have new weights. In the pipeline "one-off" they wait until the next batch is there."""
-        version, together = self._unpublished, self._way.pipeline == "one-off"
+        version = self._unpublished
         is_sampled = self._n_ready >= self._workload.groups and not any(engine.n_pending for engine in self._engines)
-        if version is None or (together and not is_sampled):
+        if version is None or (self._way.pipeline == "one-off" and not is_sampled):
             return
         self._unpublished = None
         self._version = version
@@ -304,7 +285,7 @@ class _Run:
         """
         if self._way.pipeline == "one-off" and self._controller.batches_taken not in (0, self._version + 1):
             return
-        group = self._workload.completions
+        group = self._workload.completions  # samples
         least = [
             (engine.n_pending, number)
             for number, engine in enumerate(self._engines)
@@ -320,7 +301,10 @@ class _Run:
                 self._engines_are_full = False
                 break
             self._let_pass(number)
-            self._begin(number, leases[0])
+            self._teaches[leases[0].group] = self._rng.random() >= self._workload.rejected_share
+            for place in range(group):
+                key, tokens = (leases[0].group, leases[0].attempt, place), self._workload.lengths.draw(self._rng)
+                engine.add(SimulatedSample(key, self._workload.prompt_tokens, tokens))
             self._await(number)
             if self._has_room(engine):
                 heappush(least, (engine.n_pending, number))
@@ -330,33 +314,23 @@ class _Run:
             not engine.n_pending or engine.n_pending + self._workload.completions <= self._layout.engine.max_concurrent
         )
 
-    def _begin(self, number: int, lease: Lease) -> None:
-        workload = self._workload
-        self._teaches[lease.group] = self._rng.random() >= workload.rejected_share
-        for place in range(workload.completions):
-            tokens = workload.lengths.draw(self._rng)
-            key = (lease.group, lease.attempt, place)
-            self._engines[number].add(SimulatedSample(key, workload.prompt_tokens, tokens))
-
     def _await(self, number: int) -> None:
         at = self._engines[number].next_event()
         if at < _FOREVER:
             self._awaited[number] = self._add(at, partial(self._look_at, number))
 
     def _let_pass(self, number: int) -> None:
+        """Let an engine's time pass until now, and send the controller what it has drawn."""
         for drawing in self._engines[number].advance(self._now):
-            self._send(number, drawing)
-
-    def _send(self, number: int, drawing: SimulatedSample) -> None:
-        group, attempt, place = drawing.key
-        n_tokens = ceil(drawing.tokens / self._workload.token_stride)
-        data = bytes(4 * n_tokens)
-        spans = _spans(drawing, n_tokens, self._workload.token_stride)
-        finish: Literal["stop", "length"] = "length" if drawing.tokens >= self._workload.lengths.limit else "stop"
-        answer = SampleResult(group, place, attempt, data, data, spans, finish)
-        self._sent = group, place
-        (receipt,) = self._controller.submit_results(SubmitRequest(str(number), (answer,)))
-        assert receipt == "taken", receipt
+            group, attempt, place = drawing.key
+            n_tokens = ceil(drawing.tokens / self._workload.token_stride)
+            data = bytes(4 * n_tokens)
+            spans = _spans(drawing, n_tokens, self._workload.token_stride)
+            finish: Literal["stop", "length"] = "length" if drawing.tokens >= self._workload.lengths.limit else "stop"
+            answer = SampleResult(group, place, attempt, data, data, spans, finish)
+            self._sent = group, place
+            (receipt,) = self._controller.submit_results(SubmitRequest(str(number), (answer,)))
+            assert receipt == "taken", receipt
 
     def _submit(self, completion: Completion, task: Task) -> "Future[Reward]":
         future: Future[Reward] = Future()
@@ -379,8 +353,3 @@ def _spans(drawing: SimulatedSample, n_tokens: int, token_stride: int) -> tuple[
     starts[0] = (starts[0][0], 0)
     ends = [start for _, start in starts[1:]] + [n_tokens]
     return tuple((version, start, end) for (version, start), end in zip(starts, ends, strict=True) if end > start)
-
-
-def _ages(groups: list[Group], version: int) -> tuple[float, int]:
-    ages = [version - token for group in groups for rollout in group for token in rollout.versions]
-    return fmean(ages), max(ages)

@@ -35,18 +35,13 @@ _SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # of the GPUs, for the learner
 
 @dataclass(frozen=True, slots=True)
 class GpuCluster:
-    """The GPUs of a run.
-
-    tensor_parallel   GPUs of one engine
-    min_learner_gpus  the learner's state does not fit on fewer
-    learner_multiple  the number of the learner's GPUs is a multiple of this
-    """
+    """The GPUs of a run."""
 
     gpu: Gpu
     gpus: int
-    tensor_parallel: int = 1
-    min_learner_gpus: int = 1
-    learner_multiple: int = 1
+    tensor_parallel: int = 1  # GPUs of one engine
+    min_learner_gpus: int = 1  # the learner's state does not fit on fewer
+    learner_multiple: int = 1  # the number of the learner's GPUs is a multiple of this
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +60,10 @@ def best_split(
     """Return the fastest split, or None if the GPUs are too few for this way."""
     splits = []
     for learner_gpus, engines in candidate_splits(mode, cluster):
-        layout = Layout(
-            engines,
-            estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel),
-            estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus),
-        )
-        splits.append(GpuSplit(mode, learner_gpus, engines, simulate(mode, workload, layout, steps=steps)))
+        engine = estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel)
+        learner = estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus)
+        result = simulate(mode, workload, Layout(engines, engine, learner), steps=steps)
+        splits.append(GpuSplit(mode, learner_gpus, engines, result))
     return max(splits, key=lambda split: split.result.tokens_per_second, default=None)
 
 
@@ -82,8 +75,7 @@ def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[
             yield cluster.gpus // multiple * multiple, cluster.gpus // cluster.tensor_parallel
         return
     wanted = (max(round(cluster.gpus * share), cluster.min_learner_gpus) for share in _SHARES)
-    numbers = {-(-number // multiple) * multiple for number in wanted}
-    for learner_gpus in sorted(numbers):
+    for learner_gpus in sorted({-(-number // multiple) * multiple for number in wanted}):
         engines = (cluster.gpus - learner_gpus) // cluster.tensor_parallel
         if engines > 0:
             yield learner_gpus, engines
@@ -108,12 +100,10 @@ def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, r
         lengths = LogNormalLengths.with_mean(mean_tokens or _DEFAULT_MEAN_SHARE * limit, sigma=sigma, limit=limit)
     except ValueError as error:
         raise ConfigError(f"--mean-tokens: {error}") from error
-    rollout = config.rollout
-    prompt_tokens = min(_PROMPT_TOKENS, config.data.max_prompt_tokens)
     return Workload(
-        rollout.prompts,
-        rollout.completions,
-        prompt_tokens,
+        config.rollout.prompts,
+        config.rollout.completions,
+        min(_PROMPT_TOKENS, config.data.max_prompt_tokens),
         lengths,
         rejected_share,
         token_stride=max(1, min(-(-limit // _UNITS), int(lengths.mean / _UNITS_OF_MEAN))),

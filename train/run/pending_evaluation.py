@@ -13,12 +13,12 @@ it, and no sample is drawn twice.
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from curate.dataset.output_folder import write_atomic
 from curate.trust import TrustPolicy
@@ -46,35 +46,41 @@ def result_path(run: Path, suite: str, step: int) -> Path:
     return run / FOLDER / suite / f"{_STEP}{step:06d}.json"
 
 
-def step_of(path: Path) -> int:
+def _step_of(path: Path) -> int:
     """Return the step that the name of a result or of a pending evaluation has."""
     return int(path.stem.removeprefix(_STEP))
 
 
-def result_files(run: Path) -> dict[str, dict[int, Path]]:
-    """Return the files of all results of a run, by suite and step; steps ascend."""
-    found: dict[str, dict[int, Path]] = {}
-    for path in sorted((run / FOLDER).glob(f"[!.]*/{_STEP}*.json")):
-        found.setdefault(path.parent.name, {})[step_of(path)] = path
+def forget_after(run: Path, step: int) -> None:
+    """Delete the results of later steps, which will be made again."""
+    for path in _result_files(run):
+        if _step_of(path) > step:
+            path.unlink()
+
+
+def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
+    """Return the results of a run by suite and step; steps ascend.
+
+    Raises NoRunError if there are none, and CurateError if one is damaged.
+    """
+    found: dict[str, dict[int, Result]] = {}
+    for path in _result_files(run):
+        found.setdefault(path.parent.name, {})[_step_of(path)] = read_result(path)
+    if not found:
+        raise NoRunError(f"{run}: no evaluation is finished. Give the folder of a run with a section [evaluation].")
     return found
 
 
-def forget_after(run: Path, step: int) -> None:
-    """Delete the results of later steps, which will be made again."""
-    for of_suite in result_files(run).values():
-        for found, path in of_suite.items():
-            if found > step:
-                path.unlink()
+def _result_files(run: Path) -> list[Path]:
+    return sorted((run / FOLDER).glob(f"[!.]*/{_STEP}*.json"))
 
 
 @dataclass(frozen=True, slots=True)
 class RunSuite:
     """A suite of a run.
 
-    name       in metrics, folders and evaluation.keep_best: that of the suite or, for a dataset, of its folder
-    location   where the rows are
-    window     the first and the last day of contests; "" for all
-    exercises  its problems
+    name    in metrics, folders and evaluation.keep_best: that of the suite or, for a dataset, of its folder
+    window  the first and the last day of contests; "" for all
     """
 
     name: str
@@ -129,15 +135,11 @@ SuiteMetrics = dict[str, dict[str, float]]  # by suite, the metrics of an evalua
 
 @dataclass(frozen=True, slots=True)
 class PendingEvaluation:
-    """The evaluation of the weights after a step.
-
-    run         folder of the run
-    max_tokens  length limit of the answers
-    """
+    """The evaluation of the weights after a step."""
 
     run: Path
     step: int
-    max_tokens: int
+    max_tokens: int  # length limit of the answers
 
     @property
     def folder(self) -> Path:
@@ -157,10 +159,12 @@ class PendingEvaluation:
         Raises OSError if it cannot be written.
         """
         path, table = self.folder / _REQUEST, as_table(config)
-        if path.exists() and _deciding(json.loads(path.read_text(encoding="utf-8"))["config"]) != _deciding(table):
-            for other in self.folder.iterdir():
-                if other.is_file():
-                    other.unlink()
+        if path.exists():
+            before = json.loads(path.read_text(encoding="utf-8"))["config"]
+            if {**before, "run": None} != {**table, "run": None}:  # no result depends on [run]
+                for other in self.folder.iterdir():
+                    if other.is_file():
+                        other.unlink()
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json.dumps({"run": str(self.run), "max_tokens": self.max_tokens, "config": table}))
 
@@ -168,7 +172,7 @@ class PendingEvaluation:
     def read(cls, folder: Path) -> tuple[Self, Config]:
         """Return what `write_request` has written."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-        return cls(Path(request["run"]), step_of(folder), request["max_tokens"]), from_table(request["config"])
+        return cls(Path(request["run"]), _step_of(folder), request["max_tokens"]), from_table(request["config"])
 
     def suite_metrics(self) -> SuiteMetrics:
         """Return the metrics of the suites that are finished."""
@@ -187,11 +191,6 @@ class PendingEvaluation:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _deciding(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sections of a configuration that results can depend on: all but [run]."""
-    return {name: section for name, section in table.items() if name != "run"}
-
-
 def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
     """Return the evaluations that were not over when the run ended, in the order of their steps.
 
@@ -202,7 +201,7 @@ def unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
         if (folder / _REQUEST).exists():
             request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
             # Not with the run of the request: its folder may have been moved.
-            pending.append(PendingEvaluation(run, step_of(folder), request["max_tokens"]))
+            pending.append(PendingEvaluation(run, _step_of(folder), request["max_tokens"]))
         else:
             shutil.rmtree(folder)
     return pending
@@ -253,38 +252,20 @@ def main(folder: str) -> None:
 
 
 def _engine_config(config: Config, model: Path) -> Config:
-    """Return the configuration of a run whose engine would be the one that evaluates.
-
-    model: folder of the weights to evaluate
-    """
+    """Return the configuration of a run whose engine would be the one that evaluates the weights in `model`."""
     settings = config.evaluation
-    engine = replace(
-        config.engine,
-        gpus=settings.gpus,
-        tensor_parallel=settings.tensor_parallel,
-        memory_share=settings.memory_share,
-        max_model_len=0,  # that of the run may be too short for evaluation.max_tokens
-        transfer="auto",
-    )
     return replace(
         config,
         model=replace(config.model, path=str(model)),
-        engine=engine,
+        engine=replace(
+            config.engine,
+            gpus=settings.gpus,
+            tensor_parallel=settings.tensor_parallel,
+            memory_share=settings.memory_share,
+            max_model_len=0,  # that of the run may be too short for evaluation.max_tokens
+            transfer="auto",
+        ),
         rollout=replace(config.rollout, pipeline="sync"),
         workers=WorkersConfig(),
         evaluation=replace(settings, where="inside", gpus=(), tensor_parallel=1),
     )
-
-
-def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
-    """Return the results of a run by suite and step; steps ascend.
-
-    Raises NoRunError if there are none, and CurateError if one is damaged.
-    """
-    found = {
-        suite: {step: read_result(path) for step, path in of_suite.items()}
-        for suite, of_suite in result_files(run).items()
-    }
-    if not found:
-        raise NoRunError(f"{run}: no evaluation is finished. Give the folder of a run with a section [evaluation].")
-    return found

@@ -11,7 +11,7 @@ By month of publication, a falling pass@1 may show that a model knows old proble
 itself. The lower one has all problems since a month, as LiveCodeBench's leaderboard has with its slider.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import Any
 
 import matplotlib
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -36,6 +37,8 @@ Row = dict[str, Any]  # the metrics of a step; None: unknown
 Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and the seconds at which it began and ended
 
 _STYLE: Any = {
+    # By Okabe and Ito, for people with any colour vision. "C0", "C1", ... are these colours, again and again.
+    "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]),
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.titlelocation": "left",
@@ -47,8 +50,6 @@ _STYLE: Any = {
     "svg.hashsalt": "curate",  # the same metrics make the same file
     "svg.fonttype": "none",  # text in the picture can be searched and selected
 }
-# By Okabe and Ito, for people with any colour vision.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _GREY = "#444444"
 
 
@@ -69,11 +70,19 @@ class PlottedRun:
 
 
 @contextmanager
-def _picture(out: Path, width: float, height: float, *, grid: bool = True) -> Iterator[Figure]:
-    """Yield a figure, and write it in the format of the file's extension. Raises NoRunError for an unknown one."""
+def _picture(
+    out: Path, width: float, height: float, labels: Sequence[str] = (), *, title: str | None = None, grid: bool = True
+) -> Iterator[Figure]:
+    """Yield a figure, and write it in the format of the file's extension. Raises NoRunError for an unknown one.
+
+    labels: those of a legend above the panels, in the order of the colours; without any, there is none
+    """
     with matplotlib.rc_context(_STYLE | {"axes.grid": grid}):
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
+        if labels:
+            handles = [Line2D([], [], color=f"C{number}", label=label) for number, label in enumerate(labels)]
+            figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 3), title=title)
         out.parent.mkdir(parents=True, exist_ok=True)
         try:
             figure.savefig(out, dpi=150, metadata={"Date": None} if out.suffix == ".svg" else None)
@@ -81,19 +90,7 @@ def _picture(out: Path, width: float, height: float, *, grid: bool = True) -> It
             raise NoRunError(f"{out}: {error}. Give a name that ends in .svg, .png or .pdf.") from error
 
 
-def _colour(number: int) -> str:
-    return _COLOURS[number % len(_COLOURS)]
-
-
-def _draw_legend(figure: Figure, colours: Iterable[tuple[str, str]], title: str | None = None) -> None:
-    """Draw the labels of runs with their colours above the panels."""
-    handles = [Line2D([], [], color=colour, label=label) for label, colour in colours]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 3), title=title)
-
-
-def _draw_band(
-    place: Axes, at: Sequence[int], low: Sequence[float], high: Sequence[float], colour: str, alpha: float = 0.15
-) -> None:
+def _draw_band(place: Axes, at: Sequence[int], low: Any, high: Any, colour: str, alpha: float = 0.15) -> None:
     place.fill_between(at, low, high, color=colour, alpha=alpha, lw=0)
 
 
@@ -107,17 +104,19 @@ def _draw_summaries(place: Axes, summaries: Mapping[int, Summary], colour: str, 
 # --- curves ---
 
 _MANY_STEPS = 60  # with more steps, a curve is drawn as its running mean, with the values of the steps behind it
-_LINES = ("-", ":")  # of the metrics of a panel
-_PANELS = {  # the metrics of each panel, with their labels if there are several
-    "Reward, mean of a batch": {"reward": ""},
-    "pass@1 on the evaluation set": {"eval/pass@1": ""},  # with several suites: --evaluations
-    "Tokens of a completion, mean": {"completions/mean_length": "in training", "eval/mean_length": "in evaluation"},
-    "Entropy, nats per token": {"entropy": ""},
-    "Share of tokens clipped": {
-        "clip_ratio/high_mean": "above 1 + clip_high",
-        "clip_ratio/low_mean": "below 1 - clip_low",
+_PANELS = {  # the metrics of each panel, with their lines and, if there are several, their labels
+    "Reward, mean of a batch": {"reward": ("-", "")},
+    "pass@1 on the evaluation set": {"eval/pass@1": ("-", "")},  # with several suites: --evaluations
+    "Tokens of a completion, mean": {
+        "completions/mean_length": ("-", "in training"),
+        "eval/mean_length": (":", "in evaluation"),
     },
-    "Share of completions cut off at the length limit": {"completions/clipped_ratio": ""},
+    "Entropy, nats per token": {"entropy": ("-", "")},
+    "Share of tokens clipped": {
+        "clip_ratio/high_mean": ("-", "above 1 + clip_high"),
+        "clip_ratio/low_mean": (":", "below 1 - clip_low"),
+    },
+    "Share of completions cut off at the length limit": {"completions/clipped_ratio": ("-", "")},
 }
 
 
@@ -133,16 +132,23 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
     panels = [title for title, metrics in _PANELS.items() if known & metrics.keys()]
     if not panels:
         raise NoRunError(f"{runs[0].folder}: no step is finished yet. Wait for the first one.")
-    has_seeds = any(len(of_label) > 1 for of_label in by_label.values())
+    labels = [f"{name} ({len(found)} runs)" if len(found) > 1 else name for name, found in by_label.items()]
+    has_seeds = len(by_label) < len(runs)
+    seeds = "Lines are means of the runs, bands reach from the lowest to the highest run." if has_seeds else None
     last = max(row["step"] for row in rows) or 1
     n_columns = 2 if len(panels) > 1 else 1
     n_rows = -(-len(panels) // n_columns)
-    with _picture(out, 4.8 * n_columns, 2.5 * n_rows + 0.5) as figure:
+    with _picture(out, 4.8 * n_columns, 2.5 * n_rows + 0.5, labels if len(runs) > 1 else (), title=seeds) as figure:
         axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
         for place, title in zip(axes, panels, strict=False):
-            lines = dict(zip(_PANELS[title], _LINES, strict=False))
-            lines = {metric: line for metric, line in lines.items() if metric in known}
-            has_interval = _draw_curves(place, list(by_label.values()), lines, interval=not has_seeds)
+            lines = {metric: line for metric, line in _PANELS[title].items() if metric in known}
+            has_interval = False
+            for number, of_label in enumerate(by_label.values()):
+                for metric, (line, _) in lines.items():
+                    by_run = [{row["step"]: row for row in run if row.get(metric) is not None} for run in of_label]
+                    _draw_curve(place, by_run, metric, f"C{number}", line)
+                    if metric == "eval/pass@1" and not has_seeds:
+                        has_interval |= _draw_interval(place, by_run[0], metric, f"C{number}")
             place.set_title(title + (", with its 95% interval" if has_interval else ""))
             place.set_xlabel("step")
             place.set_xlim(-0.02 * last, 1.02 * last)
@@ -150,48 +156,34 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
             if title.startswith("Share"):
                 place.yaxis.set_major_formatter(PercentFormatter(1))
             if len(lines) > 1:
-                names = _PANELS[title]
-                shown = [Line2D([], [], color=_GREY, ls=line, label=names[metric]) for metric, line in lines.items()]
-                place.legend(handles=shown)
+                place.legend(handles=[Line2D([], [], color=_GREY, ls=ls, label=label) for ls, label in lines.values()])
         for place in axes[len(panels) :]:
             place.remove()
-        if len(runs) > 1:
-            words = (f"{name} ({len(found)} runs)" if len(found) > 1 else name for name, found in by_label.items())
-            seeds = "Lines are means of the runs, bands reach from the lowest to the highest run."
-            _draw_legend(
-                figure, ((label, _colour(place)) for place, label in enumerate(words)), seeds if has_seeds else None
-            )
 
 
-def _draw_curves(
-    place: Axes, labelled: Sequence[Sequence[Sequence[Row]]], lines: Mapping[str, str], *, interval: bool
-) -> bool:
-    """Draw these metrics of the runs of each label, and return whether the interval of one was known and drawn."""
-    has_interval = False
-    for number, runs in enumerate(labelled):
-        colour = _colour(number)
-        for metric, line in lines.items():
-            by_run = [{row["step"]: row[metric] for row in run if row.get(metric) is not None} for run in runs]
-            at = sorted(set.intersection(*map(set, by_run)))  # the steps that all of them have
-            values = [[of_run[step] for of_run in by_run] for step in at]
-            mean = [fmean(of_step) for of_step in values]
-            low, high = [min(of_step) for of_step in values], [max(of_step) for of_step in values]
-            if len(at) > _MANY_STEPS:
-                if len(runs) == 1:
-                    place.plot(at, mean, color=colour, alpha=0.25, lw=0.7)
-                mean, low, high = (_running_mean(part, len(at) // 60) for part in (mean, low, high))
-            if len(runs) > 1:
-                _draw_band(place, at, low, high, colour, alpha=0.2)
-            marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
-            # Not clipped, so that a curve that is zero throughout can be seen.
-            place.plot(at, mean, color=colour, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
-            if interval and metric == "eval/pass@1":
-                rows = [row for row in runs[0] if row["step"] in by_run[0]]
-                low, high = ([row.get(f"{metric}_{end}") for row in rows] for end in ("low", "high"))
-                if at and None not in (*low, *high):
-                    _draw_band(place, at, low, high, colour)
-                    has_interval = True
-    return has_interval
+def _draw_curve(place: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colour: str, line: str) -> None:
+    """Draw a metric of the runs of one label, whose rows are given by step."""
+    at = sorted(set.intersection(*map(set, by_run)))  # the steps that all of them have
+    values = [[rows[step][metric] for rows in by_run] for step in at]
+    mean, low, high = ([combine(of_step) for of_step in values] for combine in (fmean, min, max))
+    if len(at) > _MANY_STEPS:
+        if len(by_run) == 1:
+            place.plot(at, mean, color=colour, alpha=0.25, lw=0.7)
+        mean, low, high = (_running_mean(part, len(at) // 60) for part in (mean, low, high))
+    if len(by_run) > 1:
+        _draw_band(place, at, low, high, colour, alpha=0.2)
+    marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
+    # Not clipped, so that a curve that is zero throughout can be seen.
+    place.plot(at, mean, color=colour, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
+
+
+def _draw_interval(place: Axes, rows: Mapping[int, Row], metric: str, colour: str) -> bool:
+    """Draw the interval of a metric if it is known in all rows, and return whether it is."""
+    low, high = ([row.get(f"{metric}_{end}") for row in rows.values()] for end in ("low", "high"))
+    if not rows or None in (*low, *high):
+        return False
+    _draw_band(place, list(rows), low, high, colour)
+    return True
 
 
 def _running_mean(values: Sequence[float], width: int) -> list[float]:
@@ -215,14 +207,13 @@ _MAX_STEPS = 16  # steps in a picture; the last ones of a longer run are shown
 
 def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw when each part of each run was busy, with one scale for all runs; white is idle. Raises NoRunError."""
-    bars_of_runs = [(run.label, _read_bars(run.folder)) for run in runs]
-    spans = [_span(bars) for _, bars in bars_of_runs]
-    longest = max(end - begin for begin, end in spans)
-    heights = [0.9 + 0.3 * len(_LANES.keys() & {bar["part"] for bar in bars}) for _, bars in bars_of_runs]
+    bars_of_runs = [_read_bars(run.folder) for run in runs]
+    longest = max(end - begin for begin, end in map(_span, bars_of_runs))
+    heights = [0.9 + 0.3 * len(_LANES.keys() & {bar["part"] for bar in bars}) for bars in bars_of_runs]
     with _picture(out, 9.6, 0.4 + sum(heights), grid=False) as figure:
         axes = figure.subplots(len(runs), 1, squeeze=False, gridspec_kw={"height_ratios": heights}).flatten()
-        for place, (label, bars) in zip(axes, bars_of_runs, strict=True):
-            _draw_lanes(place, label, bars, longest)
+        for place, run, bars in zip(axes, runs, bars_of_runs, strict=True):
+            _draw_lanes(place, run.label, bars, longest)
         axes[-1].set_xlabel("seconds")
 
 
@@ -293,18 +284,18 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
 
     Raises NoRunError if one of them has none, and CurateError if steps of a run were judged by different tests.
     """
-    found = [(run.label, read_evaluations(run.folder), _colour(number)) for number, run in enumerate(runs)]
-    suites = list(dict.fromkeys(suite for _, of_run, _ in found for suite in of_run))
-    with _picture(out, 9.6, 2.7 * len(suites) + 0.4) as figure:
+    found = [read_evaluations(run.folder) for run in runs]
+    suites = list(dict.fromkeys(suite for of_run in found for suite in of_run))
+    with _picture(out, 9.6, 2.7 * len(suites) + 0.4, [run.label for run in runs] if len(runs) > 1 else ()) as figure:
         axes = figure.subplots(len(suites), 2, squeeze=False)
         for suite, (left, right) in zip(suites, axes, strict=True):
-            for _, of_run, colour in found:
+            for number, of_run in enumerate(found):
                 of_suite = of_run.get(suite, {})
                 known = {step: result for step, result in of_suite.items() if any(each.n for each in result.outcomes)}
                 if known:
                     summaries = {step: summarize(result.outcomes) for step, result in known.items()}
-                    _draw_summaries(left, summaries, colour, clip_on=False)
-                    _draw_differences(right, known, colour)
+                    _draw_summaries(left, summaries, f"C{number}", clip_on=False)
+                    _draw_differences(right, known, f"C{number}")
             left.set_title(f"pass@1 on {suite}, with its 95% interval")
             right.set_title("Difference from the first step, filled if significant")
             right.axhline(0, color=_GREY, lw=0.8)
@@ -313,15 +304,13 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
                 place.xaxis.set_major_locator(MaxNLocator(integer=True))
         if not any(place.has_data() for place in axes[:, 0]):
             raise NoRunError(f"{runs[0].folder}: no sample of its evaluations has a verdict.")
-        if len(found) > 1:
-            _draw_legend(figure, ((label, colour) for label, _, colour in found))
 
 
 def _draw_differences(place: Axes, results: Mapping[int, Result], colour: str) -> None:
     """Draw the difference of each later step from the first. Raises CurateError for different tests."""
-    outcomes = {f"step {step}": result.outcomes for step, result in results.items()}
-    by_label = compare_with_reference(f"step {min(results)}", outcomes)
-    contenders = {step: by_label[f"step {step}"] for step in results if f"step {step}" in by_label}
+    outcomes = {str(step): result.outcomes for step, result in results.items()}
+    by_label = compare_with_reference(str(min(results)), outcomes)
+    contenders = {step: by_label[str(step)] for step in results if str(step) in by_label}
     if not contenders:
         return
     at, found = [min(results), *contenders], [contender.comparison for contender in contenders.values()]
@@ -348,39 +337,33 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
     numbers = [number for months in of_month for number in months]
     if not numbers:
         raise NoRunError(f"{results[0].path}: no problem with a date has a verdict.")
-    with _picture(out, 7.2, 5.5) as figure:
+    with _picture(out, 7.2, 5.5, names if len(names) > 1 else ()) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True)
-        for place, (name, months, curve) in enumerate(zip(names, of_month, since, strict=True)):
+        for place, (months, curve) in enumerate(zip(of_month, since, strict=True)):
             shift = (place - (len(names) - 1) / 2) * _APART
-            found = list(months.values())
+            found = months.values()
             upper.errorbar(
                 [number + shift for number in months],
                 [one.pass_at_1 for one in found],
                 yerr=([one.pass_at_1 - one.low for one in found], [one.high - one.pass_at_1 for one in found]),
-                color=_colour(place), fmt="o", ms=3, lw=1, capsize=2,
+                color=f"C{place}", fmt="o", ms=3, lw=1, capsize=2,
             )  # fmt: skip
-            _draw_summaries(lower, curve, _colour(place), label=name)
+            _draw_summaries(lower, curve, f"C{place}")
         for panel in (upper, lower):
+            panel.set_ylim(0, 1)
             if released is not None:
                 at = _month_number(f"{released:%Y-%m}") - 0.5 + (released.day - 1) / 31
                 panel.axvline(at, color=_GREY, ls="--", lw=1)
-            panel.set_ylim(0, 1)
+                upper.set_title(f"released {released.isoformat()}", loc="right", color=_GREY)
         upper.set_title("pass@1 by month of publication, with its 95% interval")
         lower.set_title("pass@1 on the problems since a month")
         shown = range(min(numbers), max(numbers) + 1, max(1, -(-(max(numbers) - min(numbers) + 1) // 12)))
-        lower.set_xticks(list(shown), [f"{month // 12}-{month % 12 + 1:02}" for month in shown], rotation=30)
-        if released is not None:
-            upper.set_title(f"released {released.isoformat()}", loc="right", color=_GREY)
-        if len(names) > 1:
-            handles, texts = lower.get_legend_handles_labels()
-            figure.legend(handles, texts, loc="outside upper center", ncols=min(len(names), 3))
+        lower.set_xticks(shown, [f"{month // 12}-{month % 12 + 1:02}" for month in shown], rotation=30)
 
 
 def _by_number(summaries: Mapping[str, Summary]) -> dict[int, Summary]:
     """Return the summaries of months that have any, by the place of the month on the axis."""
-    return {
-        _month_number(month): summary for month, summary in summaries.items() if month != UNKNOWN and summary.n_problems
-    }
+    return {_month_number(month): one for month, one in summaries.items() if month != UNKNOWN and one.n_problems}
 
 
 def _month_number(month: str) -> int:

@@ -5,11 +5,10 @@ cannot be known is nan.
 """
 
 import resource
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isnan, nan, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rewards.reward import ACCEPTED
 
@@ -132,14 +131,34 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
     if not rollouts:
         raise ValueError("a batch without a completion has no figures")
     ages = [version - token for rollout in rollouts for token in rollout.versions]
+    reward_seconds = [rollout.reward_seconds for rollout in rollouts]
+    lengths = [len(rollout.token_ids) for rollout in rollouts]
+    ended = [len(rollout.token_ids) for rollout in rollouts if not rollout.truncated] or [0]  # as TRL
+    components: dict[str, list[float]] = {}
+    for name, value in (part for rollout in rollouts for part in rollout.reward_components):
+        components.setdefault(name, []).append(value)
+    by_source: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        by_source.setdefault(rollout.source.replace("/", "_"), []).append(rollout)
+    by_source.pop("", None)
     return {
         **reward_metrics([[rollout.reward for rollout in group] for group in groups]),
-        **reward_component_metrics([rollout.reward_components for rollout in rollouts]),
-        **source_metrics(rollouts),
+        **{
+            f"rewards/{name}/{statistic}": figure(values)
+            for name, values in components.items()
+            for statistic, figure in (("mean", mean), ("std", std))
+        },
+        **{name: value for source in by_source.items() for name, value in _source_metrics(*source)},
         "reward_timeouts": sum(rollout.verdict == "time_limit" for rollout in rollouts),
-        "reward_latency_s/p50": percentile([rollout.reward_seconds for rollout in rollouts], 0.5),
-        "reward_latency_s/p95": percentile([rollout.reward_seconds for rollout in rollouts], 0.95),
-        **length_metrics([(len(rollout.token_ids), rollout.truncated) for rollout in rollouts]),
+        "reward_latency_s/p50": percentile(reward_seconds, 0.5),
+        "reward_latency_s/p95": percentile(reward_seconds, 0.95),
+        "completions/mean_length": fmean(lengths),
+        "completions/min_length": min(lengths),
+        "completions/max_length": max(lengths),
+        "completions/mean_terminated_length": fmean(ended),
+        "completions/min_terminated_length": min(ended),
+        "completions/max_terminated_length": max(ended),
+        "completions/clipped_ratio": fmean(rollout.truncated for rollout in rollouts),
         "num_tokens": tokens_before + sum(len(r.prompt_ids) + len(r.token_ids) for r in rollouts),
         "staleness/mean": mean(ages),
         "staleness/max": max(ages, default=nan),
@@ -161,61 +180,25 @@ def reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
     """Return the figures of the rewards, which are given group by group."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     rewards = [reward for group in known for reward in group]
-    some = [group for group in known if group]
-    none = sum(max(group) <= 0 for group in some)
-    all_ = sum(min(group) >= 1 for group in some)
+    extremes = [(min(group), max(group)) for group in known if group]
+    none = sum(highest <= 0 for _, highest in extremes)
+    all_ = sum(lowest >= 1 for lowest, _ in extremes)
     return {
         "reward": mean(rewards),
         "reward_std": std(rewards),
-        "frac_reward_zero_std": mean([float(min(group) == max(group)) for group in some]),
+        "frac_reward_zero_std": mean([float(lowest == highest) for lowest, highest in extremes]),
         "reward_no_signal": sum(map(len, groups)) - len(rewards),
         "batch/solve_none": none,
         "batch/solve_all": all_,
-        "batch/solve_partial": len(some) - none - all_,
+        "batch/solve_partial": len(extremes) - none - all_,
     }
 
 
-def reward_component_metrics(completions: "Sequence[Sequence[tuple[str, float]]]") -> dict[str, float]:
-    """Return the figures of each reward function. completions: for each, names and values of the functions."""
-    values: dict[str, list[float]] = {}
-    for parts in completions:
-        for name, value in parts:
-            values.setdefault(name, []).append(value)
-    return {
-        key: figure
-        for name, of_name in values.items()
-        for key, figure in ((f"rewards/{name}/mean", mean(of_name)), (f"rewards/{name}/std", std(of_name)))
-    }
-
-
-def source_metrics(rollouts: "Sequence[Rollout]") -> dict[str, float]:
-    """Return the figures of each source of problems that has a completion in the batch."""
-    by_source: dict[str, list[Rollout]] = {}
-    for rollout in rollouts:
-        if rollout.source:
-            by_source.setdefault(rollout.source.replace("/", "_"), []).append(rollout)
-    figures = {}
-    for source, of_source in by_source.items():
-        known = [rollout for rollout in of_source if not isnan(rollout.reward)]
-        figures[f"sources/{source}/reward"] = mean([rollout.reward for rollout in known])
-        figures[f"sources/{source}/solve_rate"] = mean([float(rollout.verdict == ACCEPTED) for rollout in known])
-        figures[f"sources/{source}/mean_length"] = fmean(len(rollout.token_ids) for rollout in of_source)
-    return figures
-
-
-def length_metrics(completions: Sequence[tuple[int, bool]]) -> dict[str, float]:
-    """Return the figures of lengths. completions: for each, its number of tokens and whether it was cut off."""
-    lengths = [length for length, _ in completions]
-    ended = [length for length, truncated in completions if not truncated] or [0]  # as TRL
-    return {
-        "completions/mean_length": fmean(lengths),
-        "completions/min_length": min(lengths),
-        "completions/max_length": max(lengths),
-        "completions/mean_terminated_length": fmean(ended),
-        "completions/min_terminated_length": min(ended),
-        "completions/max_terminated_length": max(ended),
-        "completions/clipped_ratio": fmean(truncated for _, truncated in completions),
-    }
+def _source_metrics(source: str, rollouts: "Sequence[Rollout]") -> Iterator[tuple[str, float]]:
+    known = [rollout for rollout in rollouts if not isnan(rollout.reward)]
+    yield f"sources/{source}/reward", mean([rollout.reward for rollout in known])
+    yield f"sources/{source}/solve_rate", mean([float(rollout.verdict == ACCEPTED) for rollout in known])
+    yield f"sources/{source}/mean_length", fmean(len(rollout.token_ids) for rollout in rollouts)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -247,18 +230,12 @@ def percentile(values: Sequence[float], share: float) -> float:
 Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its answers
 
 
-@dataclass(frozen=True, slots=True)
-class FlopsPerToken:
-    """What a token costs.
+class FlopsPerToken(NamedTuple):
+    """What a token costs."""
 
-    body_weights     weights that each token is multiplied by; of experts, those that it is routed to
-    head_weights     weights of the head, by which only tokens that predict others are multiplied
-    attention_width  layers times the width of all heads together
-    """
-
-    body_weights: float
-    head_weights: float
-    attention_width: float
+    body_weights: float  # weights that each token is multiplied by; of experts, those that it is routed to
+    head_weights: float  # weights of the head, by which only tokens that predict others are multiplied
+    attention_width: float  # layers times the width of all heads together
 
 
 def flops_per_token(path: str) -> FlopsPerToken:
@@ -288,11 +265,10 @@ def flops_per_token(path: str) -> FlopsPerToken:
 def forward_flops(size: FlopsPerToken, groups: Iterable[Lengths]) -> float:
     """Return the operations of one forward pass over groups of answers, each with its prompt computed once."""
     total = 0.0
-    for prompt, completions in groups:
-        tokens = prompt + sum(completions)
-        pairs = prompt**2 / 2 + sum(completion * prompt + completion**2 / 2 for completion in completions)
+    for prompt, answers in groups:
+        drawn, pairs = sum(answers), prompt**2 / 2 + sum(answer * prompt + answer**2 / 2 for answer in answers)
         total += (
-            2 * size.body_weights * tokens + 2 * size.head_weights * sum(completions) + 4 * size.attention_width * pairs
+            2 * size.body_weights * (prompt + drawn) + 2 * size.head_weights * drawn + 4 * size.attention_width * pairs
         )
     return total
 
@@ -314,10 +290,7 @@ _GIB = 2**30
 
 
 class Performance:
-    """Figures of the steps of a run.
-
-    n_ranks: number of processes that the learner consists of, each with a GPU of its own
-    """
+    """Figures of the steps of a run. n_ranks: number of the learner's processes, each with a GPU of its own."""
 
     def __init__(self, config: "Config", *, n_ranks: int) -> None:
         import torch
@@ -330,9 +303,10 @@ class Performance:
 
     def step_metrics(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
         """Return the figures of a step that trained on these groups."""
-        lengths = [(len(group[0].prompt_ids), [len(rollout.token_ids) for rollout in group]) for group in groups]
         import psutil
+        import torch
 
+        lengths = [(len(group[0].prompt_ids), [len(rollout.token_ids) for rollout in group]) for group in groups]
         figures = {
             "perf/tokens_per_second": sum(n * len(answers) + sum(answers) for n, answers in lengths) / step_seconds,
             "perf/training_tokens_per_second": sum(n + sum(answers) for n, answers in lengths) / train_seconds,
@@ -340,8 +314,6 @@ class Performance:
             "perf/machine_memory_share": psutil.virtual_memory().percent / 100,
         }
         if self._on_gpu:
-            import torch
-
             figures["perf/device_memory_gib"] = torch.cuda.max_memory_allocated() / _GIB
         if self._size is not None:
             figures["perf/mfu"] = training_flops(self._size, lengths, self._config) / train_seconds / self._peak

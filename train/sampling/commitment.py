@@ -53,15 +53,15 @@ class CommitmentDistance:
 
 def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
     """Return the commitments to the K largest values of each chunk."""
-    rows: list[Int64Array] = []
+    content = b""
     # Chunks with fewer values than K have polynomials of a lower degree.
     for n_values, together in groupby(chunks, lambda chunk: len(chunk.indices)):
         group = list(together)
         moduli_C1 = np.array([[injective_modulus(chunk.indices)] for chunk in group])
         x_CK = np.stack([chunk.indices for chunk in group]) % moduli_C1
         found_CK = interpolate(x_CK, np.stack([chunk.bits for chunk in group]).astype(np.int64))
-        rows.append(np.hstack([moduli_C1, np.pad(found_CK, ((0, 0), (0, K - n_values)))]))
-    return b"".join(each.astype(">u2").tobytes() for each in rows)
+        content += np.pad(np.hstack([moduli_C1, found_CK]), ((0, 0), (0, K - n_values))).astype(">u2").tobytes()
+    return content
 
 
 def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
@@ -83,17 +83,16 @@ def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
 
 def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tuple[CommitmentDistance, ...]:
     """Compare commitments with the verifier's hidden states in bfloat16. There is one commitment for each 32 tokens."""
-    chunks = [hidden_TH[start : start + CHUNK_TOKENS].ravel() for start in range(0, len(hidden_TH), CHUNK_TOKENS)]
-    return tuple(_compare(row, bits) for row, bits in zip(commitments, chunks, strict=True))
-
-
-def _compare(commitment: Int64Array, bits: Bfloat16Bits) -> CommitmentDistance:
-    indices = top_k_indices(bits, K)
-    claimed = evaluate(commitment[None, 1:], (indices % commitment[0])[None])[0]
-    own = bits[indices].astype(np.int64)
-    same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
-    errors = np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same]
-    return CommitmentDistance(int((~same).sum()), float(errors.mean()) if len(errors) else inf)
+    distances = []
+    for commitment, start in zip(commitments, range(0, len(hidden_TH), CHUNK_TOKENS), strict=True):
+        bits = hidden_TH[start : start + CHUNK_TOKENS].ravel()
+        indices = top_k_indices(bits, K)
+        claimed = evaluate(commitment[None, 1:], (indices % commitment[0])[None])[0]
+        own = bits[indices].astype(np.int64)
+        same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
+        errors = np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same]
+        distances.append(CommitmentDistance(int((~same).sum()), float(errors.mean()) if len(errors) else inf))
+    return tuple(distances)
 
 
 def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
@@ -111,10 +110,7 @@ def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
 
 
 def injective_modulus(indices: Int64Array) -> int:
-    """Return the largest modulus up to PRIME under which no two indices are equal.
-
-    There is one above any number of places, because they are far fewer than PRIME.
-    """
+    """Return the largest modulus up to PRIME under which no two indices are equal. They are far fewer than PRIME."""
     modulus = PRIME
     while len(np.unique(indices % modulus)) < len(indices):
         modulus -= 1

@@ -1,4 +1,4 @@
-"""vLLM engines in processes of their own, on other GPUs than the trainer's. They get new weights as a file in memory.
+"""vLLM engines in processes of their own, on other GPUs than the trainer's. New weights are files in memory, or NCCL's.
 
 An engine that dies is started again with the newest weights, and draws the samples that are still missing. Because of
 their seeds, the answers stay the same. If engines die too often, the run ends with a SamplerError.
@@ -24,7 +24,7 @@ from train.sampling.proof import CHECKED_SHARE_METRIC, prove
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.weights.manifest import Probe, WeightManifest
 from train.weights.nccl import BACKEND, NcclSender
-from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import SharedMemoryTransport
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ class EngineProcesses:
         self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
         self._memory = SharedMemoryTransport(kept=1)  # all engines have read a version when `update_weights` returns
         self._manifest: WeightManifest | None = None  # of the newest weights
-        self._processes = [size] * len(self._arguments)
         self._version = 0  # of weights that are being sent by NCCL
         self._sender: NcclSender | None = None
         self._restarts = RestartBudget(settings.restarts_per_hour)
@@ -48,15 +47,14 @@ class EngineProcesses:
         self._engines: list[_Engine] = []
         try:
             if settings.transfer == BACKEND:
-                self._sender = NcclSender(self)
+                self._sender = NcclSender([size] * len(self._arguments), self._call)
             self._engines += [_Engine(*arguments) for arguments in self._arguments]
             for engine in self._engines:
                 engine.expect("ready", settings.load_seconds)
-        except TransferError as error:
+        except BaseException as error:
             self.close()
-            raise SamplerError(str(error)) from error
-        except BaseException:
-            self.close()
+            if isinstance(error, TransferError):
+                raise SamplerError(str(error)) from error
             raise
 
     def sample(
@@ -80,7 +78,7 @@ class EngineProcesses:
                             index, answer = engine.receive("answer")
                             del missing[number][index]
                             yield index, answer
-                        elif not engine.alive():
+                        elif not engine.process.is_alive():
                             raise SamplerError("its process has ended")
                     except SamplerError as error:
                         self._restart(number, error)
@@ -97,35 +95,29 @@ class EngineProcesses:
         """Load weights and prove in every process that they have arrived; see train/sampling/protocol.py."""
         try:
             if self._sender is None or self._manifest is None:
-                manifest = self._memory.publish(weights, version, probe, max_error)
+                self._manifest = self._memory.publish(weights, version, probe, max_error)
             else:  # the first hand-over has told names and shapes, and has shown that everything else is right
                 self._version = version
                 sent = self._sender.send(weights, self._manifest.tensors)
-                manifest = WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
+                self._manifest = WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error)
                 self._memory.close()
         except TransferError as error:
             raise SamplerError(str(error)) from error
-        self._manifest = manifest
         for engine in self._engines:
-            engine.send("load" if manifest.files else "prove", manifest)
-        figures = []
+            engine.send("load" if self._manifest.files else "prove", self._manifest)
+        figures: list[dict[str, float]] = []
         for number, engine in enumerate(self._engines):
             try:
-                figures.append(engine.expect("loaded", self._settings.sync_seconds)[0])
+                figures += engine.expect("loaded", self._settings.sync_seconds)
             except SamplerError as error:
-                figures.append(self._restart(number, error))
+                figures += self._restart(number, error)
         # The worst of the engines: all of these figures but one are better if they are lower.
         return {
             name: (min if name == CHECKED_SHARE_METRIC else max)(each[name] for each in figures) for name in figures[0]
         }
 
-    @property
-    def processes_per_engine(self) -> Sequence[int]:
-        """For each engine, the number of its processes; see `Receivers` in train/weights/nccl.py."""
-        return self._processes
-
-    def call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
-        """Do a part of a transfer by NCCL in all engines; see `Receivers` in train/weights/nccl.py."""
+    def _call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
+        """Do a part of a transfer by NCCL in all engines; see `CallEngines` in train/weights/nccl.py."""
         for engine, of_engine in zip(self._engines, arguments, strict=True):
             engine.send("receive", method, of_engine, self._version)
         for engine in self._engines:
@@ -143,7 +135,8 @@ class EngineProcesses:
             self._sender.close()
         self._memory.close()
 
-    def _restart(self, number: int, error: SamplerError) -> dict[str, float]:
+    def _restart(self, number: int, error: SamplerError) -> list[dict[str, float]]:
+        """Start an engine again. Return the metrics of its proof, or nothing if it has no weights to load."""
         if self._closed:  # another thread closed the engines, which is why this one has lost its own
             raise error
         if self._sender is not None and self._manifest is not None and not self._manifest.files:
@@ -158,15 +151,14 @@ class EngineProcesses:
             ) from error
         log.warning("an engine failed and is started again: %s", error)
         self._engines[number].end()
-        self._engines[number] = _Engine(*self._arguments[number])
+        engine = self._engines[number] = _Engine(*self._arguments[number])
         if self._closed:
-            self._engines[number].end()
-        self._engines[number].expect("ready", self._settings.load_seconds)
+            engine.end()
+        engine.expect("ready", self._settings.load_seconds)
         if self._manifest is None:
-            return {}
-        self._engines[number].send("load", self._manifest)
-        figures: dict[str, float] = self._engines[number].expect("loaded", self._settings.sync_seconds)[0]
-        return figures
+            return []
+        engine.send("load", self._manifest)
+        return engine.expect("loaded", self._settings.sync_seconds)
 
 
 class _Engine:
@@ -176,12 +168,9 @@ class _Engine:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         # Not daemonic: such processes may have none of their own, and vLLM has one for each GPU.
-        self._process = context.Process(target=_serve, args=(theirs, model, tuple(gpus), options), name="sampler")
-        self._process.start()
+        self.process = context.Process(target=_serve, args=(theirs, model, tuple(gpus), options), name="sampler")
+        self.process.start()
         theirs.close()
-
-    def alive(self) -> bool:
-        return self._process.is_alive()
 
     def send(self, *message: Any) -> None:
         try:
@@ -189,21 +178,22 @@ class _Engine:
         except OSError:
             log.debug("an engine is gone; the caller that waits for its answer will notice")
 
-    def expect(self, kind: str, seconds: float) -> Any:
+    def expect(self, kind: str, seconds: float) -> list[Any]:
         """Return the engine's next message. Raises SamplerError if it is not of this kind or does not come in time."""
         deadline = time.monotonic() + seconds
         while not self.connection.poll(_POLL_SECONDS):
-            if not self.alive():
-                raise SamplerError(f"its process has ended with status {self._process.exitcode}")
+            if not self.process.is_alive():
+                raise SamplerError(f"its process has ended with status {self.process.exitcode}")
             if time.monotonic() > deadline:
                 raise SamplerError(f"timed out: it did not say {kind!r} within {seconds:g} s")
         return self.receive(kind)
 
-    def receive(self, kind: str) -> Any:
+    def receive(self, kind: str) -> list[Any]:
         try:
-            message_kind, *content = self.connection.recv()
+            message: tuple[Any, ...] = self.connection.recv()
         except (EOFError, OSError):
             raise SamplerError("its process has ended") from None
+        message_kind, *content = message
         if message_kind == "differs":
             raise ParityError(str(content[0]))
         if message_kind == "failed":
@@ -214,10 +204,10 @@ class _Engine:
 
     def end(self) -> None:
         self.connection.close()
-        self._process.join(5)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        self.process.join(5)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
 
 
 def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
@@ -237,12 +227,11 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
                 kind, *content = connection.recv()
             except (EOFError, OSError):
                 return  # the run is over
-            if kind == "load":
+            if kind in ("load", "prove"):
                 (manifest,) = content
-                sampler.load(source.fetch(manifest), manifest.version)
+                if kind == "load":
+                    sampler.load(source.fetch(manifest), manifest.version)
                 connection.send(("loaded", prove(sampler, manifest)))
-            elif kind == "prove":
-                connection.send(("loaded", prove(sampler, *content)))
             elif kind == "receive":
                 sampler.receive(*content)
                 connection.send(("received",))

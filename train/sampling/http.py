@@ -57,14 +57,11 @@ class HttpSampler:
             )
         except ValueError as error:
             raise SamplerError(f"{base_url!r} is not an address such as http://localhost:8000/v1") from error
-        self._model = model
-        self._url = self._client.url
-        self._retry_seconds = retry_seconds
+        self._model, self._url, self._template_arguments = model, self._client.url, dict(template_arguments)
+        self._concurrency, self._retry_seconds = concurrency, retry_seconds
         self._closed = threading.Event()
-        self._concurrency = concurrency
         about = self._describe_model()
         self._is_vllm = about.get("owned_by") == "vllm"
-        self._template_arguments = dict(template_arguments)
         context = about.get("max_model_len")
         self._context = context if isinstance(context, int) else None  # in tokens; None if the server does not state it
 
@@ -72,18 +69,10 @@ class HttpSampler:
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
-
-        def ask(prompt: SeededPrompt) -> SampledCompletion:
-            return self._ask(*prompt, sampling)
-
-        for index, future in map_futures(ask, prompts, threads=self._concurrency):
-            error = future.exception()
-            if error is None:
-                yield index, future.result()
-            elif isinstance(error, ValueError):
-                yield index, error
-            else:
-                raise error
+        asked = map_futures(lambda prompt: self._ask(*prompt, sampling), prompts, threads=self._concurrency)
+        for index, future in asked:
+            refusal = future.exception()
+            yield index, refusal if isinstance(refusal, ValueError) else future.result()
 
     def close(self) -> None:
         """Close the connections. Requests in progress raise SamplerError."""
@@ -91,7 +80,6 @@ class HttpSampler:
         self._client.close()
 
     def _describe_model(self) -> dict[str, Any]:
-        """Return what the server says about the model."""
         try:
             answer = self._client.request("GET", "/models", read_seconds=_CONNECT_SECONDS)
         except ServerUnreachable as error:
@@ -114,18 +102,13 @@ class HttpSampler:
 
     def _ask(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
         """Return the completion. Raises ValueError if the server refuses the prompt, SamplerError if it fails."""
-        path, asked = self._request(prompt, sampling.max_tokens)
+        path, request = self._request(prompt, sampling.max_tokens)
+        request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
         # Stops that a request leaves out still end the text of the answer.
-        stops = sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]
-        request = {
-            "model": self._model,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "seed": seed,
-            **({"stop": list(stops)} if stops else {}),
-            **(_VLLM_OPTIONS if self._is_vllm else {}),
-            **asked,
-        }
+        if stops := sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]:
+            request["stop"] = stops
+        if self._is_vllm:
+            request |= _VLLM_OPTIONS
         body = json.dumps(request).encode()
         first_failed: float | None = None
         tries = 0
@@ -172,16 +155,15 @@ class HttpSampler:
             if self._context is None or max_tokens < self._context:
                 asked["max_tokens"] = max_tokens
             return "/chat/completions", asked
-        if isinstance(prompt, str):
-            # Without a number, a server would draw 16 tokens. vLLM's draws no more than the prompt leaves.
-            most = max_tokens if self._context is None else min(max_tokens, self._context)
-            return "/completions", {"prompt": prompt, "max_tokens": most}
-        if not self._is_vllm:
+        if isinstance(prompt, tuple) and not self._is_vllm:
             raise SamplerError(f"the server at {self._url} is not vLLM's, and only that takes prompts as token ids")
-        left = max_tokens if self._context is None else min(max_tokens, self._context - len(prompt))
-        if left < 1:
-            raise ValueError(f"the prompt has {len(prompt)} tokens, the model takes {self._context}")
-        return "/completions", {"prompt": prompt, "max_tokens": left}
+        if self._context is not None:
+            left = self._context - (len(prompt) if isinstance(prompt, tuple) else 0)
+            if left < 1:
+                raise ValueError(f"the prompt has {len(prompt)} tokens, the model takes {self._context}")
+            max_tokens = min(max_tokens, left)
+        # Without a number, a server would draw 16 tokens. vLLM's draws no more than the prompt leaves.
+        return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
 
 
 def _completion(answer: HttpReply, stops: tuple[str, ...], url: str) -> SampledCompletion:

@@ -56,29 +56,27 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
 def _check_hub(model: str, revision: str | None) -> None:
     from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
 
-    near = _near(Path(model).expanduser())
-    problems: dict[type[Exception], str] = {  # a subclass stands before its base class
-        errors.HFValidationError: f"{model} is neither a folder here nor the name of a model on the Hub.{near}",
-        errors.GatedRepoError: f"{model} is gated: accept its conditions on the Hub, then type: hf auth login, or set "
-        "HF_TOKEN.",
-        errors.RepositoryNotFoundError: f"{model} is neither a folder here nor a model on the Hub.{near} If it is "
-        "private, set HF_TOKEN.",
-        errors.RevisionNotFoundError: f"the Hub has {model}, but not its revision {revision}. Give another one, or "
-        "leave it out.",
-        errors.EntryNotFoundError: f"the Hub has {model}, but it is not a model: it has no config.json. Give the Hub "
-        "id of a model.",
-        errors.OfflineModeIsEnabled: f"{model} is neither a folder here nor in the Hub's cache, and HF_HUB_OFFLINE is "
-        f"set.{near}",
-    }
     try:
         if _file(model, "config.json", revision) is None:
             get_hf_file_metadata(hf_hub_url(model, "config.json", revision=revision), timeout=_HUB_SECONDS)
-    except tuple(problems) as error:
-        raise SamplerError(next(text for kind, text in problems.items() if isinstance(error, kind))) from None
-    except Exception as error:  # the client passes on the errors of the HTTP library that it uses
-        raise SamplerError(
-            f"{model} is not a folder here, and the Hub cannot be reached to look for it.{near} ({error})"
-        ) from error
+    except Exception as error:
+        near = _near(Path(model).expanduser())
+        problems: dict[type[Exception], str] = {  # a subclass stands before its base class
+            errors.HFValidationError: f"{model} is neither a folder here nor the name of a model on the Hub.{near}",
+            errors.GatedRepoError: f"{model} is gated: accept its conditions on the Hub, then type: hf auth login, or "
+            "set HF_TOKEN.",
+            errors.RepositoryNotFoundError: f"{model} is neither a folder here nor a model on the Hub.{near} If it is "
+            "private, set HF_TOKEN.",
+            errors.RevisionNotFoundError: f"the Hub has {model}, but not its revision {revision}. Give another one, "
+            "or leave it out.",
+            errors.EntryNotFoundError: f"the Hub has {model}, but it is not a model: it has no config.json. Give the "
+            "Hub id of a model.",
+            errors.OfflineModeIsEnabled: f"{model} is neither a folder here nor in the Hub's cache, and "
+            f"HF_HUB_OFFLINE is set.{near}",
+            # The client passes on the errors of the HTTP library that it uses.
+            Exception: f"{model} is not a folder here, and the Hub cannot be reached to look for it.{near} ({error})",
+        }
+        raise SamplerError(next(text for kind, text in problems.items() if isinstance(error, kind))) from error
 
 
 def _file(model: str, name: str, revision: str | None) -> Path | None:

@@ -24,15 +24,12 @@ _DEFAULT = EngineOptions()
 
 
 def open_sampler(
-    model: str,
-    base_url: str | None = None,
-    engine: EngineOptions = _DEFAULT,
+    model: str, base_url: str | None = None, engine: EngineOptions = _DEFAULT,
     template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
-) -> Sampler:
+) -> Sampler:  # fmt: skip
     """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
 
-    engine              options of vLLM, and the number of requests that a server gets at once
-    template_arguments  further arguments of the model's chat template
+    engine: options of vLLM, and the number of requests that a server gets at once
 
     Raises SamplerError, and ConfigError for options that a server does not take.
     """
@@ -95,11 +92,10 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     engine = config.engine
     if engine.kind != "vllm":
         return EngineSpec(run, model, engine.kind, context_tokens)
-    given = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
-    head = {"hf_overrides": {**given.get("hf_overrides", {}), "head_dtype": "float32"}}
-    options = {
-        **given,
-        **(head if config.model.head_dtype == "float32" else {}),
+    options = EngineOptions(engine.concurrency or None, engine.options).for_vllm()
+    if config.model.head_dtype == "float32":
+        options["hf_overrides"] = {**options.get("hf_overrides", {}), "head_dtype": "float32"}
+    options |= {
         "max_model_len": context_tokens,
         "gpu_memory_utilization": engine.memory_share,
         "tensor_parallel_size": engine.tensor_parallel,
@@ -115,13 +111,9 @@ def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
 
 
 def _context_tokens(config: Config, path: str) -> int:
-    """Return the number of tokens, prompt and answer together, that the engine must take.
-
-    Raises ConfigError if the model's context is shorter.
-    """
+    """Return the tokens, prompt and answer together, that the engine must take. Raises ConfigError if it cannot."""
     longest_of_stages = max(stage.max_tokens for stage in config.stages)
-    here = config.evaluation.where != "own"
-    longest = max(longest_of_stages, config.evaluation.max_tokens if here else 0)
+    longest = max(longest_of_stages, config.evaluation.max_tokens if config.evaluation.where != "own" else 0)
     if 0 < config.engine.max_model_len <= longest_of_stages:
         raise ConfigError(
             f"engine.max_model_len = {config.engine.max_model_len} leaves no room for a prompt beside answers of "

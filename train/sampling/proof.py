@@ -59,7 +59,7 @@ def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
     sizes = {tensor.name: prod(tensor.shape) for tensor in manifest.tensors}
     if unknown := [name for name in sizes if not found.get(name)]:
         log.debug("checksums not known: %s", ", ".join(unknown))
-    checked = sum(sizes.values()) - sum(sizes[name] for name in unknown)
+    checked = sum(size for name, size in sizes.items() if found.get(name))
     figures = {CHECKED_SHARE_METRIC: checked / max(sum(sizes.values()), 1)}
     if manifest.probe is not None:
         figures |= _agreement(engine, manifest, manifest.probe)
@@ -70,16 +70,12 @@ def _agreement(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[s
     try:
         by_engine = engine.logprobs(probe.tokens)
     except ValueError as refusal:
-        longest = max(map(len, probe.tokens))
         raise SamplerError(
-            f"the engine cannot take {longest} tokens to compare it with the learner: {refusal}. Give it a larger "
-            "max_model_len"
+            f"the engine cannot take {max(map(len, probe.tokens))} tokens to compare it with the learner: {refusal}. "
+            "Give it a larger max_model_len"
         ) from refusal
-    differences = [
-        abs(sent - held)
-        for sent_T, held_T in zip(probe.logprobs, by_engine, strict=True)
-        for sent, held in zip(sent_T, held_T, strict=True)
-    ]
+    of_sequences = zip(probe.logprobs, by_engine, strict=True)
+    differences = [abs(sent - held) for of_both in of_sequences for sent, held in zip(*of_both, strict=True)]
     error = sum(exp(min(difference, 50.0)) for difference in differences) / max(len(differences), 1)
     if not all(map(isfinite, differences)) or error > manifest.max_error:
         raise ParityError(

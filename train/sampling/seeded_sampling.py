@@ -60,9 +60,8 @@ def gumbel_tensor(
     keys_BK = torch.tensor(_keys(seeds, positions), dtype=torch.int64, device=device)
     hashed_BV = _hashed(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
     # Small uniform values give large noise, and they are the most precise ones.
-    uniform_BV = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
-    noise_BV: Tensor = uniform_BV.neg_().log1p_().neg_().log_().neg_()
-    return noise_BV
+    uniform_BV: Tensor = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
+    return uniform_BV.neg_().log1p_().neg_().log_().neg_()
 
 
 def _keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[int, ...]]:
@@ -136,7 +135,5 @@ def _top_values(rows_TH: Tensor) -> TopValues:
 
 def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
     """Return numbers as the bits of bfloat16, to which they are rounded, in the memory of the CPU."""
-    found: Bfloat16Bits = (
-        hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16).cpu().numpy().view(np.uint16)
-    )
-    return found
+    bits = hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16)
+    return bits.cpu().numpy().view(np.uint16)

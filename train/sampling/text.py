@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# `template_arguments` of samplers are further arguments of the model's chat template, such as enable_thinking.
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 _BEFORE = 16  # tokens of the prompt that are decoded together with those of the answer
 
@@ -29,9 +30,7 @@ _BEFORE = 16  # tokens of the prompt that are decoded together with those of the
 class TextSampler(Engine):
     """A sampler on top of an engine that draws step by step, which subclasses are; see train/sampling/protocol.py.
 
-    tokenizer           a tokenizer of transformers
-    template_arguments  further arguments of the model's chat template
-    model               its name, for a warning about arguments that the template does not know
+    The name of the model is for a warning about arguments that its chat template does not use.
     """
 
     def __init__(self, tokenizer: Any, template_arguments: Mapping[str, Any], model: str) -> None:
@@ -53,7 +52,7 @@ class TextSampler(Engine):
     def _sample(
         self, prompts: Iterable[tuple[int, SeededPrompt]], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Do what `sample` does with numbered prompts. When the caller stops, answers that have begun are dropped."""
+        """Do what `sample` does, with numbered prompts. When the caller stops, answers that have begun are dropped."""
         waiting = iter(prompts)
         call = uuid4().hex[:8]  # an answer of another call never has the same key
         running: dict[str, tuple[int, Prompt]] = {}
@@ -78,44 +77,29 @@ class TextSampler(Engine):
             self.abort(running)
 
     def _decode(self, ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(ids, skip_special_tokens=True)
-        return text
+        return str(self._tokenizer.decode(ids, skip_special_tokens=True))
 
 
 def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
     """Return the ids of a prompt's tokens, up to the place where the answer begins.
 
-    tokenizer  a tokenizer of transformers; it needs a chat template for chats only
-    arguments  further arguments of the chat template, such as enable_thinking
-
-    Raises SamplerError for a chat if there is no template, and ValueError if the template refuses this chat.
+    Raises SamplerError for a chat if there is no chat template, and ValueError if the template refuses this chat.
     """
     from jinja2 import TemplateError
 
-    if isinstance(prompt, tuple):
-        return list(prompt)
-    ids: list[int]
-    if isinstance(prompt, str):
-        ids = tokenizer.encode(prompt)
-        return ids
+    if not isinstance(prompt, list):
+        return list(prompt if isinstance(prompt, tuple) else tokenizer.encode(prompt))
     if tokenizer.chat_template is None and "chat_template" not in arguments:
         raise SamplerError(
             f"{tokenizer.name_or_path} has no chat template: it is a base model. Give one that was trained to answer, "
             "or --prompt-format base, or give curate evaluate --mode complete."
         )
     prefilled = is_prefilled(prompt)
+    options = {**arguments, "add_generation_prompt": not prefilled, "continue_final_message": prefilled}
     try:
-        ids = tokenizer.apply_chat_template(
-            prompt,
-            add_generation_prompt=not prefilled,
-            continue_final_message=prefilled,
-            tokenize=True,
-            return_dict=False,
-            **arguments,
-        )
+        return list(tokenizer.apply_chat_template(prompt, tokenize=True, return_dict=False, **options))
     except TemplateError as error:  # templates refuse what a model was not trained on, such as a system prompt
         raise ValueError(f"the model's chat template refuses the messages: {error}") from error
-    return ids
 
 
 def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: str) -> None:

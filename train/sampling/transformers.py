@@ -6,11 +6,13 @@ It is for tests, and for machines without vLLM. Answers that begin together are 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from train.errors import SamplerError
@@ -51,8 +53,7 @@ class _Batch:
 class TransformersSampler(TextSampler):
     """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
 
-    context_tokens      maximum number of tokens of prompt and answer together; None: as many as the model takes
-    template_arguments  further arguments of the model's chat template
+    context_tokens: maximum number of tokens of prompt and answer together; None: as many as the model takes
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class TransformersSampler(TextSampler):
         super().__init__(tokenizer, template_arguments, model)
         self._model = loaded.eval()
         self._hidden_BH = torch.empty(0)  # what entered the output layer last, for the last place
-        loaded.get_output_embeddings().register_forward_pre_hook(self._see)
-        known = self._model.generation_config.eos_token_id
+        loaded.get_output_embeddings().register_forward_pre_hook(self._record_hidden)
+        known = loaded.generation_config.eos_token_id
         self._ends = {tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
-        self._context = context_tokens or self._model.config.max_position_embeddings
+        self._context = context_tokens or loaded.config.max_position_embeddings
         self._version = 0
         self._closed = False
         self.max_concurrency = _MAX_ANSWERS
@@ -118,13 +119,12 @@ class TransformersSampler(TextSampler):
     @torch.no_grad()
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py."""
+        found = []
         with self._turn:
-            found = []
-            for sequence in sequences:
-                ids_T = torch.tensor(sequence, dtype=torch.long)
+            for ids_T in map(torch.tensor, sequences):
                 logp_TV = self._model(ids_T[None]).logits[0, :-1].float().log_softmax(-1)
                 found.append(tuple(logp_TV.gather(1, ids_T[1:, None])[:, 0].tolist()))
-            return found
+        return found
 
     def cache_use(self) -> float:
         """Return 0: the cache grows as it needs to."""
@@ -148,11 +148,8 @@ class TransformersSampler(TextSampler):
         """Return the checksums of what the model holds; see `Engine` in train/sampling/protocol.py."""
         with self._turn:
             held = self._model.state_dict()
-            return {
-                tensor.name: checksum(held[tensor.name].to(getattr(torch, tensor.dtype)))
-                for tensor in tensors
-                if tensor.name in held
-            }
+            known = [tensor for tensor in tensors if tensor.name in held]
+            return {each.name: checksum(held[each.name].to(getattr(torch, each.dtype))) for each in known}
 
     def sleep(self) -> None:
         """Do nothing: there is no memory to lend."""
@@ -165,14 +162,10 @@ class TransformersSampler(TextSampler):
         self._batches = [batch for batch in self._batches if not all(answer.has_ended for answer in batch.answers)]
 
     def _batch(self, answers: list[_Answer]) -> _Batch:
-        longest = max(len(answer.prompt_ids) for answer in answers)
-        padding = self._tokenizer.pad_token_id or 0
-        missing = [longest - len(answer.prompt_ids) for answer in answers]
-        return _Batch(
-            answers,
-            torch.tensor([[padding] * n + list(answer.prompt_ids) for n, answer in zip(missing, answers, strict=True)]),
-            torch.tensor([[0] * n + [1] * (longest - n) for n in missing]),
-        )
+        prompts = [torch.tensor(answer.prompt_ids, dtype=torch.long) for answer in answers]
+        pad = partial(pad_sequence, batch_first=True, padding_side="left")
+        ids_BT = pad(prompts, padding_value=self._tokenizer.pad_token_id or 0)
+        return _Batch(answers, ids_BT, pad([torch.ones_like(ids_T) for ids_T in prompts]))
 
     @torch.no_grad()
     def _draw(self, batch: _Batch) -> list[_Answer]:
@@ -216,23 +209,20 @@ class TransformersSampler(TextSampler):
                 if not answer.has_ended:
                     answer.record.record(len(answer.drawn), hidden_H, logp)
             return list(zip(tokens_B.tolist(), logp_B.tolist(), strict=True))
-        logp_BV = _log_probabilities(logits_BV, sampling)
         found = []
-        for answer, logp_V in zip(answers, logp_BV, strict=True):
-            token = 0
-            if not answer.has_ended and sampling.temperature:
+        for answer, logp_V in zip(answers, _log_probabilities(logits_BV, sampling), strict=True):
+            if sampling.temperature and not answer.has_ended:
                 token = int(torch.multinomial(logp_V.exp(), 1, generator=answer.generator))
-            elif not answer.has_ended:
+            else:
                 token = int(logp_V.argmax())
             found.append((token, float(logp_V[token])))
         return found
 
-    def _see(self, head: Any, inputs: tuple[Tensor, ...]) -> None:
-        del head
+    def _record_hidden(self, _head: Any, inputs: tuple[Tensor, ...]) -> None:
         self._hidden_BH = inputs[0][:, -1]
 
     def _completion(self, answer: _Answer) -> SampledCompletion:
-        ids = tuple(token for token, _, _ in answer.drawn)
+        ids, logprobs, versions = zip(*answer.drawn, strict=True)
         whole = self._decode(ids)
         text = truncate_at_stop(whole, answer.sampling.stop)
         return SampledCompletion(
@@ -241,8 +231,8 @@ class TransformersSampler(TextSampler):
             n_tokens=len(ids),
             prompt_ids=answer.prompt_ids,
             token_ids=ids,
-            logprobs=tuple(logprob for _, logprob, _ in answer.drawn),
-            versions=tuple(version for _, _, version in answer.drawn),
+            logprobs=logprobs,
+            versions=versions,
             n_prompt_tokens=len(answer.prompt_ids),
             commitments=answer.record.finish(len(ids))[0] if answer.sampling.verifiable else b"",
         )

@@ -46,8 +46,7 @@ _DISCARD = 2  # how deep vLLM sleeps: it drops the weights, too, and `load` brin
 class VllmSampler(TextSampler):
     """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
 
-    template_arguments  further arguments of the model's chat template
-    verifiable          whether answers that others can check may be asked for; it costs vLLM's newer model runner
+    verifiable: whether answers that others can check may be asked for; it costs vLLM's newer model runner
 
     Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
@@ -73,7 +72,6 @@ class VllmSampler(TextSampler):
         self._sleeps = bool(options.get("enable_sleep_mode"))
         self._engine = self._llm.llm_engine
         super().__init__(self._llm.get_tokenizer(), template_arguments, model)
-        # More requests would only wait in the engine.
         self.max_concurrency: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
         self._closed = False
@@ -131,10 +129,7 @@ class VllmSampler(TextSampler):
             self._verifiable -= dropped
 
     def logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
-        """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py.
-
-        Answers that finish meanwhile are returned by the next `step`.
-        """
+        """Return log-probabilities of given tokens, before temperature; see `Engine` in train/sampling/protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
 
@@ -168,7 +163,7 @@ class VllmSampler(TextSampler):
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Load whole tensors under their names in the model's files; see train/sampling/protocol.py."""
         if isinstance(weights, TensorFiles):  # every process of the engine reads them by itself
-            self._load("load_files", version, args=([str(path) for path in weights.paths],))
+            self._load("load_files", version, args=(list(map(str, weights.paths)),))
         else:
             self._load("reload_weights", version, kwargs={"weights_iterator": with_lm_head(weights)})
 
@@ -265,16 +260,14 @@ class VllmSampler(TextSampler):
 
     def _notes(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
         """Return commitments and log-probabilities of finished verifiable answers. The caller has the turn."""
-        finished = [
-            (output.request_id, len(output.outputs[0].token_ids))
-            for output in outputs
-            if output.request_id in self._verifiable
-        ]
-        if not finished:
+        ours = [output for output in outputs if output.request_id in self._verifiable]
+        if not ours:
             return {}
-        found = self._llm.collective_rpc("take_commitments", args=(finished,))[0]  # processes that share a model agree
-        self._verifiable.difference_update(key for key, _ in finished)
-        return {key: of_answer for (key, _), of_answer in zip(finished, found, strict=True)}
+        finished = {output.request_id: len(output.outputs[0].token_ids) for output in ours}
+        # Processes that share a model agree.
+        found = self._llm.collective_rpc("take_commitments", args=(list(finished.items()),))[0]
+        self._verifiable -= finished.keys()
+        return dict(zip(finished, found, strict=True))
 
     def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
         """Hand a request to the engine, and return the engine's own name of it. The caller has the turn.

@@ -8,10 +8,10 @@ packed is read back by multiplying it with the identity matrix, so it is what th
 Not covered: quantized weights, and experts that a kernel keeps in an order of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -43,26 +43,26 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
     }
-    with _without_content(model) as parameters:
-        copies = _Copies(parameters, tensors)
-        with copies:
-            model.load_weights(with_lm_head(tensors.items()))
-    return copies.placements
+    with _without_content(model) as parameters, _Copies(parameters, tensors) as copies:
+        model.load_weights(with_lm_head(tensors.items()))
+    return list(copies.placements)
 
 
 def partial_checksums(found: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
     """Return the partial checksums of what modules hold now. Parts in an unknown layout are left out."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
+    by_parameter: dict[tuple[int, str], list[LoadedRegion]] = defaultdict(list)
+    for place in found:
+        by_parameter[id(place.module), place.parameter].append(place)
     parts: list[PartialChecksum] = []
-    parameter: Callable[[LoadedRegion], tuple[int, str]] = lambda place: (id(place.module), place.parameter)  # noqa: E731
-    for _, places in groupby(sorted(found, key=parameter), parameter):
-        held: Tensor | None = None  # what is read back from a packed layout is a copy, so only one is kept at a time
+    for places in by_parameter.values():
+        held = _held(places[0])  # what is read back from a packed layout is a copy, so only one is kept at a time
+        if held is None:
+            continue
         for place in places:
-            held = _held(place) if held is None else held
-            if held is not None:
-                dtype, shape = kinds[place.name]
-                total = partial_checksum(place.target.view(held).to(dtype), place.source, shape)
-                parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
+            dtype, shape = kinds[place.name]
+            total = partial_checksum(place.target.view(held).to(dtype), place.source, shape)
+            parts.append((place.name, place.source.sizes, place.source.strides, place.source.offset, total))
     return parts
 
 
@@ -151,12 +151,11 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
     def _record(self, target: Tensor, source: Tensor) -> None:
-        place, name = self._parameters.get(_storage(target)), self._names.get(_storage(source))
-        if place is not None and name is not None:
+        name = self._names.get(_storage(source))
+        if name is not None and (place := self._parameters.get(_storage(target))) is not None:
             module, parameter, whole = place
-            self.placements.append(
-                LoadedRegion(name, _region(source), module, parameter, _region(target), tuple(whole.shape))
-            )
+            found = LoadedRegion(name, _region(source), module, parameter, _region(target), tuple(whole.shape))
+            self.placements.append(found)
 
 
 def _storage(tensor: Tensor) -> int:

@@ -101,17 +101,14 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         self._hidden_BH = None
         return logits
 
-    def record_hidden(self, head: Any, inputs: tuple[Any, ...]) -> None:
+    def record_hidden(self, _head: Any, inputs: tuple[Any, ...]) -> None:
         """Keep the hidden states that enter the model's output layer; a hook of that layer."""
-        del head
         self._hidden_BH = inputs[1]  # after the layer itself
 
     def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:
         requests = [self._requests[row] for row in rows]
-        positions = [len(request.drawn) for request in requests]
-        _, logp_B, noisy_BV = sample_tokens(
-            logits[rows], temperature, [request.seed for request in requests], positions
-        )
+        seeds, positions = [each.seed for each in requests], [len(each.drawn) for each in requests]
+        _, logp_B, noisy_BV = sample_tokens(logits[rows], temperature, seeds, positions)
         logits[rows] = noisy_BV
         if self._hidden_BH is None:
             raise RuntimeError("vLLM's output layer was not seen in this step")
@@ -119,7 +116,6 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
             self.recorders.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
 
 
-def _request(parameters: Any, prompt_ids: list[int] | None, drawn: list[int]) -> _Request | None:
-    del prompt_ids
+def _request(parameters: Any, _prompt_ids: list[int] | None, drawn: list[int]) -> _Request | None:
     given = (parameters.extra_args or {}).get(VERIFIABLE_KEY)
-    return None if given is None else _Request(given["key"], given["seed"], given["temperature"], drawn)
+    return None if given is None else _Request(**given, drawn=drawn)

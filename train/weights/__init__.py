@@ -1,6 +1,6 @@
 """Weights on their way from the learner to the engines.
 
 Begin with manifest.py, the description of one version, and source.py, both ends of every way. The ways: tensors within
-a process (source.py), files in memory (shared_memory.py), files over HTTP (http_source.py), from GPU to GPU (nccl.py).
+a process and files in memory (source.py), files over HTTP (http_source.py), from GPU to GPU (nccl.py).
 checksums.py makes the checksums by which train/sampling/proof.py compares an engine with what the learner sent.
 """

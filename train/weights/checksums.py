@@ -56,11 +56,7 @@ def to_hex(total: int) -> str:
 
 @torch.no_grad()
 def partial_checksum(values: Tensor, place: Region, shape: Sequence[int]) -> int:
-    """Return what some elements add to the checksum of their tensor.
-
-    values  the elements
-    place   where each of them is in the whole tensor
-    shape   shape of the whole tensor, which is contiguous
+    """Return what the elements at a place of a contiguous tensor of this shape add to the checksum of the tensor.
 
     Raises ValueError if the elements are not a block of rows and columns.
     """
@@ -97,8 +93,9 @@ def _factors(place: Region, columns: int, device: torch.device) -> tuple[Tensor,
     """Return the odd numbers of a block's rows and columns, and the order of its dimensions that puts rows first."""
     of_rows = [dim for dim, stride in enumerate(place.strides) if stride % columns == 0 and stride > 0]
     of_columns = [dim for dim in range(len(place.sizes)) if dim not in of_rows]
-    row_I = _steps(place.offset // columns, [(place.sizes[dim], place.strides[dim] // columns) for dim in of_rows])
-    column_J = _steps(place.offset % columns, [(place.sizes[dim], place.strides[dim]) for dim in of_columns])
+    first_row, first_column = divmod(place.offset, columns)
+    row_I = _steps(first_row, [(place.sizes[dim], place.strides[dim] // columns) for dim in of_rows])
+    column_J = _steps(first_column, [(place.sizes[dim], place.strides[dim]) for dim in of_columns])
     if len(column_J) and int(column_J.max()) >= columns:
         raise ValueError(f"{place} is not a block of rows and columns")
     return _odd_number(row_I, _ROWS).to(device), _odd_number(column_J, _COLUMNS).to(device), of_rows + of_columns
@@ -127,4 +124,4 @@ def _bits(values: Tensor) -> Tensor:
     if values.is_floating_point():
         tiny = torch.finfo(values.dtype).tiny
         values = torch.where(values.abs() < tiny, torch.zeros((), dtype=values.dtype, device=values.device), values)
-    return values.view(_INTEGERS[values.element_size()]) if values.dtype is not torch.bool else values.view(torch.int8)
+    return values.view(_INTEGERS[values.element_size()])

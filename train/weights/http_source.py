@@ -12,7 +12,8 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import urllib3
@@ -100,16 +101,10 @@ class HttpSource:
         if missing * _FREE_SHARE > free:
             raise OSError(f"{missing:,} bytes are missing, and {free:,} are free")
         with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="weights") as threads:
-            futures = [threads.submit(self._download_file, manifest.version, file, part) for file in manifest.files]
-            try:
-                for future in futures:
-                    future.result()
-            except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
+            # An error ends the iteration, which cancels the downloads that have not begun.
+            list(threads.map(partial(self._download_file, manifest.version, part), manifest.files))
 
-    def _download_file(self, version: int, file: WeightFile, part: Path) -> None:
-        """Download a file and compare its digest."""
+    def _download_file(self, version: int, part: Path, file: WeightFile) -> None:
         path = part / file.name
         for _ in range(2):
             self._complete(version, file, path)
@@ -123,7 +118,6 @@ class HttpSource:
         )
 
     def _complete(self, version: int, file: WeightFile, path: Path) -> None:
-        """Add to a file what it lacks, in as many attempts as it takes."""
         pause_seconds, failed_attempts, before = _MIN_BACKOFF_SECONDS, 0, -1
         while (size := _size(path)) < file.size:
             failed_attempts = failed_attempts + 1 if size == before else 0
@@ -145,16 +139,13 @@ class HttpSource:
 
     def _request(self, version: int, file: WeightFile, path: Path, size: int) -> None:
         """Make one request. Raises HTTPError if it breaks off, and TransferError if there is no such file."""
-        reply = self._pool.request(
-            "GET",
-            f"{self._url}/weights/{version}/{file.name}",
-            headers={**self._headers, "range": f"bytes={size}-"},
-            preload_content=False,
-            retries=False,
-            redirect=False,
-            timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
-        )
-        try:
+        url, headers = f"{self._url}/weights/{version}/{file.name}", {**self._headers, "range": f"bytes={size}-"}
+        timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS)
+        with closing(
+            self._pool.request(
+                "GET", url, headers=headers, preload_content=False, retries=False, redirect=False, timeout=timeout
+            )
+        ) as reply:
             if reply.status in _RETRYABLE_STATUSES:
                 raise HTTPError(f"the answer is {reply.status}")
             if reply.status not in (200, 206):
@@ -163,8 +154,6 @@ class HttpSource:
             with path.open("ab" if reply.status == 206 else "wb") as into:
                 while chunk := reply.read1(_CHUNK_BYTES):  # what has arrived; `read` would lose it at a break
                     into.write(chunk)
-        finally:
-            reply.close()
 
 
 def default_folder(url: str) -> Path:

@@ -8,9 +8,9 @@ would hang, so the next gather begins when the broadcast of the chunk before is 
 """
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sandbox.concurrency.timeouts import call_with_timeout
 from train.errors import TransferError
@@ -31,34 +31,28 @@ INIT, START, UPDATE, FINISH = (
 )  # fmt: skip
 
 
-class Receivers(Protocol):
-    """The engines, as the sender sees them. They sample nothing between START and FINISH."""
-
-    @property
-    def processes_per_engine(self) -> Sequence[int]:
-        """For each engine, the number of its processes, each of which has a GPU."""
-
-    def call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
-        """Call a method of the workers of all engines at once, with arguments for each engine, and wait for them.
-
-        Raises SamplerError if an engine fails or takes too long.
-        """
+# Calls a method of the workers of all engines at once, with arguments for each engine, and waits for them.
+CallEngines = Callable[[str, Sequence[Mapping[str, Any]]], None]
 
 
 class NcclSender:
-    """The learner's side. Its first rank makes one; the others take part in `Learner.weights` alone.
+    """The learner's side. Its first rank makes one; the others take part in `Learner.export_weights` alone.
+
+    processes_per_engine  number of processes of each engine, each of which has a GPU
+    call                  raises SamplerError if an engine fails or takes too long; no engine samples from START to
+                          FINISH
 
     Raises TransferError if there is no GPU.
     """
 
-    def __init__(self, receivers: Receivers) -> None:
+    def __init__(self, processes_per_engine: Sequence[int], call: CallEngines) -> None:
         import torch
 
         if not torch.cuda.is_available():
             raise TransferError('engine.transfer = "nccl" sends weights from GPU to GPU, and there is none here')
         self._device = torch.cuda.current_device()
-        self._client = _Client(receivers)
-        self._world_size = 1 + sum(receivers.processes_per_engine)
+        self._client = _Client(processes_per_engine, call)
+        self._world_size = 1 + sum(processes_per_engine)
         self._engine: Any = None  # vLLM's, once the engines have joined
         self._source: Any = None
 
@@ -121,29 +115,29 @@ class NcclSender:
 class _Client:
     """What vLLM's trainer engine calls in order to talk to inference (VLLMWeightSyncClient), for several engines."""
 
-    def __init__(self, receivers: Receivers) -> None:
-        self._receivers = receivers
+    def __init__(self, processes_per_engine: Sequence[int], call: CallEngines) -> None:
+        self._processes_per_engine, self._call = processes_per_engine, call
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
         # vLLM assumes one engine, whose processes follow the trainer's rank 0.
         offset, infos = int(init_info["rank_offset"]), []
-        for processes in self._receivers.processes_per_engine:
+        for processes in self._processes_per_engine:
             infos.append({"init_info": {**init_info, "rank_offset": offset}})
             offset += processes
-        self._receivers.call(INIT, infos)
+        self._call(INIT, infos)
 
     def start_weight_update(self) -> None:
-        self._everywhere(START, {})
+        self._call_all(START, {})
 
     def update_weights(self, update_info: dict[str, Any] | list[dict[str, Any]]) -> None:
-        self._everywhere(UPDATE, {"update_info": update_info})
+        self._call_all(UPDATE, {"update_info": update_info})
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
         del weight_version  # the engines know it: FINISH comes with the number of the weights
-        self._everywhere(FINISH, {})
+        self._call_all(FINISH, {})
 
-    def _everywhere(self, method: str, arguments: Mapping[str, Any]) -> None:
-        self._receivers.call(method, [arguments] * len(self._receivers.processes_per_engine))
+    def _call_all(self, method: str, arguments: Mapping[str, Any]) -> None:
+        self._call(method, [arguments] * len(self._processes_per_engine))
 
 
 def _source(expected: Sequence[SentTensor]) -> Any:

@@ -2,13 +2,19 @@
 
 The learner has a `WeightPublisher`, each engine a `WeightSource`. Within one process the tensors are copied
 (`InProcessTransport`). Between processes they travel as safetensors files of bounded size, with digests: in memory
-(shared_memory.py) or over HTTP (http_source.py).
+(`SharedMemoryTransport`) or over HTTP (http_source.py).
 """
 
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from train.errors import TransferError
 from train.weights.manifest import Probe, SentTensor, WeightFile, WeightManifest
@@ -97,6 +103,68 @@ class TensorFiles:
                 ) from error
 
 
+class SharedMemoryTransport:
+    """Publisher of files in memory, and their source for other processes of this machine and user.
+
+    The files are anonymous (memfd); other processes open them by a path in /proc. They exist as long as a process has
+    them open: nothing is left of them, however the processes end.
+
+    kept: number of versions that are kept; a reader may be in the midst of the one before the newest
+    """
+
+    def __init__(self, file_bytes: int = FILE_BYTES, *, kept: int = 2) -> None:
+        self._file_bytes, self._kept = file_bytes, kept
+        self._lock = threading.Lock()
+        self._versions: dict[int, list[int]] = {}  # the descriptors of the files of each version
+        self._opened: list[int] = []  # descriptors of what was fetched last
+
+    def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
+        """Write the tensors to memory; see `WeightPublisher`."""
+        descriptors: list[int] = []
+
+        def write(number: int, content: bytes) -> str:
+            descriptors.append(os.memfd_create(_label(version, number)))
+            with open(descriptors[-1], "wb", closefd=False) as file:
+                file.write(content)
+            return str(descriptors[-1])
+
+        try:
+            manifest = write_files(weights, write, self._file_bytes)
+        except BaseException as error:
+            _close(descriptors)
+            if isinstance(error, OSError):
+                raise TransferError(f"cannot write weights {version} to memory: {error}. Free some memory.") from error
+            raise
+        with self._lock:
+            _close(self._versions.pop(version, ()))
+            self._versions[version] = descriptors
+            while len(self._versions) > self._kept:
+                _close(self._versions.pop(next(iter(self._versions))))
+        folder = f"/proc/{os.getpid()}/fd"
+        return replace(manifest, version=version, folder=folder, probe=probe, max_error=max_error)
+
+    def fetch(self, manifest: WeightManifest) -> TensorFiles:
+        """Return the files, which need not be copied. They can be read until the next call; see `WeightSource`."""
+        _close(self._opened)
+        self._opened = []
+        files = locate_files(manifest, Path(manifest.folder))
+        for number, path in enumerate(files.paths):
+            try:
+                self._opened.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                label = os.readlink(f"/proc/self/fd/{self._opened[-1]}")
+            except OSError as error:
+                raise TransferError(f"weights {manifest.version} are gone: {error}") from error
+            if _label(manifest.version, number) not in label:  # the path belongs to another file by now
+                raise TransferError(f"weights {manifest.version} are gone: {path} is {label} now")
+        return TensorFiles(tuple(Path(f"/proc/{os.getpid()}/fd/{descriptor}") for descriptor in self._opened))
+
+    def close(self) -> None:
+        """Give the memory back once no engine reads it any more."""
+        with self._lock:
+            _close(chain(*self._versions.values(), self._opened))
+            self._versions, self._opened = {}, []
+
+
 def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes: int = FILE_BYTES) -> WeightManifest:
     """Write the tensors to files as they come, and return a manifest of the files and tensors, with version 0.
 
@@ -107,8 +175,7 @@ def write_files(weights: Weights, write: Callable[[int, bytes], str], file_bytes
 
     sent: list[SentTensor] = []
     files = []
-    for number, tensors in enumerate(copy_to_cpu(with_checksums(weights, sent), file_bytes)):
-        content = save(tensors)
+    for number, content in enumerate(map(save, copy_to_cpu(with_checksums(weights, sent), file_bytes))):
         digest = blake3(content, max_threads=blake3.AUTO).hexdigest()
         files.append(WeightFile(write(number, content), len(content), digest))
     return WeightManifest(0, files=tuple(files), tensors=tuple(sent))
@@ -155,3 +222,13 @@ def split_by_bytes(items: Iterable[T], n_bytes: Callable[[T], int], max_bytes: i
         size += n_bytes(item)
     if group:
         yield group
+
+
+def _label(version: int, number: int) -> str:
+    return f"curate-weights-{version}-{number}-"
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        with suppress(OSError):
+            os.close(descriptor)

@@ -13,14 +13,14 @@ GROUPS = st.lists(st.tuples(st.integers(1, 40), st.lists(st.integers(0, 60), min
 def numbered(groups):
     """Give each answer a number, as the sequences of a minibatch have."""
     numbers = iter(range(1000))
-    return [(prompt, [((next(numbers),), tokens) for tokens in answers]) for prompt, answers in groups]
+    return [PackedPrompt(prompt, tuple(((next(numbers),), tokens) for tokens in answers)) for prompt, answers in groups]
 
 
 @given(GROUPS)
 def test_each_answer_is_in_one_row_with_its_prompt_and_no_row_is_too_long(groups):
     packed = pack(numbered(groups), row_tokens=100)
     found = sorted((*answer, part.prompt_tokens) for row in packed for part in row for answer in part.completions)
-    assert found == [(*answer, prompt) for prompt, answers in numbered(groups) for answer in answers]
+    assert found == [(*answer, each.prompt_tokens) for each in numbered(groups) for answer in each.completions]
     assert all(sum(part.tokens for part in row) <= 100 for row in packed)
     assert all(sum(part.n_attention_keys for part in row) <= KEYS_PER_TOKEN * 100 for row in packed)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from train.run import best_weights
+from train.run.evaluation_scheduler import finish_interrupted_replace, is_better, read_best_record, replace_best
 
 
 def note(step, share, **changes):
@@ -18,31 +18,31 @@ def model(run, name):
 
 
 def held(run):
-    return (run / "best" / "model.safetensors").read_text(), best_weights.read_best_record(run)["step"]
+    return (run / "best" / "model.safetensors").read_text(), read_best_record(run)["step"]
 
 
 def test_equal_weights_do_not_take_the_place_of_earlier_ones():
-    assert best_weights.is_better(note(0, 0.0), None)
-    assert best_weights.is_better(note(2, 0.6), note(1, 0.5))
-    assert not best_weights.is_better(note(2, 0.5), note(1, 0.5))
-    assert not best_weights.is_better(note(2, None), None)  # no sample has a verdict
+    assert is_better(note(0, 0.0), None)
+    assert is_better(note(2, 0.6), note(1, 0.5))
+    assert not is_better(note(2, 0.5), note(1, 0.5))
+    assert not is_better(note(2, None), None)  # no sample has a verdict
 
 
 @pytest.mark.parametrize("change", [{"suite": "humaneval"}, {"exercises_sha256": "y"}, {"temperature": 0.0}])
 def test_what_cannot_be_compared_gives_way(change):
-    assert best_weights.is_better(note(2, 0.1), note(1, 0.5, **change))
+    assert is_better(note(2, 0.1), note(1, 0.5, **change))
 
 
 def test_a_model_takes_the_place_of_the_one_before(tmp_path):
     for step in (1, 2):
-        best_weights.replace_best(tmp_path, model(tmp_path, f"step {step}"), note(step, step / 4))
+        replace_best(tmp_path, model(tmp_path, f"step {step}"), note(step, step / 4))
         assert held(tmp_path) == (f"step {step}", step)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "evaluations"]
 
 
 @pytest.mark.parametrize("calls", range(1, 4))
 def test_a_kill_between_any_two_renames_loses_nothing(calls, tmp_path, monkeypatch):
-    best_weights.replace_best(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
+    replace_best(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
     better = model(tmp_path, "step 2")
     renamed, original = [], type(better).rename
 
@@ -54,15 +54,15 @@ def test_a_kill_between_any_two_renames_loses_nothing(calls, tmp_path, monkeypat
 
     monkeypatch.setattr(type(better), "rename", rename)
     with pytest.raises(KeyboardInterrupt):
-        best_weights.replace_best(tmp_path, better, note(2, 0.5))
+        replace_best(tmp_path, better, note(2, 0.5))
     monkeypatch.undo()
-    best_weights.finish_interrupted_replace(tmp_path)
+    finish_interrupted_replace(tmp_path)
     assert held(tmp_path) == (("step 1", 1) if calls == 1 else ("step 2", 2))
     assert not list(tmp_path.glob(".best*"))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
 def test_a_damaged_note_gives_way(text, tmp_path):
-    best_weights.replace_best(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
+    replace_best(tmp_path, model(tmp_path, "step 1"), note(1, 0.25))
     (tmp_path / "best" / "best.json").write_text(text)
-    assert best_weights.is_better(note(2, 0.0), best_weights.read_best_record(tmp_path))
+    assert is_better(note(2, 0.0), read_best_record(tmp_path))

@@ -15,7 +15,7 @@ from train.swarm.broadcast.broadcaster import Broadcaster
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_source import RelaySource
 from train.weights.manifest import WeightManifest
-from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import SharedMemoryTransport
 
 
 class Run:

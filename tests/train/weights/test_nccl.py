@@ -26,7 +26,7 @@ def test_every_process_of_every_engine_has_a_rank_of_its_own():
     from vllm.distributed.weight_transfer.nccl_common import NCCLWeightTransferInitInfo, worker_init_payload
 
     engines = Engines()
-    client = _Client(engines)
+    client = _Client(engines.processes_per_engine, engines.call)
     assert isinstance(client, VLLMWeightSyncClient)
     info = NCCLWeightTransferInitInfo(master_address="127.0.0.1", master_port=1, rank_offset=1, world_size=6)
     client.init_weight_transfer_engine(worker_init_payload(info))
@@ -55,4 +55,4 @@ def test_engines_expect_what_was_sent_before():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_machine_without_a_gpu_is_refused():
     with pytest.raises(TransferError, match="sends weights from GPU to GPU, and there is none here"):
-        NcclSender(Engines())
+        NcclSender(Engines.processes_per_engine, Engines().call)

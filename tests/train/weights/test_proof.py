@@ -11,8 +11,7 @@ from train.errors import ParityError, SamplerError  # noqa: E402
 from train.sampling.proof import load_and_prove, prove  # noqa: E402
 from train.weights.checksums import DIFFERENT_COPIES, checksum, combine_checksums, to_hex  # noqa: E402  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
-from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
-from train.weights.source import InProcessTransport  # noqa: E402
+from train.weights.source import InProcessTransport, SharedMemoryTransport  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
 

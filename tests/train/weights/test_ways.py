@@ -16,8 +16,7 @@ from blake3 import blake3  # noqa: E402
 from train.errors import TransferError  # noqa: E402
 from train.weights.checksums import checksum  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
-from train.weights.shared_memory import SharedMemoryTransport  # noqa: E402
-from train.weights.source import InProcessTransport  # noqa: E402
+from train.weights.source import InProcessTransport, SharedMemoryTransport  # noqa: E402
 
 ROOT = Path(__file__).parents[3]
 PROBE = Probe(((1, 2, 3),), ((-0.5, -1.5),))
@@ -104,7 +103,7 @@ def test_full_memory_is_named_and_harms_no_earlier_version():
 
 WRITER = """
 import sys, time, msgspec, torch
-from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import SharedMemoryTransport
 manifest = SharedMemoryTransport().publish([("w", torch.arange(1000.0))], 5, None, 1.0)
 print(msgspec.json.encode(manifest).decode(), flush=True)
 time.sleep(600)

@@ -23,7 +23,7 @@ from train.asynchronous.server import ControllerServer
 from train.errors import ConfigError
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.engine_spec import EngineSpec
-from train.weights.shared_memory import SharedMemoryTransport
+from train.weights.source import SharedMemoryTransport
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
