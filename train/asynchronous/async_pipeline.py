@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from math import nan
 from pathlib import Path
@@ -33,8 +34,9 @@ from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.weight_sync import make_probe
 from train.sampling.open_engine import engine_spec, open_engine_in_process
+from train.sampling.sampler_thread import start_timeout, use_own_stream
 from train.weights.manifest import WeightManifest
-from train.weights.source import InProcessTransport, SharedMemoryTransport, WeightPublisher
+from train.weights.source import InProcessTransport, SharedMemoryTransport, WeightPublisher, WeightSource
 
 log = logging.getLogger(__name__)
 
@@ -117,9 +119,7 @@ def open_async_pipeline(
         weights = stack.enter_context(closing(SharedMemoryTransport() if serves else InProcessTransport()))
         pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
         if config.workers.local and not in_processes:
-            engine = stack.enter_context(closing(open_engine_in_process(config)))
-            worker = RolloutWorker(controller, engine, weights, name="trainer", loaded=pipeline.record_load_metrics)
-            stack.enter_context(_at_work(worker, controller))
+            stack.enter_context(_worker_in_thread(config, controller, weights, pipeline.record_load_metrics))
         if serves:
             token = _token(config)
             server = stack.enter_context(_server(config, run, controller, token))
@@ -180,17 +180,36 @@ def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def _at_work(worker: RolloutWorker, controller: Controller) -> Iterator[None]:
-    """Let a worker work in another thread. If it fails, the trainer gets the error at its next call."""
+def _worker_in_thread(
+    config: Config,
+    controller: Controller,
+    source: WeightSource,
+    loaded: Callable[[WeightManifest, dict[str, float]], None],
+) -> Iterator[None]:
+    """Let a worker work in another thread, in which its engine is built, too (train/sampling/sampler_thread.py).
+
+    If it fails, the trainer gets the error at its next call. Raises SamplerError if the engine does not start.
+    """
+    started: Future[RolloutWorker] = Future()
 
     def work() -> None:
         try:
-            worker.run()
+            use_own_stream()
+            with closing(open_engine_in_process(config)) as engine:
+                worker = RolloutWorker(controller, engine, source, name="trainer", loaded=loaded)
+                started.set_result(worker)
+                worker.run()
         except BaseException as error:
             controller.fail(error)
+            if not started.done():
+                started.set_exception(error)
 
-    thread = threading.Thread(target=work, name="worker", daemon=True)
+    thread = threading.Thread(target=work, name="engine", daemon=True)
     thread.start()
+    try:
+        worker = started.result(config.engine.load_seconds)
+    except TimeoutError as error:
+        raise start_timeout(config.engine.load_seconds) from error
     try:
         yield
     finally:
