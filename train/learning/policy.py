@@ -222,7 +222,7 @@ def insert_lora_layers(causal: Any, config: ModelConfig) -> None:
     )
 
 
-def init_lora(causal: Any, seed: int, device: str) -> None:
+def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
     """Set the weights of the LoRA layers as peft does: random A, and B = 0, so that the model is what it was.
 
     They depend on the seed alone, and not on the number of ranks that share them.

@@ -44,7 +44,7 @@ class RankGroup:
         self.use_device()
         self._copies: Any = None  # the stream of copies to the CPU; None: there is no GPU
         if self.device.type == "cuda":
-            self._copies = torch.cuda.Stream()
+            self._copies = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             if not any(name in os.environ for name in _ALLOCATOR_VARIABLES):
                 # Engine and learner take turns with the memory, in blocks of different sizes.
                 torch._C._accelerator_setAllocatorSettings("expandable_segments:True")

@@ -33,7 +33,7 @@ def use_own_stream() -> None:
     import torch
 
     if torch.cuda.is_available():
-        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))
+        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))  # type: ignore[no-untyped-call]
 
 
 class SamplerThread:
