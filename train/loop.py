@@ -250,7 +250,7 @@ class Trainer:
             **step_metrics.update_metrics(updates),
             **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
-            **self._publish(step),
+            **self._publish(step, groups),
             "stage": float(self._schedule.index),
             **self._times(groups, self._timeline.clock() - start_time),
             **self._pipeline.metrics(),
@@ -322,11 +322,11 @@ class Trainer:
                 for part in parts
             ]
 
-    def _publish(self, step: int) -> dict[str, float]:
+    def _publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
         """Hand the weights after this step to the samplers, and return the metrics of that."""
         start_time = self._timeline.clock()
         with self._timeline.record_part(step, "sync"):
-            metrics = self._pipeline.publish(step)
+            metrics = self._pipeline.publish(step, groups)
         return {**metrics, "weight_sync_s": self._timeline.clock() - start_time}
 
     def _log_deferred_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -32,7 +32,7 @@ from train.errors import CheckpointError, NoRunError, RolloutError
 from train.learning.learner import Learner
 from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import PromptDataset
-from train.rollouts.weight_sync import make_probe
+from train.rollouts.weight_sync import compare_samples, make_probe
 from train.sampling.open_engine import engine_spec, open_engine_in_process
 from train.sampling.sampler_thread import start_timeout, use_own_stream
 from train.weights.manifest import WeightManifest
@@ -67,11 +67,17 @@ class AsynchronousPipeline(Pipeline):
         self._prompts = questions
         self._load_metrics: dict[str, float] = {}
 
-    def publish(self, step: int) -> dict[str, float]:
-        probe = make_probe(self._learner, probe_prompts(self._prompts, step))
-        manifest = self._publisher.publish(self._learner.export_weights(), step, probe, self._config.engine.parity)
-        self._controller.publish_weights(manifest)
-        return self._load_metrics
+    def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
+        parity, probe = self._config.engine.parity, make_probe(self._learner, groups)
+        self._controller.publish_weights(self._publisher.publish(self._learner.export_weights(), step, probe, parity))
+        if groups or not self._config.workers.local:
+            return self._load_metrics
+        rollout, prompts = self._config.rollout, probe_prompts(self._prompts, step)
+        compared = compare_samples(
+            self._learner, self.sampler, step, prompts, temperature=rollout.temperature, max_error=parity,
+            seconds=rollout.max_seconds,
+        )  # fmt: skip
+        return {**self._load_metrics, **compared}
 
     def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
         """Note the proof that a worker of this process has made after it loaded weights."""

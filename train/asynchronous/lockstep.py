@@ -24,7 +24,7 @@ from train.errors import RolloutError
 from train.learning.learner import Learner
 from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import PromptDataset
-from train.rollouts.weight_sync import publish
+from train.rollouts.weight_sync import compare_samples, make_probe, publish
 from train.sampling.protocol import UpdatableSampler
 from train.weights.manifest import WeightManifest
 
@@ -59,26 +59,23 @@ class LockstepPipeline(Pipeline):
         self._learner = learner
         self._prompts = questions
         self._timeline = timeline
-        self._step = self._first_step = step
+        self._step = step
         self._position = controller.position  # after the groups of this step's batch
         self._thread: threading.Thread | None = None  # draws the next batch that will be taken
         self._deadline = inf  # of this batch
         self._n_rounds = 0
         self._share = share
 
-    def publish(self, step: int) -> dict[str, float]:
-        config = self._config
-        metrics = publish(
-            self._learner,
-            self.sampler,
-            step,
-            probe_prompts(self._prompts, step),
-            temperature=config.rollout.temperature,
-            max_error=config.engine.parity,
-            # an engine that has died is started again meanwhile
-            seconds=config.engine.load_seconds + config.engine.sync_seconds,
-            sampled=step == self._first_step,
-        )
+    def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
+        engine = self._config.engine
+        # an engine that has died is started again meanwhile
+        limits = {"max_error": engine.parity, "seconds": engine.load_seconds + engine.sync_seconds}
+        metrics = publish(self._learner, self.sampler, step, make_probe(self._learner, groups), **limits)
+        if not groups:
+            prompts, temperature = probe_prompts(self._prompts, step), self._config.rollout.temperature
+            metrics |= compare_samples(self._learner, self.sampler, step, prompts, temperature=temperature, **limits)
+            # Its cache is empty again, so that what it draws does not depend on this comparison.
+            publish(self._learner, self.sampler, step, None, **limits)
         self._controller.publish_weights(WeightManifest(step))
         return metrics
 

@@ -26,7 +26,7 @@ from train.rollouts.prompt_dataset import PromptDataset
 from train.sampling.protocol import Sampler
 from train.sampling.text import tokenize_prompt
 
-_PROBES = 4  # prompts with which sampler and learner are compared, others after each step
+_PROBES = 4  # prompts that a new engine answers to be compared with the learner
 
 
 class TimelineWriter(Protocol):
@@ -55,8 +55,12 @@ class Pipeline:
     wait_seconds: float = 0.0
     sampling_seconds: float = 0.0
 
-    def publish(self, step: int) -> dict[str, float]:
-        """Hand the learner's weights after this step to the samplers, and return the metrics of that."""
+    def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
+        """Hand the learner's weights after this step to the samplers, and return the metrics of that.
+
+        groups: the batch of this step, with whose answers sampler and learner are compared. Without it, engines are
+        new, and sample for the comparison
+        """
         return {}
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
@@ -101,7 +105,7 @@ def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]
 
 
 def probe_prompts(questions: PromptDataset, step: int) -> list[tuple[int, ...]]:
-    """Return the prompts with which sampler and learner are compared after this step."""
+    """Return prompts for `compare_samples`, others after each step."""
     return [questions.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
 
 

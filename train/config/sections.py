@@ -25,7 +25,8 @@ Share = Annotated[float, Meta(le=1)]
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     path: str  # a folder, or the name of a model on the Hub
-    dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; trained weights are float32
+    # Precision of the computation; trained weights are float32. "auto": "bfloat16" on a GPU, "float32" on a CPU.
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     # Precision of the logits, on both sides. "model": that of dtype. "float32": the product of hidden states and head
     # is not rounded, so that learner and engine differ less. vLLM's residual stream always has the precision of dtype.
     head_dtype: Literal["model", "float32"] = "model"
@@ -34,6 +35,12 @@ class ModelConfig:
     lora_rank: int = 0
     lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
     activation_checkpointing: bool = False  # costs a third more computation, but memory does not grow with depth
+
+    def __post_init__(self) -> None:
+        if self.dtype == "auto":
+            from torch.cuda import device_count
+
+            object.__setattr__(self, "dtype", "bfloat16" if device_count() else "float32")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def write_in_background(
         try:
             begin()
             # Nothing is copied ahead: torch would do that on a GPU, although all tensors are on the CPU.
-            writer = FileSystemWriter(folder, sync_files=True, per_thread_copy_ahead=0)
+            writer = _Writer(folder, sync_files=True, per_thread_copy_ahead=0)
             with _translate_errors():
                 save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
             written.set_result(None)
@@ -57,6 +57,18 @@ def write_in_background(
     # A daemon, since a process whose other ranks are lost must not wait for them when it ends.
     threading.Thread(target=write, name="checkpoint", daemon=True).start()
     return written
+
+
+class _Writer(FileSystemWriter):
+    """Raises the OSError of a full disk, for example, which torch's own error about its file format hides."""
+
+    def write_data(self, plan: Any, planner: Any) -> Any:
+        try:
+            return super().write_data(plan, planner)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from error
+            raise
 
 
 def read(state: State, folder: Path, group: Any) -> None:
