@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._guards import active_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -89,8 +91,7 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
     config = load_hf_config(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
-    with torch.device("meta"):
-        causal = _model(config, model, torch.float32)
+    causal = model_without_data(config, model, torch.float32)
     parameters = sum(weight.numel() for weight in causal.parameters())
     trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
     kept = sum(weight.nbytes for weight in causal.parameters())
@@ -119,12 +120,25 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     )
 
 
-def _model(config: Any, model: ModelConfig, dtype: torch.dtype) -> Any:
+def model_without_data(config: Any, model: ModelConfig, dtype: torch.dtype) -> Any:
+    """Return the learner's model with weights that have a shape only: in FakeTensorMode, of a CPU, or else of meta."""
     from transformers import AutoModelForCausalLM
 
-    causal = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
-    causal.train()
-    add_lora_and_checkpointing(causal, model)
+    with unset_fake_temporarily(), torch.device("meta"):
+        causal = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
+        causal.train()
+        causal.set_attn_implementation(PACKED)
+        add_lora_and_checkpointing(causal, model)
+    if active_fake_mode():
+        made: dict[int, Tensor] = {}  # by the tensor of meta: weights can be tied
+        for module in causal.modules():
+            for tensors in (module._parameters, module._buffers):
+                for name, tensor in tensors.items():
+                    if tensor is not None and id(tensor) not in made:
+                        made[id(tensor)] = torch.empty(tensor.shape, dtype=tensor.dtype)
+                        if isinstance(tensor, Parameter):
+                            made[id(tensor)] = Parameter(made[id(tensor)], tensor.requires_grad)
+                    tensors[name] = None if tensor is None else made[id(tensor)]
     return causal
 
 
@@ -145,17 +159,16 @@ def _row_peaks(
     for n_layers in _MEASURED_LAYERS:
         shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
         with FakeTensorMode():
-            causal = _model(shallow, model, torch.float32 if alone else dtype)
-            causal.set_attn_implementation(PACKED)
+            causal = model_without_data(shallow, model, torch.float32 if alone else dtype)
             policy = Policy(causal, dtype, 1.0, autocast=alone, exact_logits=model.head_dtype == "float32")
             trained = [weight for weight in causal.parameters() if weight.requires_grad]
             for weight in trained:
                 weight.grad = torch.zeros_like(weight)  # of the rows before
             index = torch.zeros(row_tokens, dtype=torch.int64)
             row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
-            alive = _LiveBytes([*causal.parameters(), *(weight.grad for weight in trained)])
+            alive = LiveBytes([*causal.parameters(), *(weight.grad for weight in trained)])
 
-            def end_decoder(module: Any, inputs: Any, made: Any, alive: "_LiveBytes" = alive) -> None:
+            def end_decoder(module: Any, inputs: Any, made: Any, alive: "LiveBytes" = alive) -> None:
                 alive.end_phase()
                 made.last_hidden_state.register_hook(lambda gradient: alive.end_phase())
 
@@ -170,7 +183,7 @@ def _row_peaks(
     return few, many
 
 
-class _LiveBytes(TorchDispatchMode):
+class LiveBytes(TorchDispatchMode):
     """Counts the bytes of the storages that operations have made and that are alive.
 
     known: tensors that are not counted
@@ -180,25 +193,27 @@ class _LiveBytes(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.peaks: list[float] = []  # of each phase
         self._bytes = self._peak = 0
-        self._storages = {tensor.untyped_storage()._cdata for tensor in known}
+        self._sizes = {tensor.untyped_storage()._cdata: 0 for tensor in known}
 
     def end_phase(self) -> None:
         self.peaks.append(self._peak)
         self._peak = self._bytes
 
+    def add(self, n_bytes: int) -> None:
+        self._bytes += n_bytes
+        self._peak = max(self._peak, self._bytes)
+
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = function(*args, **(kwargs or {}))
         for tensor in tree_leaves(made):
-            if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage())._cdata not in self._storages:
-                self._storages.add(storage._cdata)
-                self._bytes += storage.nbytes()
-                self._peak = max(self._peak, self._bytes)
-                weakref.finalize(storage, self._free, storage._cdata, storage.nbytes())
+            if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage())._cdata not in self._sizes:
+                self._sizes[storage._cdata] = storage.nbytes()
+                self.add(storage.nbytes())
+                weakref.finalize(storage, self._free, storage._cdata)
         return made
 
-    def _free(self, storage: int, n_bytes: int) -> None:
-        self._storages.discard(storage)
-        self._bytes -= n_bytes
+    def _free(self, storage: int) -> None:
+        self.add(-self._sizes.pop(storage))
 
 
 def cache_bytes_per_token(text_config: Any, number_bytes: int, *, tensor_parallel: int = 1) -> int:

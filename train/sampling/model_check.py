@@ -40,8 +40,8 @@ def check_tokenizer(model: str) -> None:
     folder = Path(model).expanduser()
     if folder.is_dir() and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise SamplerError(
-            f"{model} has no tokenizer: none of {', '.join(_TOKENIZER_FILES)} is there. Copy these files from the model "
-            "that it was made from."
+            f"{model} has no tokenizer: none of {', '.join(_TOKENIZER_FILES)} is there. Copy these files from the "
+            "model that it was made from."
         )
 
 

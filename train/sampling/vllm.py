@@ -190,7 +190,10 @@ class VllmSampler(TextSampler):
     def sleep(self) -> None:
         """Lend the memory of weights and cache to the learner, if they are on one GPU."""
         if self._sleeps:
-            self._llm.sleep(level=_DISCARD)
+            with self._turn:
+                with self._nothing_in_flight():
+                    pass  # with asynchronous scheduling, a step can be left after the last answer
+                self._llm.sleep(level=_DISCARD)
 
     def _load(self, method: str, version: int, **arguments: Any) -> None:
         with self._turn:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import resource
 import threading
 from concurrent.futures import Future
 
@@ -14,6 +15,7 @@ import random_models  # noqa: E402
 from learner_states import load_into, state_of  # noqa: E402
 
 from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig, ParallelismConfig  # noqa: E402
+from train.errors import CheckpointError  # noqa: E402
 from train.learning import sharded_state  # noqa: E402
 from train.learning.learner import Learner, LearnerError  # noqa: E402
 from train.learning.ranks import RankGroup  # noqa: E402
@@ -399,6 +401,17 @@ def test_the_thread_of_a_checkpoint_begins_with_the_gpu_of_its_rank(path, tmp_pa
     monkeypatch.setattr(one._ranks, "use_device", lambda: threads.append(threading.current_thread().name))
     one.save_state(tmp_path / "state").result(60)
     assert threads == ["checkpoint"]
+
+
+def test_a_state_for_which_there_is_no_room_is_reported_in_the_words_of_the_system(path, tmp_path):
+    one = learner(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match=r"rank 0: OSError: \[Errno 27\] File too large"):
+            one.save_state(tmp_path / "state").result(60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_rank_names_its_gpu_with_its_index(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 
 from curate.prompt import PromptFormat
 from train.errors import SamplerError
+from train.sampling.model_check import check_chat_template
 from train.sampling.text import tokenize_prompt, warn_unknown_arguments
 
 TEMPLATE = (
@@ -73,3 +74,9 @@ def test_an_argument_that_the_template_does_not_know_is_reported(template, caplo
             SimpleNamespace(chat_template=template), {"enable_thinking": False, "thinking": True}, "m"
         )
     assert caplog.messages == ["the chat template of m does not use thinking, so that argument changes nothing"]
+
+
+def test_a_folder_without_a_tokenizer_is_not_called_a_base_model(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(SamplerError, match="has no tokenizer: none of tokenizer.json, "):
+        check_chat_template(str(tmp_path))
