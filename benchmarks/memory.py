@@ -60,7 +60,7 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
         _mesh("cpu", 1, ranks)  # is kept: it cannot be made of tensors without data
     with FakeTensorMode():
-        causal = model_without_data(load_hf_config(model.path), model, torch.float32)
+        causal = model_without_data(load_hf_config(model.path), model)
         policy = Policy(causal, torch.bfloat16, 1.0, autocast=ranks == 1, exact_logits=True)
         if ranks > 1:
             group = RankGroup.__new__(RankGroup)

@@ -91,7 +91,7 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
     config = load_hf_config(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
-    causal = model_without_data(config, model, torch.float32)
+    causal = model_without_data(config, model)
     parameters = sum(weight.numel() for weight in causal.parameters())
     trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
     kept = sum(weight.nbytes for weight in causal.parameters())
@@ -120,12 +120,12 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     )
 
 
-def model_without_data(config: Any, model: ModelConfig, dtype: torch.dtype) -> Any:
+def model_without_data(config: Any, model: ModelConfig) -> Any:
     """Return the learner's model with weights that have a shape only: in FakeTensorMode, of a CPU, or else of meta."""
     from transformers import AutoModelForCausalLM
 
     with unset_fake_temporarily(), torch.device("meta"):
-        causal = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
+        causal = AutoModelForCausalLM.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
         causal.train()
         causal.set_attn_implementation(PACKED)
         add_lora_and_checkpointing(causal, model)
@@ -159,7 +159,9 @@ def _row_peaks(
     for n_layers in _MEASURED_LAYERS:
         shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
         with FakeTensorMode():
-            causal = model_without_data(shallow, model, torch.float32 if alone else dtype)
+            causal = model_without_data(shallow, model)
+            for weight in causal.parameters() if not alone else ():
+                weight.data = weight.data.to(dtype)
             policy = Policy(causal, dtype, 1.0, autocast=alone, exact_logits=model.head_dtype == "float32")
             trained = [weight for weight in causal.parameters() if weight.requires_grad]
             for weight in trained:
