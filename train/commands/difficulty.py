@@ -171,7 +171,7 @@ def _sample_with(
     sampling = SamplingParams(settings.temperature, settings.top_p, settings.max_tokens)
     if base_url is None:
         engine |= settings.engine  # of earlier samples, if the user gave none
-    with closing(open_sampler(settings.model, base_url, engine, settings.prompt.template_arguments)) as sampler:
+    with closing(open_sampler(settings.model, base_url, engine, settings.prompt.chat_arguments)) as sampler:
         yield partial(sampler.sample, sampling=sampling)
 
 

@@ -175,12 +175,12 @@ def command(
                 exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
             jobs.append(_Job(suite, location, settings, exercises, with_packages(sandbox, location), path, found))
         is_chat = any(isinstance(exercise.prompt, list) for job in jobs for exercise in job.exercises)
-        if is_chat and base_url is None and "tokenizer" not in engine_options.vllm:
+        if is_chat and sampled.prompt.format == "chat" and base_url is None and "tokenizer" not in engine_options.vllm:
             check_chat_template(model, revision)
         from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
 
         succeeded = []
-        with closing(open_sampler(model, base_url, engine_options, sampled.prompt.template_arguments)) as sampler:
+        with closing(open_sampler(model, base_url, engine_options, sampled.prompt.chat_arguments)) as sampler:
             for job in jobs:
                 try:
                     with report_user_errors(*kinds):

@@ -105,17 +105,21 @@ class ConfigSource:
         """The name of the file, or of the preset if there is no file."""
         return self.path.stem if self.path else str(self.preset)
 
-    def read(self, changes: Sequence[str] = (), **sections: Mapping[str, Any]) -> "Config":
+    def read(
+        self, changes: Sequence[str] = (), *, machine: Sequence[str] = (), **sections: Mapping[str, Any]
+    ) -> "Config":
         """Return the configuration. Raises ConfigError.
 
         changes   values that other options stand for; those of --set replace them
+        machine   values for the machine; those of CONFIG and of other options replace them
         sections  values of the sections prompt and engine
         """
         from train.config import read_config
 
         return read_config(
-            self.path, (*changes, *self.changes), preset=self.preset, model=self.model, dataset=self.dataset, **sections
-        )
+            self.path, (*changes, *self.changes), preset=self.preset, model=self.model, dataset=self.dataset,
+            machine=machine, **sections,
+        )  # fmt: skip
 
 
 def config_options(command: Command) -> Command:

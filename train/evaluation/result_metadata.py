@@ -191,7 +191,7 @@ def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptForm
     The model counts by its name and, for a folder, by the sizes and times of its weight files. The prompt and the
     engine add nothing if they are the default ones, so that earlier samples are found again.
     """
-    more = {"template_arguments": dict(prompt.template_arguments), "engine": engine.sample_affecting_options()}
+    more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.sample_affecting_options()}
     files = [
         [path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in weight_files(Path(model).expanduser())
     ]

@@ -84,7 +84,12 @@ class PackedRow:
 
 
 def pack_into_rows(
-    sequences: Sequence[TrainingSequence], *, row_tokens: int, ranks: int = 1, rank: int = 0, device: str = "cpu"
+    sequences: Sequence[TrainingSequence],
+    *,
+    row_tokens: int,
+    ranks: int = 1,
+    rank: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Iterator[PackedRow]:
     """Yield this rank's share of the rows; all ranks get equally many.
 

@@ -143,8 +143,11 @@ class HttpSampler:
         """Return the path for a prompt of this form, and what a request there says about prompt and length."""
         if isinstance(prompt, list):
             asked: dict[str, Any] = {"messages": prompt}
-            if self._template_arguments:
-                asked["chat_template_kwargs"] = self._template_arguments
+            arguments = dict(self._template_arguments)
+            if "chat_template" in arguments:
+                asked["chat_template"] = arguments.pop("chat_template")
+            if arguments:
+                asked["chat_template_kwargs"] = arguments
             if self._is_vllm and is_prefilled(prompt):
                 asked |= _CONTINUE
             # The server would refuse more than its context. Without a number, an answer may use all that the prompt
