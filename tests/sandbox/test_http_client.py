@@ -1,8 +1,6 @@
 """Requests to a server on loopback: how long they may take, and what the server asks for."""
 
 import threading
-import time
-from email.utils import formatdate
 
 import pytest
 from loopback_server import answering
@@ -26,21 +24,21 @@ def get(url, **limits):
 
 
 @pytest.mark.parametrize(
-    ("header", "at_least", "at_most"),
+    ("header", "seconds"),
     [
-        ("7", 7, 7),
-        ("0.5", 0.5, 0.5),
-        ("100000", 300, 300),
-        ("-1", 0, 0),
-        ("nan", 0, 0),
-        ("soon", 0, 0),
-        (formatdate(time.time() + 200, usegmt=True), 100, 200),
-        (formatdate(0, usegmt=True), 0, 0),
+        ("7", 7),
+        ("0.5", 0.5),
+        ("100000", 300),
+        ("-1", 0),
+        ("nan", 0),
+        ("soon", 0),
+        ("Wed, 01 Jan 2070 00:00:00 GMT", 300),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
     ],
 )
-def test_a_server_says_in_seconds_or_by_a_date_how_long_it_wants_to_be_left_alone(header, at_least, at_most):
+def test_a_server_says_in_seconds_or_by_a_date_how_long_it_wants_to_be_left_alone(header, seconds):
     with answering(replying_with(b"", retry_after=header)) as (url, _):
-        assert at_least <= get(url).retry_after_seconds <= at_most
+        assert get(url).retry_after_seconds == seconds
 
 
 def test_a_reply_that_arrives_for_too_long_is_none():

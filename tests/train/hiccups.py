@@ -38,6 +38,10 @@ def _silence(handler: BaseHTTPRequestHandler) -> None:
     handler.rfile.read(1)  # until the client hangs up
 
 
+def _gibber(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"busy\r\n\r\n")
+
+
 _BUSY = b'{"error": {"message": "busy"}}'
 HICCUPS: dict[str, Reply] = {
     "empty choices": (200, {"choices": []}),
@@ -63,5 +67,5 @@ HICCUPS: dict[str, Reply] = {
     "a reset in the body": _reset,
     "a body that ends early": lambda handler: _begin(handler, {"content-length": "1000"}, b'{"choices"'),
     "a chunk that ends early": lambda handler: _begin(handler, {"transfer-encoding": "chunked"}, b'ff\r\n{"choices"'),
-    "what is not HTTP": lambda handler: handler.wfile.write(b"busy\r\n\r\n") and None,
+    "what is not HTTP": _gibber,
 }  # fmt: skip

@@ -415,11 +415,7 @@ def _heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult") 
     source = tests_source(outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
     fewest, most = (pick(len(problem.correct) for problem in outcomes) for pick in (min, max))
-    how = (
-        (f"samples of {sampled.file.path}",)
-        if sampled.file
-        else (f"T {used.temperature:g}", f"{used.max_tokens} tokens")
-    )
+    how = f"T {used.temperature:g}, {used.max_tokens} tokens"
     what = (
         f"{short_model_name(sampled.model)}: {suite_label(suite_name(name), used.window)}",
         f"{len(outcomes)} problems x {most if fewest == most else f'{fewest}-{most}'}",

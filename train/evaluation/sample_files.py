@@ -135,7 +135,7 @@ class SampleFile:
         if missing:
             raise CurateError(
                 f"{self.path} has no sample of {len(missing)} of {len(exercises)} problems: {format_ids(missing)}. "
-                f"Each problem counts: add what is missing, with an empty {self.field} where the model gave no program."
+                "Each problem counts: add what is missing, as an empty program where the model gave none."
             )
         few = [f"{id} ({len(texts)})" for id, texts in found.items() if len(texts) < (k or 1)]
         if few:
@@ -158,7 +158,7 @@ def _ids_by_name(exercises: Sequence[Exercise]) -> dict[str, str]:
     """Return the ids of exercises by themselves and, where that is unique, by what follows the name of the suite."""
     names = {exercise.id: exercise.id.partition("/")[2] for exercise in exercises}
     times = Counter(names.values())
-    return {name: id for id, name in names.items() if times[name] == 1} | {id: id for id in names}
+    return {name: id for id, name in names.items() if name and times[name] == 1} | {id: id for id in names}
 
 
 def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:

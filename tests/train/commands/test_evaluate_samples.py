@@ -26,7 +26,7 @@ def plus(tmp_path):
 
 @pytest.fixture
 def lcb(tmp_path):
-    dates = {"a": "2024-08-03T00:00:00", "b": "2025-01-31T15:30:00", "c": "2025-02-01T00:00:00"}
+    dates = {"a": "2024-08-03T00:00:00", "b": "2025-01-30T15:30:00", "c": "2025-02-01T00:00:00"}
     rows = [livecodebench_row(id, f"Task {id}.", contest_date=day) for id, day in dates.items()]
     return write_jsonl(tmp_path / "lcb.jsonl", rows)
 

@@ -121,7 +121,7 @@ def test_what_two_problems_could_mean_is_not_guessed(tmp_path):
 
 def test_a_problem_without_samples_is_an_error(tmp_path):
     file = read_sample_file(written(tmp_path, {"task_id": "a/1", "solution": "x"}))
-    with pytest.raises(CurateError, match=r"no sample of 2 of 3 problems: a/2, a/3\. .* with an empty solution"):
+    with pytest.raises(CurateError, match=r"no sample of 2 of 3 problems: a/2, a/3\. .* an empty program"):
         file.assign(exercises("a/1", "a/2", "a/3"))
     empty = read_sample_file(written(tmp_path, {"question_id": "1", "code_list": []}))
     with pytest.raises(CurateError, match="no sample of 1 of 1 problems: a/1"):
