@@ -338,6 +338,25 @@ def test_a_request_is_repeated_after_every_kind_of_hiccup():
     assert len(asked) == 1 + 2 * len(names)
 
 
+def test_a_server_is_left_alone_for_as_long_as_it_says():
+    began = []
+
+    def limiting(handler):
+        handler.send_response(429)
+        handler.send_header("retry-after", "1.5")
+        handler.end_headers()
+
+    def reply(path, number, content):
+        if content is None:
+            return plain(path, number, content)
+        began.append(time.monotonic())
+        return limiting if began[-1] - began[0] < 1.4 else (200, ANSWER)
+
+    with answering(reply) as (url, _):
+        assert only_answer(url, PREFILLED).text == "Yes."
+    assert len(began) == 2
+
+
 def test_a_server_that_stops_is_reported_with_what_to_do():
     def dying(path, number, content):
         return plain(path, number, content) if number < 4 else None
