@@ -145,6 +145,22 @@ def test_questions_whose_answers_are_no_programs_are_refused(tmp_path):
         file.assign(exercises("aime2024/1", judge=MathJudge("33")))
 
 
+@pytest.mark.parametrize(
+    ("entry", "protocol", "given", "rule"),
+    [
+        ({"code_list": ["x"], "output_list": ["y"]}, "lcb", {}, "whole"),
+        ({"output_list": ["y"]}, None, {}, "curate"),
+        ({"output_list": ["y"]}, "lcb", {}, "lcb"),
+        ({"output_list": ["y"]}, "lcb", {"extraction": "curate"}, "curate"),
+        ({"solution": "y"}, None, {"extraction": "evalplus"}, "evalplus"),
+    ],
+)
+def test_programs_are_judged_as_they_are_and_outputs_are_searched(tmp_path, entry, protocol, given, rule):
+    file = read_sample_file(written(tmp_path, {"question_id": "a", **entry}), given.get("extraction"))
+    used = file.settings(protocol, "lcb", given).suite_settings
+    assert (used.extraction, used.test_seconds) == (rule, 6.0 if protocol else None)
+
+
 def test_completions_need_a_suite_whose_prompts_they_continue(tmp_path):
     file = read_sample_file(written(tmp_path, {"task_id": "1", "completion": "x"}))
     for suite, name in (("lcb", "lcb"), ("", "a suite without a name")):
