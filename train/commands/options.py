@@ -21,6 +21,8 @@ import click
 from curate.commands.key_value import parse_assignments
 from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import TableColumn, TableRow, print_table
+from train.engine_options import DEFAULT_REQUEST_OPTIONS, MAX_REQUEST_SECONDS, RequestOptions
+from train.errors import ConfigError
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -190,6 +192,30 @@ def engine_option(command: Command) -> Command:
         return command(engine=parse_assignments("--engine", engine_options), **others)
 
     return with_engine
+
+
+def request_options(command: Command) -> Command:
+    """Give a command --request and --request-timeout; its parameter `request` is a RequestOptions."""
+
+    @click.option(
+        "--request", "request_fields", multiple=True, metavar="KEY=JSON",
+        help="A further field of each request to a server, such as reasoning_effort=high. It replaces one that is sent "
+        "anyway, and null leaves that out: max_tokens=null. Can be given several times.",
+    )  # fmt: skip
+    @click.option(
+        "--request-timeout", "request_seconds", type=FiniteRange(0, MAX_REQUEST_SECONDS, min_open=True),
+        default=DEFAULT_REQUEST_OPTIONS.max_seconds, show_default=True, metavar="SECONDS",
+        help="Time limit of each request to a server, after which the request is repeated.",
+    )  # fmt: skip
+    @wraps(command)
+    def with_request(request_fields: tuple[str, ...], request_seconds: float, **others: Any) -> Any:
+        try:
+            request = RequestOptions(parse_assignments("--request", request_fields), request_seconds)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
+        return command(request=request, **others)
+
+    return with_request
 
 
 def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

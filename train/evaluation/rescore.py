@@ -126,7 +126,7 @@ def rescore(
     for problem in known:
         exercise = exercises[problem.id]
         exercise = replace(exercise, metadata=_with_known(problem.metadata, exercise.metadata))
-        cached.append(CachedExercise.of(exercise, problem.samples_digest, dependencies))
+        cached.append(CachedExercise.of(exercise, len(problem.correct), problem.samples_digest, dependencies))
         judges |= dict.fromkeys(sample_keys(problem), cached[-1].judge_digest)
     before = dict.fromkeys(judges, NO_VERDICT)
     now = dict.fromkeys(judges, NO_VERDICT)
@@ -135,7 +135,7 @@ def rescore(
             before[key] = record.verdict or NO_VERDICT
             if kept.get(key) is None:
                 kept.add(key, record)
-        evaluation = evaluate_cached(cached, sandbox, k=result.k, samples=kept, progress=progress)
+        evaluation = evaluate_cached(cached, sandbox, samples=kept, progress=progress)
         for key, judge in judges.items():
             if (judged := kept.get(key)) is not None and judged.verdict and judged.judge_digest == judge:
                 now[key] = judged.verdict

@@ -29,7 +29,7 @@ def open_sampler(
 ) -> Sampler:  # fmt: skip
     """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
 
-    engine: options of vLLM, and the number of requests that a server gets at once
+    engine: options of vLLM, or those of the requests to a server
 
     Raises SamplerError, and ConfigError for options that a server does not take.
     """
@@ -37,7 +37,10 @@ def open_sampler(
         from train.sampling.http import MAX_CONCURRENT_REQUESTS, HttpSampler
 
         concurrency = engine.server_concurrency() or MAX_CONCURRENT_REQUESTS
-        return HttpSampler(model, base_url, concurrency=concurrency, template_arguments=template_arguments)
+        return HttpSampler(
+            model, base_url, concurrency=concurrency, template_arguments=template_arguments, options=engine.request
+        )
+    engine.refuse_request_fields()
     from train.sampling.vllm import VllmSampler
 
     return VllmSampler(model, template_arguments=template_arguments, **engine.for_vllm())

@@ -117,6 +117,36 @@ def test_a_prefilled_answer_is_judged_with_its_beginning(humaneval):
     assert done.stdout.splitlines()[-1].split()[:3] == ["all", "1", "1.000"]
 
 
+def test_fields_of_requests_are_sent_and_recorded_and_their_samples_are_kept_apart(tmp_path, humaneval):
+    out = tmp_path / "r.json"
+    words = ["--suite", f"humaneval+={humaneval}", "--k", 1, "--out", out]
+    fields = ["--request", "reasoning_effort=high", "--request", "seed=null"]
+    with answering(BOTH) as (url, asked):
+        assert evaluate(url, *words).exit_code == 0
+        assert "request" not in json.loads(out.read_text())["sampling"]
+        done = evaluate(url, *words, *fields)
+        assert done.exit_code == 0, done.output
+        assert evaluate(url, *words, *fields).stdout == done.stdout
+    assert ["reasoning_effort" in request for _, request in asked] == [False, True]
+    assert ["seed" in request for _, request in asked] == [True, False]
+    assert json.loads(out.read_text())["sampling"]["request"] == {"reasoning_effort": "high", "seed": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--request", "temperature=1"], "the field temperature of requests is set by --temperature"),
+        (["--request", "messages=[]"], "the field messages of requests is set by curate itself"),
+        (["--request", "top_k"], "give KEY=VALUE"),
+        (["--request-timeout", "0"], "--request-timeout"),
+    ],
+)
+def test_wrong_options_of_requests_are_explained(humaneval, words, said):
+    done = evaluate("http://127.0.0.1:9/v1", "--suite", f"humaneval+={humaneval}", *words)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -72,8 +72,8 @@ def format_percent(value: float) -> str:
 
 
 def format_tokens(n: float) -> str:
-    """Return a number of tokens in few characters, such as 812, 9.8k and 29k."""
-    if isnan(n):
+    """Return a number of tokens in few characters, such as 812, 9.8k and 29k. No sample is known to have 0."""
+    if isnan(n) or not n:
         return _NONE
     return f"{n:.0f}" if n < 1000 else f"{n / 1000:.1f}k" if n < 9950 else f"{n / 1000:.0f}k"
 
