@@ -1,8 +1,8 @@
 """Define the command `curate evaluate`: each suite is read before the model is loaded, then evaluated and printed."""
 
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from train.evaluation.evaluate import EvaluationResult
     from train.evaluation.protocols.settings import EvaluationSettings
     from train.evaluation.results.result import Prices
+    from train.evaluation.sample_store import SampleStore
     from train.evaluation.suites.suite import Exercise
     from train.sampling.protocol import Sampler
 
@@ -138,7 +139,9 @@ def command(
     from train.evaluation.codeforces.rating import known_contests
     from train.evaluation.exercises import has_dates, read_exercises
     from train.evaluation.protocols.settings import resolve_settings
+    from train.evaluation.rescore import samples_path
     from train.evaluation.results.result import Prices
+    from train.evaluation.sample_store import SampleStore
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
     to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
@@ -179,21 +182,34 @@ def command(
             check_chat_template(model, revision)
         from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
 
-        succeeded = []
-        with closing(open_sampler(model, base_url, engine_options, sampled.prompt.template_arguments)) as sampler:
-            for job in jobs:
-                try:
-                    with report_user_errors(*kinds):
-                        evaluation, ratings = _evaluate(job, sampled, sampler)
-                except click.ClickException as error:
-                    if len(jobs) == 1:
-                        raise
-                    warn(f"{job.suite} was not evaluated: {error.message}")
-                    succeeded.append(False)
-                else:
+        n_succeeded = 0
+        with ExitStack() as stack:
+            stores: list[tuple[_Job, SampleStore | None]] = []
+            for job in jobs:  # before the model is loaded, because another command may write to the same files
+                with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
+                    path = job.result_path and samples_path(job.result_path)
+                    stores.append((job, stack.enter_context(SampleStore(path)) if path else None))
+            if stores:
+                arguments = sampled.prompt.template_arguments
+                sampler = stack.enter_context(closing(open_sampler(model, base_url, engine_options, arguments)))
+            for job, samples in stores:
+                with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
+                    evaluation, ratings = _evaluate(job, sampled, sampler, samples)
                     _print(job, sampled, evaluation, ratings)
-                    succeeded.append(evaluation.summary.n_samples > 0)
-    sys.exit(0 if all(succeeded) else 1)
+                    n_succeeded += evaluation.summary.n_samples > 0
+    sys.exit(0 if n_succeeded == len(jobs) else 1)
+
+
+@contextmanager
+def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only: bool) -> Iterator[None]:
+    """Turn an error into a warning, unless the suite is the only one."""
+    try:
+        with report_user_errors(*kinds):
+            yield
+    except click.ClickException as error:
+        if is_only:
+            raise
+        warn(f"{job.suite} was not evaluated: {error.message}")
 
 
 def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
@@ -249,14 +265,14 @@ class _SampledModel:
     prices: "Prices | None"
 
 
-def _evaluate(job: _Job, sampled: _SampledModel, sampler: "Sampler") -> "tuple[EvaluationResult, tuple[Rating, ...]]":
+def _evaluate(
+    job: _Job, sampled: _SampledModel, sampler: "Sampler", samples: "SampleStore | None"
+) -> "tuple[EvaluationResult, tuple[Rating, ...]]":
     """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any."""
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import model_ratings
     from train.evaluation.evaluate import evaluate
-    from train.evaluation.rescore import samples_path
     from train.evaluation.results.result import Result
-    from train.evaluation.sample_store import SampleStore
 
     out, sampling = job.result_path, job.settings.sampling
     with ExitStack() as stack:
@@ -267,7 +283,7 @@ def _evaluate(job: _Job, sampled: _SampledModel, sampler: "Sampler") -> "tuple[E
             stack.enter_context(job.sandbox.open()),
             k=job.settings.suite_settings.k,
             seed=sampled.seed,
-            samples=stack.enter_context(SampleStore(samples_path(out))) if out else None,
+            samples=samples,
             settings=metadata.sample_dependencies(sampled.model, sampling, sampled.prompt, sampled.engine),
             judged_with=metadata.verdict_dependencies(job.sandbox.find_packages()),
             progress=progress,

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ import click
 
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import validate_urls
-from train.errors import TrainError
+from train.errors import ConfigError, TrainError
 
 if TYPE_CHECKING:
     import threading
+
+    from sandbox.concurrency.file_lock import FileLock
 
 
 @click.command("relay")
@@ -78,13 +81,13 @@ def command(
         from train.swarm.broadcast.relay import RelayApp
         from train.swarm.broadcast.relay_server import listener_url, open_listener, serve
 
-        with open_listener(listen) as listener:
+        with open_listener(listen) as listener, ExitStack() as held:
             # An address that stands for all addresses of this machine means nothing to another one.
             url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
             if controller:
-                store, follow, greeting = _first(controller, key, run, folder, keep, url)
+                store, follow, greeting = _first(controller, key, run, folder, keep, url, held)
             else:
-                store, follow, greeting = _later(sources, invite, run, public_key, folder, keep)
+                store, follow, greeting = _later(sources, invite, run, public_key, folder, keep, held)
             files = RelayApp(store, RelayRateLimiter(requests_per_second, megabytes_per_second * 1e6))
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
@@ -92,8 +95,23 @@ def command(
 _Parts = tuple[Path, "Callable[[threading.Event], None]", str]  # a relay's folder, what it does, and what it says
 
 
-def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int) -> _Parts:
-    """Return the parts of a relay that fetches from others."""
+def _lock(folder: Path) -> "FileLock":
+    """Keep other relays from the folder. Raises ConfigError if one has it, or if it cannot be written to."""
+    from sandbox.concurrency.file_lock import FileLock
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(
+            folder / ".lock", ConfigError(f"another relay is writing to {folder}. Stop it, or choose another --folder.")
+        )
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror}. Choose another --folder.") from error
+
+
+def _later(
+    sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, held: ExitStack
+) -> _Parts:
+    """Return the parts of a relay that fetches from others. `held` gets the lock on its folder."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay_client import RelayClient
@@ -113,6 +131,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = parse_public_key(public_key)
     download = RelayClient(RelaySelector(sources, at_once=MAX_CONCURRENT_FOR_RELAYS), run, public)
+    held.enter_context(_lock(folder))
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         folder,
@@ -121,8 +140,8 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
     )
 
 
-def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> _Parts:
-    """Return the parts of the first relay of a run."""
+def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str, held: ExitStack) -> _Parts:
+    """Return the parts of the first relay of a run. `held` gets the lock on its folder."""
     from train.asynchronous.client import ControllerClient
     from train.asynchronous.rollout_process import TOKEN_VARIABLE, LocalFirstSource
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
@@ -133,6 +152,7 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
+    held.enter_context(_lock(folder))
     terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
     private = read_key(key) if key.exists() else create_key_file(key)
     name = sanitize_run_name(run or terms.run)

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import urllib3
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sandbox.concurrency.file_lock import FileLock
 from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import raise_descriptor_limit
 from train.asynchronous.client import ControllerClient
@@ -76,15 +78,19 @@ def run_coordinator(
     on_ready      called with the URL of the coordinator, and that of its page
     note          called with a line when a version is published, or the trainer is waited for
 
-    Raises ConfigError and RunError.
+    Raises ConfigError, also if another coordinator runs in the folder, and RunError.
     """
     raise_descriptor_limit()
-    opened = _Opened(options, settings_for, note)
+    folder = options.folder
+    in_use = ConfigError(f"another coordinator is writing to {folder}. Stop it, or choose another FOLDER.")
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock", in_use)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror}. Choose another FOLDER.") from error
+    with lock, closing(_Opened(options, settings_for, note)) as opened:
         on_ready(opened.address.coordinator, opened.place.page_url())
         opened.serve(stop or threading.Event())
-    finally:
-        opened.close()
 
 
 class _Opened:
@@ -96,10 +102,6 @@ class _Opened:
         settings_for: Callable[[ControllerClient], SwarmSettings],
         note: Callable[[str], None],
     ) -> None:
-        try:
-            options.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"cannot make {options.folder}: {error.strerror}. Choose another FOLDER.") from error
         self.place = place = SwarmFolder(options.folder)
         self._controller = ControllerClient(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
         run = sanitize_run_name(wait_for_engine_spec(self._controller, note).run)
