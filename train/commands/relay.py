@@ -12,12 +12,10 @@ import click
 
 from sandbox.commands.console import report_user_errors, require_extra
 from train.commands.options import validate_urls
-from train.errors import ConfigError, TrainError
+from train.errors import TrainError
 
 if TYPE_CHECKING:
     import threading
-
-    from sandbox.concurrency.file_lock import FileLock
 
 
 @click.command("relay")
@@ -95,19 +93,6 @@ def command(
 _Parts = tuple[Path, "Callable[[threading.Event], None]", str]  # a relay's folder, what it does, and what it says
 
 
-def _lock(folder: Path) -> "FileLock":
-    """Keep other relays from the folder. Raises ConfigError if one has it, or if it cannot be written to."""
-    from sandbox.concurrency.file_lock import FileLock
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return FileLock(
-            folder / ".lock", ConfigError(f"another relay is writing to {folder}. Stop it, or choose another --folder.")
-        )
-    except OSError as error:
-        raise ConfigError(f"cannot write to {folder}: {error.strerror}. Choose another --folder.") from error
-
-
 def _later(
     sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, held: ExitStack
 ) -> _Parts:
@@ -116,6 +101,7 @@ def _later(
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay_client import RelayClient
     from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
+    from train.swarm.folder import lock_folder
     from train.swarm.protocol.invites import read_invite
     from train.swarm.signatures import parse_public_key
 
@@ -131,7 +117,7 @@ def _later(
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = parse_public_key(public_key)
     download = RelayClient(RelaySelector(sources, at_once=MAX_CONCURRENT_FOR_RELAYS), run, public)
-    held.enter_context(_lock(folder))
+    held.enter_context(lock_folder(folder, "relay", "--folder"))
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         folder,
@@ -147,12 +133,13 @@ def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int,
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
     from train.swarm.broadcast.manifest import sanitize_run_name
     from train.swarm.broadcast.origin import Origin
+    from train.swarm.folder import lock_folder
     from train.swarm.signatures import create_key_file, public_key_bytes, read_key
 
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
-    held.enter_context(_lock(folder))
+    held.enter_context(lock_folder(folder, "relay", "--folder"))
     terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
     private = read_key(key) if key.exists() else create_key_file(key)
     name = sanitize_run_name(run or terms.run)

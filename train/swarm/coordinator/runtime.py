@@ -16,7 +16,6 @@ import urllib3
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sandbox.concurrency.file_lock import FileLock
 from sandbox.service.bounded_http import bounded_config
 from sandbox.service.server import raise_descriptor_limit
 from train.asynchronous.client import ControllerClient
@@ -32,7 +31,7 @@ from train.swarm.broadcast.request import NotAvailable, RelayError, get
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.uploads import UploadStore
-from train.swarm.folder import SwarmAddress, SwarmFolder
+from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.protocol.requests import INCARNATION_BYTES
 from train.swarm.settings import SwarmSettings, read_settings, sign_settings
@@ -81,14 +80,10 @@ def run_coordinator(
     Raises ConfigError, also if another coordinator runs in the folder, and RunError.
     """
     raise_descriptor_limit()
-    folder = options.folder
-    in_use = ConfigError(f"another coordinator is writing to {folder}. Stop it, or choose another FOLDER.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", in_use)
-    except OSError as error:
-        raise ConfigError(f"cannot write to {folder}: {error.strerror}. Choose another FOLDER.") from error
-    with lock, closing(_Opened(options, settings_for, note)) as opened:
+    with (
+        lock_folder(options.folder, "coordinator", "FOLDER"),
+        closing(_Opened(options, settings_for, note)) as opened,
+    ):
         on_ready(opened.address.coordinator, opened.place.page_url())
         opened.serve(stop or threading.Event())
 
