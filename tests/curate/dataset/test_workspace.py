@@ -18,7 +18,7 @@ def manifest(plan):
 
 
 def complete(out, plan=PLAN):
-    with open_work_folder(out, plan, overwrite=False) as work:
+    with open_work_folder(out, plan, overwrite=True) as work:
         for name in ("data", "evidence", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(to_json(plan)))
