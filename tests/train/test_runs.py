@@ -336,11 +336,13 @@ def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
     config, folder = small_runs.read(small), tmp_path / "run"
     with (
         open_run(folder, config),
-        pytest.raises(ConfigError, match="another process"),
+        pytest.raises(ConfigError, match="another command is writing to .*/run. Wait for it"),
         open_run(folder, config, resume=True),
     ):
         pass
-    (folder / "metrics.jsonl").write_text("{}\n")
+    (folder / "config.json").unlink()  # as if the process had been killed before it wrote its configuration
+    with open_run(folder, config):
+        (folder / "metrics.jsonl").write_text("{}\n")
     with pytest.raises(ConfigError, match="holds a run. Add --resume"), open_run(folder, config):
         pass
     other = small_runs.read(small, "optimizer.learning_rate=0.5")

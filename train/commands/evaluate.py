@@ -1,8 +1,8 @@
 """Define the command `curate evaluate`: each suite is read before the model is loaded, then evaluated and printed."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from train.evaluation.protocols.settings import EvaluationSettings
     from train.evaluation.results.result import Prices
     from train.evaluation.sample_files import SampleFile
+    from train.evaluation.sample_store import SampleStore
     from train.evaluation.suites.suite import Exercise
     from train.sampling.protocol import Sampler, SamplingParams
 
@@ -165,8 +166,10 @@ def command(
     from train.evaluation.codeforces.rating import known_contests
     from train.evaluation.exercises import has_dates, read_exercises
     from train.evaluation.protocols.settings import resolve_settings
+    from train.evaluation.rescore import samples_path
     from train.evaluation.results.result import Prices
     from train.evaluation.sample_files import read_sample_file
+    from train.evaluation.sample_store import SampleStore
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
     to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
@@ -216,27 +219,37 @@ def command(
         if is_sampled_here and chats and "tokenizer" not in engine_options.vllm:
             check_chat_template(name, revision)
 
-        succeeded = []
+        n_succeeded = 0
         with ExitStack() as stack:
+            stores: list[tuple[_Job, SampleStore | None]] = []
+            for job in jobs:  # before the model is loaded, because another command may write to the same files
+                with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
+                    path = job.result_path and samples_path(job.result_path)
+                    stores.append((job, stack.enter_context(SampleStore(path)) if path else None))
             sampler = None
-            if file is None:
+            if stores and file is None:
                 from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
 
                 arguments = sampled.prompt.chat_arguments
                 sampler = stack.enter_context(closing(open_sampler(name, base_url, engine_options, arguments)))
-            for job in jobs:
-                try:
-                    with report_user_errors(*kinds):
-                        evaluation, ratings = _evaluate(job, sampled, sampler)
-                except click.ClickException as error:
-                    if len(jobs) == 1:
-                        raise
-                    warn(f"{job.suite} was not evaluated: {error.message}")
-                    succeeded.append(False)
-                else:
+            for job, samples in stores:
+                with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
+                    evaluation, ratings = _evaluate(job, sampled, sampler, samples)
                     _print(job, sampled, evaluation, ratings)
-                    succeeded.append(evaluation.summary.n_samples > 0)
-    sys.exit(0 if all(succeeded) else 1)
+                    n_succeeded += evaluation.summary.n_samples > 0
+    sys.exit(0 if n_succeeded == len(jobs) else 1)
+
+
+@contextmanager
+def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only: bool) -> Iterator[None]:
+    """Turn an error into a warning, unless the suite is the only one."""
+    try:
+        with report_user_errors(*kinds):
+            yield
+    except click.ClickException as error:
+        if is_only:
+            raise
+        warn(f"{job.suite} was not evaluated: {error.message}")
 
 
 # The options that decide which samples are judged, and how. The others decide how a model is sampled.
@@ -328,24 +341,22 @@ class _SampledModel:
 
 
 def _evaluate(
-    job: _Job, sampled: _SampledModel, sampler: "Sampler | None"
+    job: _Job, sampled: _SampledModel, sampler: "Sampler | None", samples: "SampleStore | None"
 ) -> "tuple[EvaluationResult, tuple[Rating, ...]]":
     """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
 
     sampler  None if the job has its answers
+    samples  None if none is kept
     """
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import model_ratings
     from train.evaluation.evaluate import evaluate, judge_answers
-    from train.evaluation.rescore import samples_path
     from train.evaluation.results.result import Result
-    from train.evaluation.sample_store import SampleStore
 
     out, sampling = job.result_path, job.settings.sampling
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressBar(" samples"))
         box = stack.enter_context(job.sandbox.open())
-        samples = stack.enter_context(SampleStore(samples_path(out))) if out else None
         judged_with = metadata.verdict_dependencies(job.sandbox.find_packages())
         if sampler is None:
             folder = Path(stack.enter_context(TemporaryDirectory()))

@@ -197,7 +197,8 @@ def rescore(
                 dependencies=verdict_dependencies(sandbox.find_packages()),
                 progress=progress,
             )
-        if out:
+        n_lost = sum(n for was, is_now, n in found.verdict_changes if was != rescoring.NO_VERDICT == is_now)
+        if out and not n_lost:
             found.result.write(out)
     before, now = reopened.result.outcomes, found.result.outcomes
     print_cells(*tables.breakdown(now))
@@ -206,10 +207,15 @@ def rescore(
     if moved:
         print_cells(["before", "now", "samples"], [[was, is_now, str(n)] for was, is_now, n in moved])
     print_changed_problems("before", "now", tables.changed_problems(before, now), changed)
-    if found.missing_ids:
-        warn(f"{reopened.result.location} does not have {len(found.missing_ids)} of the problems; they are left out")
+    if missing := reopened.missing_ids:
+        warn(f"{reopened.result.location} does not have {len(missing)} of the problems; they are left out")
     if n_unknown := summarize(now).n_no_verdict:
         warn(f"{n_unknown} samples have no verdict and are left out")
+    if n_lost:
+        raise click.ClickException(
+            f"{n_lost} samples had a verdict and have none now, so no result is written. The same command judges them "
+            "again."
+        )
 
 
 @click.command("export-evaluation")

@@ -74,9 +74,6 @@ def load_export_data(path: Path, form: str) -> ExportData:
             f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
         )
     keys = {problem.id: sample_keys(problem) for problem in loaded.result.outcomes}
-    gone = [id for id in keys if id not in loaded.exercises]
-    if gone:
-        raise CurateError(f"{loaded.result.location} does not have {format_ids(gone)} any more. Is it the same file?")
     kept = dict(iterate_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem}))
     missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
     if missing:
