@@ -127,13 +127,13 @@ def command(
         from train.run.fit import check_memory, check_ranks, detect_machines
         from train.run.memory import Machines
 
-        named = None if gpus is None else Machines(gpus, gpu_gb or 80.0, host_gb or 0.0)
-        machines = named if dry_run else detect_machines(gpus, gpu_gb, host_gb)
+        described = None if gpus is None else Machines(gpus, gpu_gb or 80.0, host_gb or 0.0)
+        machines = described if dry_run else detect_machines(gpus, gpu_gb, host_gb)
         settings = _settings(config, machines if gpus is not None else None, include, prompt, engine, sandbox)
         if dry_run:
             from train.run.plan import plan
 
-            for line in plan(settings, named):
+            for line in plan(settings, described):
                 click.echo(line)
             return
         if machines and is_first_rank:

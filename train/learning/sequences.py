@@ -109,7 +109,10 @@ def pack_into_rows(
 
 
 def _row(
-    parts: Sequence["PackedPrompt"], sequences: Sequence[TrainingSequence], first_indices: Sequence[int], device: str
+    parts: Sequence["PackedPrompt"],
+    sequences: Sequence[TrainingSequence],
+    first_indices: Sequence[int],
+    device: torch.device | str,
 ) -> PackedRow:
     columns: tuple[list[int], ...] = tuple([] for _ in range(6))
     ids, position_ids, positions, targets, token_indices, unique_indices = columns

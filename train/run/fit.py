@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import psutil
@@ -84,8 +85,8 @@ def check_memory(config: Config, machines: Machines) -> None:
     """Raise ConfigError, with values that fit if there are any, if the run does not fit its machines."""
     if not (problem := _problem(config, machines)):
         return
-    for lora in ((), ("model.lora_rank=32",)):
-        fitting = adapt(lambda changes, lora=lora: with_overrides(config, (*lora, *changes)), machines)
+    for start in (config, with_overrides(config, ["model.lora_rank=32"])):
+        fitting = adapt(partial(with_overrides, start), machines)
         if not _problem(fitting, machines):
             changed = changed_values(config, fitting).items()
             values = " ".join(f"--set {name}={json.dumps(value)}" for name, value in changed)

@@ -97,7 +97,8 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     kept = sum(weight.nbytes for weight in causal.parameters())
     n_layers = len(layers(causal))
     in_layer = sum(weight.numel() for weight in layers(causal)[0].parameters())
-    measured = _row_peaks(type(config), config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
+    kind: Any = type(config)
+    measured = _row_peaks(kind, config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
     peaks = [few + (many - few) * (n_layers - _MEASURED_LAYERS[0]) for few, many in zip(*measured, strict=True)]
     if ranks > 1:
         # FSDP2 gathers a layer and the next one. What is in no layer is whole in every pass; its gradients are added up
