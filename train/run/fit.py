@@ -18,12 +18,14 @@ from train.config import Config, with_overrides
 from train.config.read import as_table
 from train.errors import ConfigError
 from train.learning.policy import load_hf_config
-from train.run.memory import GB, Machines, divide_gpus, memory_needs
+from train.run.memory import GB, Machines, MemoryNeed, divide_gpus, memory_needs
 
 # Returns the configuration with further values of the form section.key=value. Raises ConfigError.
 ReadConfig = Callable[[Sequence[str]], Config]
 
-_MEMORY_SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # for an engine that shares its GPU with the learner
+_MEMORY_SHARES = tuple(
+    percent / 100 for percent in range(90, 25, -5)
+)  # for an engine that shares its GPU with the learner
 _ENGINE_MEMORY_SHARE = 0.9  # of a GPU that it has for itself
 _TENSOR_PARALLEL = (1, 2, 4, 8)
 
@@ -69,16 +71,19 @@ def launcher(n_ranks: int) -> str:
 
 
 def adapt(read: ReadConfig, machines: Machines) -> Config:
-    """Return the first configuration of `read` that fits the machines; without changes if it fits so, or none does.
+    """Return the first configuration of `read` that fits the machines; without changes if it fits so.
 
-    Raises ConfigError if the configuration is wrong as it is.
+    If none does, return the leanest one whose roles can be divided among the GPUs. Raises ConfigError if the
+    configuration is wrong as it is.
     """
-    config = read(())
-    for changes in _candidates(config, machines):
-        with suppress(ConfigError):  # other values of the user do not go together with these
-            if not _problem(changed := read(changes), machines):
+    leanest = read(())
+    for changes in _candidates(leanest, machines):
+        with suppress(ConfigError):  # other values of the user do not go together with these, or with these GPUs
+            changed = read(changes)
+            if not _shortage(list(memory_needs(changed, machines))):
                 return changed
-    return config
+            leanest = changed
+    return leanest
 
 
 def check_memory(config: Config, machines: Machines) -> None:
@@ -95,11 +100,15 @@ def check_memory(config: Config, machines: Machines) -> None:
 
 
 def _problem(config: Config, machines: Machines) -> str:
-    """Return what the first role lacks and what to do about it; empty if all have enough."""
+    """Return why the run does not fit the machines; empty if it does."""
     try:
-        needs = list(memory_needs(config, machines))
+        return _shortage(list(memory_needs(config, machines)))
     except ConfigError as error:
         return f"{error}."
+
+
+def _shortage(needs: Sequence[MemoryNeed]) -> str:
+    """Return what the first role lacks and what to do about it; empty if all have enough."""
     for need in needs:
         if need.available and need.total > need.available:
             return (
