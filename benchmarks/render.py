@@ -249,6 +249,22 @@ def pipeline_table(measured: dict[str, Any]) -> str:
     )
 
 
+def memory_table(measured: dict[str, Any]) -> str:
+    lines = [
+        "| all weights of | longest answer | GPUs of one copy | planned GB each | taken, without data | published hardware |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for row in measured["rows"]:
+        lines.append(
+            f"| {row['model']} | {row['row']} | {row['gpus']} | {row['planned']:.1f} | {row['measured']:.1f} "
+            f"| {row['published']} |"
+        )
+    return "\n".join(lines) + (
+        "\n\nThe learner's weights, gradients, moments and longest row, without CUDA's own memory: by the plan of `curate "
+        "train`, and by its own forward and backward pass on tensors without data, in FSDP2 over a fake process group."
+    )
+
+
 def weights_table(measured: dict[str, Any]) -> str:
     names = {
         "publish": "published to memory, with checksums and digests",
@@ -523,6 +539,7 @@ _SWARM: Tables = (
 _TRAINING: Tables = (
     ("learn", learn_table),
     ("trl", trl_table),
+    ("memory", memory_table),
     ("pipeline", pipeline_table),
     ("asynchrony", asynchrony_tables),
     ("ablation", staleness_table),
