@@ -251,7 +251,7 @@ def pipeline_table(measured: dict[str, Any]) -> str:
 
 def memory_table(measured: dict[str, Any]) -> str:
     lines = [
-        "| all weights of | longest answer | GPUs of one copy | planned GB each | taken, without data | published hardware |",
+        "| all weights of | longest answer | GPUs of one copy | planned GB each | taken | published hardware |",
         "|---|---:|---:|---:|---:|---|",
     ]
     for row in measured["rows"]:
@@ -260,8 +260,9 @@ def memory_table(measured: dict[str, Any]) -> str:
             f"| {row['published']} |"
         )
     return "\n".join(lines) + (
-        "\n\nThe learner's weights, gradients, moments and longest row, without CUDA's own memory: by the plan of `curate "
-        "train`, and by its own forward and backward pass on tensors without data, in FSDP2 over a fake process group."
+        "\n\nThe learner's weights, gradients, moments and longest row, without CUDA's own memory: by the plan of "
+        "`curate train`, and taken by its own forward and backward pass on tensors without data, in FSDP2 over a fake "
+        "process group."
     )
 
 
