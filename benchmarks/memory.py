@@ -140,9 +140,8 @@ def main() -> None:
             for row, tokens in ROWS.items():
                 found = compare(Path(folder) / name, tokens, ranks)
                 rows.append({"model": name, "row": row, "gpus": ranks, **found, "published": published})
-                print(
-                    f"{name:<6}{row:>6}{ranks:>6}{found['planned']:>9.1f}{found['measured']:>10.1f}  {published}", flush=True
-                )
+                numbers = f"{ranks:>6}{found['planned']:>9.1f}{found['measured']:>10.1f}"
+                print(f"{name:<6}{row:>6}{numbers}  {published}", flush=True)
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
     out.write_text(json.dumps({"machine": describe(), "rows": rows}, indent=1) + "\n")
 
