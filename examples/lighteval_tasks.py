@@ -30,11 +30,12 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 from curate.dataset.output_folder import write_atomic
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from curate.verification.retries import map_with_retries
 from rewards.process_singletons import options_from_environment
 from rewards.reward import ACCEPTED
-from sandbox import Sandbox, SandboxError
+from sandbox import Sandbox
 from train.evaluation.exercises import parse_suite, read_exercises
+from train.evaluation.judges.judge import JudgeResult
+from train.evaluation.judges.time_limits import judge_all
 from train.evaluation.protocols.settings import SuiteSettings, resolve_settings
 from train.evaluation.suites.suite import Exercise
 
@@ -158,20 +159,15 @@ def mean_judged_share(shares: Sequence[float]) -> float:
 def _verdicts(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> list[tuple[int, str]]:
     """Return (place, verdict) of each answer that has a verdict."""
 
-    def judged(answer: tuple[int, Exercise, str]) -> str | Exception:
-        try:
-            return answer[1].judge_answer(answer[2], sandbox).verdict
-        except SandboxError:
-            raise
-        except Exception as error:  # its checker fails, most likely; no answer may end the evaluation of the others
-            return error
+    def judge(answer: tuple[int, Exercise, str], time_factor: float) -> JudgeResult:
+        return answer[1].judge_answer(answer[2], sandbox, time_factor=time_factor)
 
     verdicts = []
-    for (place, exercise, _), found in map_with_retries(answers, judged, sandbox):
+    for (place, exercise, _), found in judge_all(answers, judge, sandbox):
         if isinstance(found, Exception):
             log.warning("%s: an answer is not scored: %s", exercise.id, found)
         else:
-            verdicts.append((place, found))
+            verdicts.append((place, found.verdict))
     return verdicts
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import SupportsIndex
 
@@ -77,6 +77,12 @@ class Limits:
                 raise BadLimit(name, f"must be a whole number, not {value!r}")
             if not 0 < value <= most:
                 raise BadLimit(name, f"must be above zero and at most {most:,}, not {value!r}")
+
+    def with_time_factor(self, factor: float) -> "Limits":
+        """Return the limits with all times multiplied, as far as a run can have them."""
+        times = {name: getattr(self, name) for name in _MOST if name.endswith("_seconds")}
+        changed = {name: min(factor * value, _MOST[name]) for name, value in times.items() if value is not None}
+        return replace(self, **changed)
 
 
 _ARGUMENT_BYTES = 60_000  # of JSON

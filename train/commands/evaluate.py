@@ -29,7 +29,7 @@ from train.commands.options import (
 )
 from train.engine_options import EngineOptions, RequestOptions
 from train.errors import TrainError
-from train.evaluation.judges.judge import RULES as EXTRACTIONS
+from train.evaluation.judges.extraction import RULES as EXTRACTIONS
 from train.evaluation.protocols.forms import FORMS
 from train.evaluation.protocols.settings import CHAT, COMPLETE, OWN_FORM, PROTOCOLS
 from train.sampling.model_check import check_chat_template, check_model
@@ -94,6 +94,10 @@ if TYPE_CHECKING:
 @click.option(
     "--extraction", type=click.Choice(EXTRACTIONS),
     help="How the program is found in an answer.  [default: curate, or the protocol's]",
+)  # fmt: skip
+@click.option(
+    "--test-seconds", type=FiniteRange(0, 10_000, min_open=True), metavar="SECONDS",
+    help="Time limit of each test, or of each call of a function.  [default: the suite's own, or the protocol's]",
 )  # fmt: skip
 @click.option(
     "--form", type=click.Choice([OWN_FORM, *FORMS]),

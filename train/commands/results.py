@@ -16,7 +16,7 @@ from sandbox.commands.console import ProgressBar, confirm_overwrite, report_user
 from sandbox.commands.table import warn
 from train.commands.options import FiniteRange, changed_option, print_cells, print_changed_problems
 from train.errors import NoRunError
-from train.evaluation.judges.judge import RULES as EXTRACTIONS
+from train.evaluation.judges.extraction import RULES as EXTRACTIONS
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions

@@ -5,7 +5,8 @@
     kept samples: verdict known -> counted; no verdict, or that of another judge -> judged (again)
     missing samples -> drawn, kept, judged
 
-Answers are judged while the model continues. Two digests decide what is kept. A sample depends on the prompt, the
+Answers are judged while the model continues, except for those that are judged once more, alone, at the end: see
+judges/time_limits.py. Two digests decide what is kept. A sample depends on the prompt, the
 model, its settings and the seed, but not on its judge. So if tests or extraction change, the sample is kept, and only
 its verdict is found again.
 
@@ -31,13 +32,14 @@ from typing import Any
 
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.progress import Progress, no_progress
-from curate.verification.retries import map_with_retries
 from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
-from sandbox import Sandbox, SandboxError, Verdict
+from sandbox import Sandbox, Verdict
 from sandbox.concurrency.prefetch import prefetch
 from train.errors import SamplerError
 from train.evaluation.judges.call_judge import CallJudge
-from train.evaluation.judges.judge import DEFAULT_RULE, JudgeResult, SuiteJudge
+from train.evaluation.judges.extraction import DEFAULT_RULE, rule_identity
+from train.evaluation.judges.judge import JudgeResult, SuiteJudge
+from train.evaluation.judges.time_limits import judge_all
 from train.evaluation.results.result import TokenCounts, count_without_program, sum_tokens
 from train.evaluation.sample_store import SampleRecord, SampleStore
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
@@ -138,23 +140,17 @@ def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sampl
     Raises CurateError if the sandbox fails again and again.
     """
 
-    def judged(item: Sample) -> SampleRecord | Exception:
+    def judge(item: Sample, time_factor: float) -> JudgeResult:
         request, answer = item
-        try:
-            found = request.exercise.judge_answer(answer.text, sandbox)
-        except SandboxError:
-            raise
-        except Exception as error:  # RefereeError or NoVerdictError, most likely; no answer may end the measurement
-            return error
+        return request.exercise.judge_answer(answer.text, sandbox, time_factor=time_factor)
+
+    for (request, answer), found in judge_all(answers, judge, sandbox):
+        if isinstance(found, Exception):
+            log.warning("%s: its tests cannot judge this answer: %s", request.exercise.id, found)
+            continue
         if answer.truncated and found.verdict in (NO_CODE, NO_ANSWER):
             found = JudgeResult(TRUNCATED)
-        return replace(answer, verdict=found.verdict, parts=found.parts)
-
-    for (request, _), result in map_with_retries(answers, judged, sandbox):
-        if isinstance(result, Exception):
-            log.warning("%s: its tests cannot judge this answer: %s", request.exercise.id, result)
-        else:
-            yield request, result
+        yield request, replace(answer, verdict=found.verdict, parts=found.parts)
 
 
 @dataclass(frozen=True)
@@ -221,7 +217,7 @@ class CachedExercise:
         """Return the exercise with the digests of its judge. The one of its tests does not depend on the extraction."""
         judge, extraction = exercise.judge, ""
         if isinstance(judge, SuiteJudge | CallJudge):
-            extraction = judge.extraction
+            extraction = rule_identity(judge.extraction)
             judge = replace(judge, extraction=DEFAULT_RULE)
         tests = _digest(judge.identity)
         reading = [extraction, exercise.answer_prefix, exercise.answer_suffix]
@@ -244,6 +240,11 @@ def sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -
 def sample_key(samples_digest: str, number: int) -> str:
     """Return the key of one sample."""
     return f"{samples_digest}/{number}"
+
+
+def verdict_digest(judge_digest: str, verdict: str) -> str:
+    """Return the digest under which a verdict is kept. A time limit also depends on when it counts."""
+    return _digest([judge_digest, "alone"]) if verdict == Verdict.TIME_LIMIT.value else judge_digest
 
 
 def _digest(content: object) -> str:
@@ -328,7 +329,7 @@ def evaluate_cached(
             record = get(key)
             if record is None:
                 missing.append(request)
-            elif record.verdict and record.judge_digest == one.judge_digest:
+            elif record.verdict and record.judge_digest == verdict_digest(one.judge_digest, record.verdict):
                 scored[key] = replace(record, text="", reasoning="")
             else:
                 unjudged.append(request)
@@ -344,7 +345,7 @@ def evaluate_cached(
     progress(_STAGE, len(scored), len(judges))
     with closing(verdicts()) as judged:
         for request, answer in judged:
-            record = replace(answer, judge_digest=judges[request.key])
+            record = replace(answer, judge_digest=verdict_digest(judges[request.key], answer.verdict))
             add(request.key, record)
             scored[request.key] = replace(record, text="", reasoning="")
             progress(_STAGE, len(scored), len(judges))

@@ -24,7 +24,7 @@ from rewards.extract import PYTHON_ONLY
 from sandbox import Verdict
 from train.evaluation.exercises import format_ids
 from train.evaluation.judges.call_judge import CallJudge
-from train.evaluation.judges.judge import SuiteJudge, extract_program
+from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.rescore import LoadedResult, load_result, sample_keys
 from train.evaluation.results.result import Result, read_result, short_model_name
 from train.evaluation.sample_store import SampleRecord, iterate_samples
@@ -85,16 +85,13 @@ def load_export_data(path: Path, form: str) -> ExportData:
 
 
 def _source(exercise: Exercise, answer: str) -> str:
-    judge, text = exercise.judge, exercise.judged_text(answer)
-    preamble = ""
-    if isinstance(judge, SuiteJudge):
-        if judge.languages != PYTHON_ONLY:
-            raise CurateError("the answers may be in several languages, and this form is for Python alone.")
-        program = judge.submission(text)
-    elif isinstance(judge, CallJudge):
-        program, preamble = extract_program(judge.extraction, text, PYTHON_ONLY), judge.preamble
-    else:
+    judge = exercise.judge
+    if not isinstance(judge, SuiteJudge | CallJudge):
         raise CurateError(f"the answer to {exercise.id} is not a program.")
+    if isinstance(judge, SuiteJudge) and judge.languages != PYTHON_ONLY:
+        raise CurateError("the answers may be in several languages, and this form is for Python alone.")
+    program = judge.submission(exercise.judged_text(answer))
+    preamble = judge.preamble if isinstance(judge, CallJudge) else ""
     if program is None:
         return ""
     return f"{preamble}\n{program.source}" if preamble else program.source

@@ -16,7 +16,7 @@ from curate.prompt import read_prompt
 from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
 from train.evaluation.codeforces.rating import model_ratings
-from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key
+from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key, verdict_digest
 from train.evaluation.exercises import format_ids, parse_suite, read_exercises
 from train.evaluation.protocols.settings import restore_settings
 from train.evaluation.result_metadata import suite_metadata
@@ -161,7 +161,8 @@ def rescore(
             raise CurateError(f"{answers} lacks {len(lost)} of the {n_judged} answers of {result.path}. {_AGAIN}")
         evaluation = evaluate_cached(cached, sandbox, samples=kept, progress=progress)
         for key, judge in judges.items():
-            if (judged := kept.get(key)) is not None and judged.verdict and judged.judge_digest == judge:
+            judged = kept.get(key)
+            if judged is not None and judged.verdict and judged.judge_digest == verdict_digest(judge, judged.verdict):
                 now[key] = judged.verdict
     changes = Counter((before[key], now[key]) for key in judges)
     ids = {problem.id for problem in known}

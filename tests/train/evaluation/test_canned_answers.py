@@ -42,8 +42,7 @@ PROGRAMS = {
     "only_reasoned": said(None, "length", reasoning=block(RIGHT)),
 }
 OURS = {"right", "last_of_two_right", "thought_better", "below_a_heading", "cut_off_behind", "reasoned_worse"}
-# LiveCodeBench's rule knows no thoughts.
-BETWEEN_THE_LAST_FENCES = OURS | {"only_thought"}
+THOUGHTS_COUNT = OURS | {"only_thought"}  # the other rules know no thoughts
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +85,11 @@ def evaluated(suite, path, answers, out, *options, says=""):
     ("protocol", "solved"),
     [
         pytest.param(None, OURS, id="none"),
-        pytest.param("deepcoder", OURS, id="deepcoder"),
-        pytest.param("evalchemy", OURS, id="evalchemy"),
-        pytest.param("lighteval", BETWEEN_THE_LAST_FENCES, id="lighteval"),
+        pytest.param("deepcoder", THOUGHTS_COUNT, id="deepcoder"),
+        pytest.param("evalchemy", THOUGHTS_COUNT, id="evalchemy"),
+        pytest.param("lighteval-0.13", THOUGHTS_COUNT, id="lighteval-0.13"),
         # Its stop "###" cuts at headings.
-        pytest.param("lcb", BETWEEN_THE_LAST_FENCES - {"below_a_heading"}, id="lcb"),
+        pytest.param("lcb", THOUGHTS_COUNT - {"below_a_heading"}, id="lcb"),
     ],
 )
 def test_programs_are_found_as_the_protocol_says(problems, tmp_path, protocol, solved):
@@ -113,7 +112,7 @@ def test_answers_that_are_judged_again_are_counted_as_under_the_other_protocol_a
     result, _, _ = evaluated("lcb", problems, PROGRAMS, before, "--price-answer", "10000")
     ran = CliRunner().invoke(main, ["rescore", str(before), "--extraction", "lcb", "--out", str(again)])
     assert ran.exit_code == 0, ran.output
-    assert solved_in(json.loads(again.read_text())) == BETWEEN_THE_LAST_FENCES
+    assert solved_in(json.loads(again.read_text())) == THOUGHTS_COUNT
     assert json.loads(again.read_text())["numbers"]["cost"] == result["numbers"]["cost"] == 2.6
 
 
@@ -141,7 +140,7 @@ def functions(path, names):
     )
 
 
-def test_a_prefill_belongs_to_the_program(tmp_path):
+def test_evalplus_finds_the_program_in_a_block_that_the_prompt_began(tmp_path):
     path = functions(tmp_path / "rows.jsonl", CONTINUED)
     _, solved, requests = evaluated(
         "humaneval", path, CONTINUED, tmp_path / "out.json", "--protocol", "evalplus", "--max-tokens", "99"

@@ -7,7 +7,7 @@ import pytest
 import tiny_world
 
 from curate.errors import CurateError
-from sandbox import Case, RefereeError, Sandbox, Suite
+from sandbox import Case, Limits, RefereeError, Sandbox, Suite
 from train.evaluation.evaluate import evaluate
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.sample_store import SampleStore, iterate_samples, pending_path
@@ -68,6 +68,34 @@ def test_other_packages_judge_the_kept_answers_again(path, box):
     first = evaluated(path, 7, box, model, judged_with=["a package"])
     assert evaluated(path, 7, box, silent_model).outcomes == first.outcomes
     assert len(path.read_text().splitlines()) == 12
+
+
+HANGS = tiny_world.fenced("while True: pass")
+
+
+def test_a_time_limit_that_counted_by_another_rule_is_judged_again_and_nothing_else(path, box):
+    limits = Limits(wall_seconds=0.1)
+    suite = Suite([Case("3 4\n", "7\n")], limits=limits)
+    slow = Exercise("a", [{"role": "user", "content": "Which one?"}], SuiteJudge(suite))
+
+    def sometimes_hangs(prompts):
+        for index, (_, seed) in enumerate(prompts):
+            yield index, SampledCompletion(SUMS if seed % 2 else HANGS, "stop", 5)
+
+    def run(sample):
+        with SampleStore(path) as kept:
+            return evaluate([slow], sample, box, k=6, samples=kept)
+
+    first = run(sometimes_hangs)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    (usual,) = {record["judge"] for _, record in lines if record["verdict"] == "accepted"}
+    (of_time_limits,) = {record["judge"] for _, record in lines if record["verdict"] == "time_limit"}
+    assert run(silent_model) == first
+    assert len(path.read_text().splitlines()) == 6
+    path.write_text(path.read_text().replace(of_time_limits, usual))  # as all verdicts were kept once
+    assert run(silent_model) == first
+    again = [json.loads(line) for line in path.read_text().splitlines()[6:]]
+    assert [record["verdict"] for _, record in again] == ["time_limit"] * bits(first).count("0")
 
 
 class WithoutReferee(Sandbox):

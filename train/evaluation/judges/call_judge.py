@@ -4,8 +4,8 @@ The tests of a task come in parts, the base inputs and the plus inputs. Each par
 function of the answer is called with the inputs, and what it returns leaves the sandbox and is compared outside it. An
 answer is right if all parts are. The first part that is not ends the judging.
 
-No call may take more CPU time than CALL_SECONDS, and all calls of a part no more than MAX_SECONDS, or FACTOR times
-what the reference takes if that is more.
+No call may take more CPU time than `call_seconds`, and all calls of a part no more than MAX_SECONDS, or FACTOR times
+what the reference takes if that is more. When such a limit counts: see time_limits.py.
 
 An output is right if it equals the expected one in Python's sense. If it does not, numbers are compared with a
 tolerance where the task has one. A task without a tolerance gets FLOAT_TOLERANCE at the first input whose expected
@@ -26,7 +26,7 @@ from typing import Any
 
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_CODE
-from sandbox import Sandbox, Verdict
+from sandbox import Program, Sandbox, Verdict
 from train.evaluation.judges import sandbox_runner
 from train.evaluation.judges.call_run import (
     MAX_SECONDS,
@@ -37,7 +37,8 @@ from train.evaluation.judges.call_run import (
     expected_outputs,
     run_calls,
 )
-from train.evaluation.judges.judge import DEFAULT_RULE, JudgeResult, extract_program, rule_identity
+from train.evaluation.judges.extraction import DEFAULT_RULE, AskedProgram, extract_program
+from train.evaluation.judges.judge import JudgeResult, extraction_identity
 
 CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1, and when its published verdicts were made; since April 2025 it is 4.0
 FACTOR = 4.0
@@ -53,44 +54,56 @@ Tree = Any  # a value as JSON, see sandbox_runner.py
 class CallJudge:
     """The function in an answer must return what the reference returns.
 
-    parts       the parts of the tests by their names, in the order in which they are judged
-    tolerance   absolute tolerance for floats; 0: FLOAT_TOLERANCE where the expected outputs are floats
-    preamble    code that runs before an answer; empty: an answer has to import what it needs
-    extraction  how the program is found in an answer: one of judge.RULES
+    parts         the parts of the tests by their names, in the order in which they are judged
+    tolerance     absolute tolerance for floats; 0: FLOAT_TOLERANCE where the expected outputs are floats
+    preamble      code that runs before an answer; empty: an answer has to import what it needs
+    extraction    how the program is found in an answer: one of extraction.RULES
+    prompt        the beginning of the program that the prompt gives; empty: none
+    call_seconds  CPU seconds of each call
     """
 
     parts: tuple[tuple[str, Reference], ...]
     tolerance: float = 0.0
     preamble: str = ""
     extraction: str = DEFAULT_RULE
+    prompt: str = ""
+    call_seconds: float = CALL_SECONDS
 
     @property
     def identity(self) -> list[Any]:
-        limits = [CALL_SECONDS, MAX_SECONDS, FACTOR, *MEMORY_MB]
+        limits = [self.call_seconds, MAX_SECONDS, FACTOR, *MEMORY_MB]
         parts = [[name, reference.digest] for name, reference in self.parts]
-        return ["calls", parts, self.tolerance, self.preamble, limits, *rule_identity(self.extraction)]
+        return ["calls", parts, self.tolerance, self.preamble, limits, *extraction_identity(self.extraction)]
 
-    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        program = extract_program(self.extraction, answer, PYTHON_ONLY)
-        return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox)
+    def submission(self, answer: str) -> Program | None:
+        """Return the program that is judged for an answer; None if the answer has no program."""
+        entry_points = tuple({reference.entry_point for _, reference in self.parts})
+        return extract_program(self.extraction, answer, AskedProgram(PYTHON_ONLY, entry_points, self.prompt))
 
-    def judge_program(self, program: str, sandbox: Sandbox) -> JudgeResult:
-        """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails."""
+    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        program = self.submission(answer)
+        return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox, time_factor)
+
+    def judge_program(self, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> JudgeResult:
+        """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails.
+
+        time_factor   by which the time limits are multiplied
+        """
         if len(program) > _MAX_PROGRAM_CHARS:
             return JudgeResult(Verdict.COMPILE_ERROR.value)
         verdicts: list[tuple[str, str]] = []
         for name, reference in self.parts:
-            verdict = self.judge_part(reference, program, sandbox)
+            verdict = self.judge_part(reference, program, sandbox, time_factor)
             verdicts.append((name, verdict.value))
             if verdict is not Verdict.ACCEPTED:
                 break
         return JudgeResult(verdicts[-1][1], tuple(verdicts))
 
-    def judge_part(self, reference: Reference, program: str, sandbox: Sandbox) -> Verdict:
+    def judge_part(self, reference: Reference, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> Verdict:
         """Return the verdict of one part on a program. Raises as judge_program does."""
         expected = expected_outputs(reference, sandbox)
-        limits = [max(CALL_SECONDS, FACTOR * output.cpu_seconds) for output in expected]
-        max_seconds = max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
+        limits = [time_factor * max(self.call_seconds, FACTOR * output.cpu_seconds) for output in expected]
+        max_seconds = time_factor * max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
         calls = run_calls(
             [self.preamble, program],
             reference.entry_point,

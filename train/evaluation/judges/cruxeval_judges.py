@@ -48,23 +48,25 @@ class OutputJudge:
 
     output          what the function returns, as a literal
     asks_for_steps  whether the prompt asks for steps before the answer
+    seconds         CPU seconds of the answer
     """
 
     output: str
     asks_for_steps: bool = False
+    seconds: float = SECONDS
 
     @property
     def identity(self) -> list[Any]:
-        return ["output", self.output, self.asks_for_steps, SECONDS]
+        return ["output", self.output, self.asks_for_steps, self.seconds]
 
-    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
+    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         expression = predicted_output(answer, asks_for_steps=self.asks_for_steps)
         if not expression:
             return JudgeResult(NO_ANSWER)
         if len(expression) > _MAX_EXPRESSION_CHARS:
             return _WRONG
         wanted = _literal_value(self.output, sandbox)
-        return _compare(_run_expression(expression, sandbox), wanted)
+        return _compare(_run_expression(expression, time_factor * self.seconds, sandbox), wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +76,34 @@ class InputJudge:
     code            defines the function, whose name is f
     output          what it has to return, as a literal
     asks_for_steps  whether the prompt asks for steps before the answer
+    seconds         CPU seconds of the answer, and of the function
     """
 
     code: str
     output: str
     asks_for_steps: bool = False
+    seconds: float = SECONDS
 
     @property
     def identity(self) -> list[Any]:
-        return ["input", self.code, self.output, self.asks_for_steps, SECONDS]
+        return ["input", self.code, self.output, self.asks_for_steps, self.seconds]
 
-    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
+    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         call = predicted_input(answer, asks_for_steps=self.asks_for_steps)
         if not call:
             return JudgeResult(NO_ANSWER)
         if len(call) > _MAX_EXPRESSION_CHARS or not _is_call(call):
             return _WRONG
         wanted = _literal_value(self.output, sandbox)
-        found = _run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), sandbox, preamble=self.code + _COLLECT)
+        seconds = time_factor * self.seconds
+        collect = self.code + _COLLECT
+        found = _run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), seconds, sandbox, preamble=collect)
         if not found.outputs:
             return JudgeResult(found.verdict.value)
         arguments = _plain_arguments(found.outputs[0].text)
         if arguments is None:
             return _WRONG
-        return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [SECONDS], sandbox), wanted)
+        return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [seconds], sandbox), wanted)
 
 
 def predicted_output(answer: str, *, asks_for_steps: bool) -> str:
@@ -137,13 +143,13 @@ def _is_call(expression: str) -> bool:
     )
 
 
-def _run_expression(expression: str, sandbox: Sandbox, *, preamble: str = "") -> CallResults:
-    """Evaluate an expression, with no more than SECONDS of CPU time. Raises SandboxError.
+def _run_expression(expression: str, seconds: float, sandbox: Sandbox, *, preamble: str = "") -> CallResults:
+    """Evaluate an expression, with no more than so many seconds of CPU time. Raises SandboxError.
 
     preamble   code that runs before, whose names the expression can use
     """
     program = f"def {_NAME}():\n    return eval({expression!r}, globals())\n"
-    return run_calls([preamble, program], _NAME, [_NO_ARGUMENTS], [SECONDS], sandbox)
+    return run_calls([preamble, program], _NAME, [_NO_ARGUMENTS], [seconds], sandbox)
 
 
 def _literal_value(literal: str, sandbox: Sandbox) -> CallOutput:

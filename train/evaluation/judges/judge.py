@@ -1,71 +1,12 @@
-"""What every judge offers and returns, the judge by a suite of tests, and the rules that find programs in answers.
+"""What every judge offers and returns, and the judge by a suite of tests."""
 
-The rules have the names that users type; only our own knows languages other than Python:
-
-curate    ours, by which training finds the program, too: see rewards/extract/program.py
-lcb       LiveCodeBench's: of the lines with three backticks in them, what stands between the last two
-evalplus  EvalPlus's for answers in Markdown: the first block of Python, or the last one after the model's thoughts
-whole     the whole text, for models that continue the text of a program
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from rewards.extract import PYTHON_ONLY, extract_submission, languages_for
-from rewards.extract.code_blocks import PYTHON, parse_code_blocks
+from rewards.extract import PYTHON_ONLY, languages_for
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
-
-_THOUGHT_ENDS = "</think>"
-
-
-def _between_last_fences(answer: str, languages: tuple[str, ...]) -> Program | None:
-    lines = answer.split("\n")
-    fences = [number for number, line in enumerate(lines) if "```" in line]
-    if len(fences) < 2:
-        return None
-    return _whole_text("\n".join(lines[fences[-2] + 1 : fences[-1]]), languages)
-
-
-def _markdown_block(answer: str, languages: tuple[str, ...]) -> Program | None:
-    """Blocks without a language are taken for Python where no block names Python.
-
-    EvalPlus then keeps only the imports and definitions that the function needs, the first definition of a name, and no
-    function without `return`; we run the block as it is.
-    """
-    _, thought_ends, rest = answer.rpartition(_THOUGHT_ENDS)
-    found = parse_code_blocks(rest)
-    named = [block for block in found if block.language == PYTHON] or [block for block in found if not block.language]
-    return Program(named[-1 if thought_ends else 0].source) if named else None
-
-
-def _whole_text(answer: str, languages: tuple[str, ...]) -> Program | None:
-    return Program(answer) if answer.strip() else None
-
-
-DEFAULT_RULE = "curate"
-_RULES: dict[str, Callable[[str, tuple[str, ...]], Program | None]] = {
-    DEFAULT_RULE: extract_submission,
-    "lcb": _between_last_fences,
-    "evalplus": _markdown_block,
-    "whole": _whole_text,
-}
-RULES = tuple(_RULES)
-
-
-def extract_program(rule: str, answer: str, languages: tuple[str, ...]) -> Program | None:
-    """Return the program in an answer; None if there is none.
-
-    rule       the name of the rule
-    languages  the languages that the answer may be written in
-    """
-    return _RULES[rule](answer, languages)
-
-
-def rule_identity(rule: str) -> list[list[str]]:
-    """Return JSON values by which verdicts under this rule are told apart; nothing for the default rule."""
-    return [] if rule == DEFAULT_RULE else [["extraction", rule]]
+from train.evaluation.judges.extraction import DEFAULT_RULE, AskedProgram, extract_program, rule_identity
 
 
 class NoVerdictError(Exception):
@@ -92,10 +33,19 @@ class Judge(Protocol):
         """JSON values that name all that a verdict depends on, except the answer."""
         ...
 
-    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        """Judge the text of an answer. Raises SandboxError and NoVerdictError: then nothing is known about the
-        answer."""
+    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        """Judge the text of an answer.
+
+        time_factor   by which the time limits of its programs are multiplied
+
+        Raises SandboxError and NoVerdictError: then nothing is known about the answer.
+        """
         ...
+
+
+def extraction_identity(rule: str) -> list[list[str]]:
+    """Return JSON values that name the rule of extraction in a judge's identity; nothing for the default rule."""
+    return [] if rule == DEFAULT_RULE else [["extraction", rule_identity(rule)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +53,32 @@ class SuiteJudge:
     """The program in an answer must pass all tests of a suite.
 
     languages   the languages that an answer may be written in; see rewards.extract
-    extraction  how the program is found in an answer: one of RULES
+    extraction  how the program is found in an answer: one of extraction.RULES
+    prompt      the beginning of the program that the prompt gives; empty: none
     """
 
     suite: Suite
     languages: tuple[str, ...] = PYTHON_ONLY
     extraction: str = DEFAULT_RULE
+    prompt: str = ""
 
     @property
     def identity(self) -> list[Any]:
         # The empty texts keep the names of samples as they have been.
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
-        return [self.suite.with_trials(()).to_json(), "", "", *languages, *rule_identity(self.extraction)]
+        return [self.suite.with_trials(()).to_json(), "", "", *languages, *extraction_identity(self.extraction)]
 
     def submission(self, answer: str) -> Program | None:
         """Return the program that is judged for an answer; None if the answer has no program."""
-        return extract_program(self.extraction, answer, languages_for(self.suite, self.languages))
+        languages = languages_for(self.suite, self.languages)
+        asked = AskedProgram(languages, self.suite.called_names, self.prompt)
+        return extract_program(self.extraction, answer, asked)
 
-    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
+    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         program = self.submission(answer)
-        return JudgeResult(NO_CODE if program is None else sandbox.judge(program, self.suite).verdict.value)
+        if program is None:
+            return JudgeResult(NO_CODE)
+        suite = self.suite
+        if time_factor != 1:
+            suite = replace(suite, limits=suite.limits.with_time_factor(time_factor))
+        return JudgeResult(sandbox.judge(program, suite).verdict.value)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from rewards import Completion, MathReward, Task
+from rewards.extract.thinking import strip_thinking
 from rewards.mathematics.reward import extract_final_answer
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
@@ -20,6 +21,7 @@ _MAX_CHARS = 100  # no whole number that an AIME problem asks for is written lon
 _IGNORED = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)
+_ANSWER_LINE = re.compile(r"^[ \t*]*+ANSWER:(.*[^\s*].*)$", re.MULTILINE | re.IGNORECASE)
 _NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?", re.ASCII)
 
 
@@ -41,16 +43,20 @@ class MathJudge:
 
     expected         the right answer, in LaTeX
     expects_integer  whether it is a whole number. Then another whole number is wrong, however it is written
+    answer_line      whether the last line that begins with `ANSWER:` has the final answer, rather than a box
     """
 
     expected: str
     expects_integer: bool = False
+    answer_line: bool = False
 
     @property
     def identity(self) -> list[Any]:
-        return ["mathematics", self.expected, self.expects_integer]
+        return ["mathematics", self.expected, self.expects_integer, *(["line"] if self.answer_line else [])]
 
-    def judge(self, answer: str, sandbox: Sandbox) -> JudgeResult:
+    def judge(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        if self.answer_line:
+            answer = _boxed_line(answer)
         given = extract_final_answer(answer)
         if given is None:
             return JudgeResult(NO_ANSWER)
@@ -61,6 +67,13 @@ class MathJudge:
         if reward.value is None:
             raise NoVerdictError(reward.detail)
         return JudgeResult(reward.verdict)
+
+
+def _boxed_line(answer: str) -> str:
+    """Return the answer of the last line that has one, in a box; without such a line, the text as it is."""
+    text = strip_thinking(answer, lambda rest: _ANSWER_LINE.search(rest) is not None) or ""
+    lines = _ANSWER_LINE.findall(text)
+    return f"\\boxed{{{lines[-1].strip(' *')}}}" if lines else answer
 
 
 @cache

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from curate.prompt import Chat
+from train.evaluation.judges import extraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class PromptForm:
     begins_program  whether the text that a base model continues is judged with the answer
     stop            texts that end an answer, because the form leads to them
     extraction      how the program is found in an answer, where the form decides that; empty: it does not
+    answer_line     whether the final answer to a question of mathematics is asked for as `ANSWER: x`, without a box
     """
 
     name: str
@@ -56,6 +58,7 @@ class PromptForm:
     begins_program: bool = False
     stop: tuple[str, ...] = ()
     extraction: str = ""
+    answer_line: bool = False
 
 
 OWN = PromptForm("curate", (), None)
@@ -141,13 +144,13 @@ EVALPLUS = PromptForm(
     prefill=_PREFILL,
     answer_suffix=BLOCK_END,
     stop=(BLOCK_END, *_MAIN, *_SPECIAL),
-    extraction="evalplus",
+    extraction=extraction.EVALPLUS,
 )
 EVALPLUS_THINKING = PromptForm(
     "evalplus-thinking",
     (*_HUMANEVAL, *_MBPP),
     lambda problem: f"{_SELF_CONTAINED}\n```python\n{problem.text.strip()}\n```",
-    extraction="evalplus",
+    extraction=extraction.EVALPLUS_THINKING,
 )
 
 
@@ -158,7 +161,7 @@ def _completion(suites: tuple[str, ...], *stop: str) -> PromptForm:
         lambda problem: problem.text.strip() + "\n",
         begins_program=True,
         stop=(*stop, *_SPECIAL, *_MAIN),
-        extraction="whole",
+        extraction=extraction.WHOLE,
     )
 
 
@@ -177,6 +180,16 @@ _LIGHTEVAL = (
 DEEPSCALER_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
 DEEPSCALER = PromptForm("deepscaler", _MATHEMATICS, lambda problem: f"{problem.text} {DEEPSCALER_INSTRUCTION}")
 LIGHTEVAL = PromptForm("lighteval", _MATHEMATICS, lambda problem: f"{_LIGHTEVAL}\n\n{problem.text}")
+LIGHTEVAL_013_AIME = PromptForm(
+    "lighteval-0.13-aime", ("aime24", "aime25"), lambda problem: f"\n{_LIGHTEVAL}\n\n{problem.text}\n"
+)
+_ANSWER_LINE = (
+    'Solve the following problem. The final line of your response MUST be of the following format:\n"ANSWER: $ANSWER" '
+    "(without quotes) where $ANSWER is the final answer. Think step by step before answering."
+)
+LIGHTEVAL_013_MATH500 = PromptForm(
+    "lighteval-0.13-math500", ("math500",), lambda problem: f"{_ANSWER_LINE}\n\n{problem.text}", answer_line=True
+)
 EVALCHEMY = PromptForm(
     "evalchemy", _MATHEMATICS, lambda problem: f"Problem: {problem.text}\nMark your solution with \\boxed\nAnswer:"
 )
@@ -184,7 +197,8 @@ EVALCHEMY = PromptForm(
 FORMS = {
     form.name: form
     for form in (
-        LCB, DEEPSEEK_R1, DEEPCODER, EVALCHEMY_CODE, EVALPLUS, EVALPLUS_THINKING, DEEPSCALER, LIGHTEVAL, EVALCHEMY,
+        LCB, DEEPSEEK_R1, DEEPCODER, EVALCHEMY_CODE, EVALPLUS, EVALPLUS_THINKING, DEEPSCALER, LIGHTEVAL,
+        LIGHTEVAL_013_AIME, LIGHTEVAL_013_MATH500, EVALCHEMY,
     )
 }  # fmt: skip
 COMPLETION_FORMS = (HUMANEVAL_COMPLETION, MBPP_COMPLETION, CRUXEVAL_COMPLETION)  # for the mode "complete"

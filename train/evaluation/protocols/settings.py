@@ -7,8 +7,13 @@ lcb        LiveCodeBench's own runner, for models of chat in general. Answers en
            Markdown contain, and after 2000 tokens; models that think first need other values for both
 evalplus   EvalPlus's: one greedy answer of at most 768 tokens. Models that think first need the form evalplus-thinking
            and more tokens; base models need the mode "complete"
-lighteval  lighteval's, as open-r1 measured DeepSeek-R1's distilled models. AIME 2025, which was not measured, is asked
-           as AIME 2024
+lighteval-0.10
+           lighteval's of early 2025, as open-r1 measured DeepSeek-R1's distilled models. AIME 2025, which was not
+           measured, is asked as AIME 2024
+lighteval-0.13
+           lighteval's tasks of today, with their numbers of samples: one greedy answer to a question of mathematics,
+           for which lighteval sets no limit of tokens in AIME. It takes 16 samples of LiveCodeBench and leaves their
+           temperature to the user; the one here is that of its own example
 evalchemy  evalchemy's, as INTELLECT-2 was measured. Its problems of LiveCodeBench are those of release 5 that release 2
            lacks, of which it uses the private tests alone
 """
@@ -19,7 +24,7 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from train.evaluation.judges.judge import DEFAULT_RULE
+from train.evaluation.judges.extraction import DEFAULT_RULE, EVALPLUS
 from train.evaluation.protocols import forms
 from train.evaluation.protocols.forms import COMPLETION_FORMS, FORMS, OWN, PromptForm, Statement, two_messages
 from train.sampling.protocol import SamplingParams
@@ -41,9 +46,9 @@ class SuiteSettings:
     temperature, top_p  of sampling; there is no top_k
     max_tokens          of an answer, thinking included
     k                   samples of each problem
-    extraction          how the program is found in an answer: one of judges.judge.RULES
+    extraction          how the program is found in an answer: one of judges.extraction.RULES
     window              first and last day of contests, both included; empty: all
-    test_seconds        wall time of each test; None: the suite's own limit
+    test_seconds        time limit of each test, or of each call of a function; None: the suite's own
     stop                texts that end an answer; those of the form are added when a protocol is applied
     """
 
@@ -75,6 +80,8 @@ class SuiteSettings:
         prefill = self.prefill or form.prefill
         if not prefill:
             return messages, "", ""
+        if self.extraction == EVALPLUS and not self.prefill:  # EvalPlus reads what the model has written, alone
+            return [*messages, {"role": "assistant", "content": prefill}], "", ""
         closes_block = _FENCE in self.prefill and any(_FENCE in text for text in self.stop)
         suffix = (forms.BLOCK_END if closes_block else "") if self.prefill else form.answer_suffix
         return [*messages, {"role": "assistant", "content": prefill}], prefill, suffix
@@ -102,10 +109,12 @@ class Protocol:
     settings: Mapping[str, SuiteSettings]
 
 
-_DEEPCODER = SuiteSettings(max_tokens=65536, k=1)
+_DEEPCODER = SuiteSettings(max_tokens=65536, k=1, extraction="rllm")
 _DEEPSCALER = SuiteSettings(max_tokens=32768, k=16, form=forms.DEEPSCALER)
-_EVALPLUS = SuiteSettings(temperature=0.0, max_tokens=768, k=1, form=forms.EVALPLUS)
+_EVALPLUS = SuiteSettings(temperature=0.0, max_tokens=768, k=1, form=forms.EVALPLUS, extraction=EVALPLUS)
 _OPEN_R1 = SuiteSettings(max_tokens=32768, form=forms.LIGHTEVAL)
+_LIGHTEVAL_LCB = replace(_OPEN_R1, k=16, form=forms.DEEPSEEK_R1, extraction="lcb", test_seconds=6.0)
+_LIGHTEVAL_013 = SuiteSettings(temperature=0.0, top_p=1.0, max_tokens=32768, k=1)
 _EVALCHEMY = SuiteSettings(temperature=0.7, top_p=1.0, max_tokens=32768, k=10, form=forms.EVALCHEMY)
 PROTOCOLS = {
     protocol.name: protocol
@@ -137,12 +146,21 @@ PROTOCOLS = {
         ),
         Protocol("evalplus", "evalplus 0.3.1", dict.fromkeys(("humaneval", "humaneval+", "mbpp", "mbpp+"), _EVALPLUS)),
         Protocol(
-            "lighteval",
-            "open-r1 with lighteval",
+            "lighteval-0.10",
+            "open-r1 with lighteval 0.10",
             {
                 **dict.fromkeys(("aime24", "aime25"), replace(_OPEN_R1, k=64)),
                 "math500": replace(_OPEN_R1, k=4),
-                "lcb": replace(_OPEN_R1, k=16, form=forms.DEEPSEEK_R1, extraction="lcb", test_seconds=6.0),
+                "lcb": _LIGHTEVAL_LCB,
+            },
+        ),
+        Protocol(
+            "lighteval-0.13",
+            "lighteval 0.13.0",
+            {
+                **dict.fromkeys(("aime24", "aime25"), replace(_LIGHTEVAL_013, form=forms.LIGHTEVAL_013_AIME)),
+                "math500": replace(_LIGHTEVAL_013, form=forms.LIGHTEVAL_013_MATH500),
+                "lcb": _LIGHTEVAL_LCB,
             },
         ),
         Protocol(
@@ -150,7 +168,7 @@ PROTOCOLS = {
             "mlfoundations/evalchemy@2c98339",
             {
                 **dict.fromkeys(("aime24", "aime25"), _EVALCHEMY),
-                "lcb": replace(_EVALCHEMY, k=3, form=forms.EVALCHEMY_CODE, test_seconds=6.0),
+                "lcb": replace(_EVALCHEMY, k=3, form=forms.EVALCHEMY_CODE, extraction="evalchemy", test_seconds=6.0),
             },
         ),
     )
@@ -291,10 +309,14 @@ def _form(official: SuiteSettings, suite: str, given: Mapping[str, Any], prompt:
 
 
 def _merge(official: SuiteSettings, given: Mapping[str, Any]) -> SuiteSettings:
-    """Return the settings with what is given in their place. A form has its own stops, and may have its own rule."""
+    """Return the settings with what is given in their place. A form has its own stops, and may have its own rule.
+
+    EvalPlus's rule also finds a program that has no fences, so EvalPlus's protocol keeps it for what a model completes.
+    """
     used = replace(official, **given)
     stop = tuple(filter(None, used.stop)) if "stop" in given else (*official.stop, *used.form.stop)
-    return replace(used, stop=stop, extraction=given.get("extraction") or used.form.extraction or official.extraction)
+    by_form = "" if used.form.begins_program and official.extraction == EVALPLUS else used.form.extraction
+    return replace(used, stop=stop, extraction=given.get("extraction") or by_form or official.extraction)
 
 
 def restore_settings(recorded: Mapping[str, Any], suite: str) -> SuiteSettings:

@@ -33,7 +33,7 @@ from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, allow_long_integers, optional_text, parse_text_list
 from curate.sources.humaneval import function_preamble
 from sandbox import Limits, Suite
-from train.evaluation.judges.call_judge import CallJudge
+from train.evaluation.judges.call_judge import CALL_SECONDS, CallJudge
 from train.evaluation.judges.call_run import Reference
 from train.evaluation.judges.sandbox_runner import encode
 from train.evaluation.protocols.forms import Statement
@@ -68,7 +68,7 @@ def _read_humaneval(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise
         except ParseError as error:
             raise unreadable(table, id, error) from None
         chat = _completion_chat(asked.prompt, start, name)
-        yield asked.make_exercise(id, Statement(start, "", name), chat, asked.suite_judge(tests))
+        yield asked.make_exercise(id, Statement(start, "", name), chat, asked.suite_judge(tests, start))
 
 
 def _completion_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
@@ -128,12 +128,19 @@ class _TaskTests:
     parts: tuple[tuple[str, list[Arguments]], ...]
     tolerance: float
 
-    def judge(self, program: str, entry_point: str, preamble: str, asked: SuiteOptions) -> CallJudge:
-        """Return the judge with this reference program. The preamble is code that runs before an answer."""
+    def judge(
+        self, program: str, entry_point: str, asked: SuiteOptions, *, preamble: str = "", prompt: str = ""
+    ) -> CallJudge:
+        """Return the judge with this reference program.
+
+        preamble   code that runs before an answer
+        prompt     the beginning of the program that the prompt gives
+        """
         parts = tuple(
             (name, Reference(program, entry_point, tuple(map(_encoded, calls)))) for name, calls in self.parts
         )
-        return CallJudge(parts, self.tolerance, preamble, asked.settings.extraction)
+        seconds = asked.settings.test_seconds or CALL_SECONDS
+        return CallJudge(parts, self.tolerance, preamble, asked.settings.extraction, prompt, seconds)
 
 
 def _encoded(arguments: Arguments) -> str:
@@ -214,7 +221,7 @@ def _read_humaneval_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exe
             preamble = function_preamble(start, name) if with_prompt else ""
         except ParseError as error:
             raise unreadable(table, id, error) from None
-        judge = tests.judge(start + solution, name, preamble, asked)
+        judge = tests.judge(start + solution, name, asked, preamble=preamble, prompt=start)
         yield asked.make_exercise(id, Statement(start, "", name), _completion_chat(asked.prompt, start, name), judge)
 
 
@@ -240,7 +247,7 @@ def _read_mbpp_plus(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise
             raise unreadable(table, f"Mbpp/{number}", error) from None
         chat = asked.prompt.chat(task, "", Suite([], entry_point=name))
         yield asked.make_exercise(
-            f"Mbpp/{number}", _mbpp_statement(task, name), chat, tests.judge(program, name, "", asked)
+            f"Mbpp/{number}", _mbpp_statement(task, name), chat, tests.judge(program, name, asked)
         )
 
 

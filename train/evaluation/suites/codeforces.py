@@ -114,7 +114,7 @@ class CodeforcesProblem:
             problem_id(self.keys) or f"codeforces/{self.name}",
             Statement(self.statement),
             asked.prompt.chat(self.statement.strip(), "", tests),
-            asked.suite_judge(asked.with_time_limit(tests)),
+            asked.suite_judge(tests),
             ProblemMetadata(self.rating, "codeforces", self.day, self.tests_source),
         )
 

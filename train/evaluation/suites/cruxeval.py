@@ -10,7 +10,7 @@ from functools import partial
 
 from curate.reading.tables import Row, TableFiles
 from curate.reading.values import optional_text
-from train.evaluation.judges.cruxeval_judges import InputJudge, OutputJudge
+from train.evaluation.judges.cruxeval_judges import SECONDS, InputJudge, OutputJudge
 from train.evaluation.protocols.forms import Statement
 from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, read_switch, valid_rows
 
@@ -155,7 +155,8 @@ def _read(inputs: bool, table: TableFiles, asked: SuiteOptions) -> Iterator[Exer
     before_code, after_code = _TEMPLATES[inputs, asks_for_steps].split("{code}")
     for row in valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
-        judge = InputJudge(code, output, asks_for_steps) if inputs else OutputJudge(output, asks_for_steps)
+        rest = (output, asks_for_steps, asked.settings.test_seconds or SECONDS)
+        judge = InputJudge(code, *rest) if inputs else OutputJudge(*rest)
         text = before_code + code + after_code.replace("{output}" if inputs else "{input}", output if inputs else input)
         chat = asked.question_chat(text, text, _SYSTEM)
         yield asked.make_exercise(f"cruxeval/{id}", Statement(text), chat, judge)

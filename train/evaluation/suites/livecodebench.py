@@ -50,7 +50,7 @@ def _read(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
                 row.id,
                 Statement(row.statement, row.starter_code, row.tests.entry_point),
                 asked.prompt.chat(row.statement, row.starter_code, row.tests),
-                asked.suite_judge(asked.with_time_limit(row.tests)),
+                asked.suite_judge(row.tests),
                 parse_metadata(row.difficulty, row.platform, row.date),
             )
 

@@ -45,7 +45,7 @@ def _read_aime(year: int, table: TableFiles, asked: SuiteOptions) -> Iterator[Ex
         answer = optional_text(row["answer"])
         if parse_integer(answer) is None:
             raise unreadable(table, id, f"its answer {answer[:80]!r} is not a whole number")
-        yield _exercise(id, row, MathJudge(answer, expects_integer=True), row["difficulty"], asked)
+        yield _exercise(id, row, MathJudge(answer, True, asked.settings.form.answer_line), row["difficulty"], asked)
 
 
 def _number(row: Row, place: int) -> str:
@@ -70,7 +70,13 @@ def _read_math500(table: TableFiles, asked: SuiteOptions) -> Iterator[Exercise]:
         answer = optional_text(row["answer"])
         if not answer.strip():
             raise unreadable(table, id, "it has no answer")
-        yield _exercise(id, row, MathJudge(answer), row["level"] or row["difficulty"], asked)
+        yield _exercise(
+            id,
+            row,
+            MathJudge(answer, answer_line=asked.settings.form.answer_line),
+            row["level"] or row["difficulty"],
+            asked,
+        )
 
 
 AIME24 = _aime(2024, "HuggingFaceH4/aime_2024")

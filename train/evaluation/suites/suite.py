@@ -48,9 +48,9 @@ class Exercise:
         """Return the text that the judge sees for an answer."""
         return self.answer_prefix + answer + self.answer_suffix
 
-    def judge_answer(self, answer: str, sandbox: Sandbox) -> JudgeResult:
-        """Judge an answer. Raises SandboxError and NoVerdictError as the judge does."""
-        return self.judge.judge(self.judged_text(answer), sandbox)
+    def judge_answer(self, answer: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
+        """Judge an answer, as Judge.judge does."""
+        return self.judge.judge(self.judged_text(answer), sandbox, time_factor=time_factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,16 @@ class SuiteOptions:
             return self.prompt.chat(question, "", Suite([]))
         return two_messages(self.prompt.system or system, text)
 
-    def suite_judge(self, tests: Suite) -> SuiteJudge:
-        """Return the judge by these tests, in the languages and with the rule of extraction that are asked for."""
-        return SuiteJudge(tests, self.languages, self.settings.extraction)
+    def suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:
+        """Return the judge by these tests, with the languages, the rule of extraction and the time limit that are
+        asked for.
 
-    def with_time_limit(self, tests: Suite) -> Suite:
-        """Return the tests with the limit of time that is asked for, if there is one."""
+        prompt   the beginning of the program that the prompt gives; empty: none
+        """
         seconds = self.settings.test_seconds
-        return tests if seconds is None else replace(tests, limits=replace(tests.limits, wall_seconds=seconds))
+        if seconds is not None:
+            tests = replace(tests, limits=replace(tests.limits, wall_seconds=seconds))
+        return SuiteJudge(tests, self.languages, self.settings.extraction, prompt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,11 @@ SELF_CONTAINED = (
     "Please provide a self-contained Python script that solves the following problem in a markdown code block:\n"
 )
 IN_BOTH = '"""\nWrite a function that finds what is in both.\nassert set(similar_elements((1, 2),(2, 3))) == {2}\n"""'
+LIGHTEVAL = (
+    "Solve the following math problem efficiently and clearly.  The last line of your response should be of the "
+    "following format: 'Therefore, the final answer is: $\\boxed{ANSWER}$. I hope it is correct' (without quotes) "
+    "where ANSWER is just the final number or expression that solves the problem. Think step by step before answering."
+)
 AIME = {"problem": "What is 16 + 17?", "answer": "033"}
 
 
@@ -92,12 +97,15 @@ def asked(tmp_path, row, suite, protocol=None, prompt=PromptFormat(), **wishes):
         ),
         pytest.param(
             STDIN,
-            "lighteval",
+            "lighteval-0.10",
             user(f"{REASONER}Question: Add them. \n\n\n{FROM_STDIN}"),
             id="DeepSeek-R1, standard input",
         ),
         pytest.param(
-            CALL, "lighteval", user(f"{REASONER}Question: Double it.\n\n{FROM_STARTER}"), id="DeepSeek-R1, starter code"
+            CALL,
+            "lighteval-0.13",
+            user(f"{REASONER}Question: Double it.\n\n{FROM_STARTER}"),
+            id="DeepSeek-R1, starter code",
         ),
         pytest.param(
             STDIN,
@@ -141,36 +149,63 @@ def test_problems_of_evalplus(tmp_path, suite, row, stated):
         *user(f"{SELF_CONTAINED}```\n{stated}\n```\n"),
         {"role": "assistant", "content": PREFILL},
     ]
-    assert chat.judged_text("x = 1") == f"{PREFILL}x = 1\n```\n"
+    assert chat.judged_text("x = 1") == "x = 1"  # EvalPlus never sees what the model was given
+    other = asked(tmp_path, row, suite, "evalplus", extraction="curate")
+    assert other.judged_text("x = 1") == f"{PREFILL}x = 1\n```\n"
     thinking = asked(tmp_path, row, suite, "evalplus", form="evalplus-thinking")
     assert thinking.prompt == user(f"{SELF_CONTAINED}```python\n{stated}\n```")
     assert thinking.judged_text("x = 1") == "x = 1"
     completed = asked(tmp_path, row, suite, "evalplus", mode="complete")
     assert completed.prompt == stated + "\n"
     assert completed.judged_text("    return 1") == stated + "\n    return 1"
-    assert completed.judge.extraction == "whole"
+    assert completed.judge.extraction == "evalplus"
 
 
 @needs_math_verify
 @pytest.mark.parametrize(
-    ("protocol", "text"),
+    ("protocol", "suite", "text"),
     [
         (
             "deepcoder",
+            "aime24",
             "What is 16 + 17? Let's think step by step and output the final answer within \\boxed{}.",
         ),
+        ("lighteval-0.10", "aime24", f"{LIGHTEVAL}\n\nWhat is 16 + 17?"),
+        ("lighteval-0.10", "math500", f"{LIGHTEVAL}\n\nWhat is 16 + 17?"),
+        ("lighteval-0.13", "aime24", f"\n{LIGHTEVAL}\n\nWhat is 16 + 17?\n"),
         (
-            "lighteval",
-            "Solve the following math problem efficiently and clearly.  The last line of your response should be of "
-            "the following format: 'Therefore, the final answer is: $\\boxed{ANSWER}$. I hope it is correct' (without "
-            "quotes) where ANSWER is just the final number or expression that solves the problem. Think step by step "
-            "before answering.\n\nWhat is 16 + 17?",
+            "lighteval-0.13",
+            "math500",
+            "Solve the following problem. The final line of your response MUST be of the following format:\n"
+            '"ANSWER: $ANSWER" (without quotes) where $ANSWER is the final answer. Think step by step before answering.'
+            "\n\nWhat is 16 + 17?",
         ),
-        ("evalchemy", "Problem: What is 16 + 17?\nMark your solution with \\boxed\nAnswer:"),
+        ("evalchemy", "aime24", "Problem: What is 16 + 17?\nMark your solution with \\boxed\nAnswer:"),
     ],
 )
-def test_questions_of_mathematics(tmp_path, protocol, text):
-    assert asked(tmp_path, AIME, "aime24", protocol).prompt == user(text)
+def test_questions_of_mathematics(tmp_path, protocol, suite, text):
+    assert asked(tmp_path, AIME, suite, protocol).prompt == user(text)
+
+
+@needs_math_verify
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("Let me see.\nANSWER: $33$", "accepted"),
+        ("ANSWER: 32\n**ANSWER: 33**\nI hope so.", "accepted"),
+        ("<think>\nANSWER: 32\n</think>\nAnswer: \\frac{66}{2}\r\n", "accepted"),
+        ("\\boxed{33}", "accepted"),
+        ("\\boxed{33}\nANSWER: 32", "wrong_answer"),
+        ("<think>ANSWER: 33", "no_answer"),
+        ("It is 33.\nANSWER: ", "no_answer"),
+    ],
+)
+def test_a_line_can_have_the_final_answer_if_the_form_asks_for_it(tmp_path, answer, verdict):
+    line = asked(tmp_path, AIME, "math500", "lighteval-0.13")
+    assert line.judge.judge(answer, None).verdict == verdict
+    boxed = asked(tmp_path, AIME, "math500", "lighteval-0.10")
+    assert line.judge.identity != boxed.judge.identity
+    assert boxed.judge.judge("ANSWER: 33", None).verdict == "no_answer"
 
 
 @pytest.mark.skipif(not (DATA / "golden").is_dir(), reason="the real data are not beside this checkout")

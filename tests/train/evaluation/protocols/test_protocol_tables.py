@@ -21,19 +21,22 @@ EVALPLUS_STOPS = ("\n```\n", "\nif __name__", "\ndef main(", "\nprint(", "<|endo
 @pytest.mark.parametrize(
     ("protocol", "suite", "temperature", "top_p", "max_tokens", "k", "stop", "extraction"),
     [
-        ("deepcoder", "lcb", 0.6, 0.95, 65536, 1, (), "curate"),
-        ("deepcoder", "codeforces", 0.6, 0.95, 65536, 8, (), "curate"),
-        ("deepcoder", "humaneval+", 0.6, 0.95, 65536, 1, (), "curate"),
+        ("deepcoder", "lcb", 0.6, 0.95, 65536, 1, (), "rllm"),
+        ("deepcoder", "codeforces", 0.6, 0.95, 65536, 8, (), "rllm"),
+        ("deepcoder", "humaneval+", 0.6, 0.95, 65536, 1, (), "rllm"),
         ("deepcoder", "aime24", 0.6, 0.95, 32768, 16, (), "curate"),
         ("lcb", "lcb", 0.2, 0.95, 2000, 10, ("###",), "lcb"),
         ("evalplus", "humaneval+", 0.0, 0.95, 768, 1, EVALPLUS_STOPS, "evalplus"),
         ("evalplus", "mbpp+", 0.0, 0.95, 768, 1, EVALPLUS_STOPS, "evalplus"),
-        ("lighteval", "aime24", 0.6, 0.95, 32768, 64, (), "curate"),
-        ("lighteval", "math500", 0.6, 0.95, 32768, 4, (), "curate"),
-        ("lighteval", "lcb", 0.6, 0.95, 32768, 16, (), "lcb"),
+        ("lighteval-0.10", "aime24", 0.6, 0.95, 32768, 64, (), "curate"),
+        ("lighteval-0.10", "math500", 0.6, 0.95, 32768, 4, (), "curate"),
+        ("lighteval-0.10", "lcb", 0.6, 0.95, 32768, 16, (), "lcb"),
+        ("lighteval-0.13", "aime24", 0.0, 1.0, 32768, 1, (), "curate"),
+        ("lighteval-0.13", "math500", 0.0, 1.0, 32768, 1, (), "curate"),
+        ("lighteval-0.13", "lcb", 0.6, 0.95, 32768, 16, (), "lcb"),
         ("evalchemy", "aime24", 0.7, 1.0, 32768, 10, (), "curate"),
         ("evalchemy", "aime25", 0.7, 1.0, 32768, 10, (), "curate"),
-        ("evalchemy", "lcb", 0.7, 1.0, 32768, 3, (), "curate"),
+        ("evalchemy", "lcb", 0.7, 1.0, 32768, 3, (), "evalchemy"),
     ],
 )
 def test_the_numbers_of_a_protocol(protocol, suite, temperature, top_p, max_tokens, k, stop, extraction):
@@ -54,7 +57,7 @@ def test_limits_and_windows_of_protocols():
     seconds = {
         name: protocol.settings["lcb"].test_seconds for name, protocol in PROTOCOLS.items() if name != "evalplus"
     }
-    assert seconds == dict.fromkeys(("deepcoder", "lcb", "lighteval", "evalchemy"), 6.0)
+    assert seconds == dict.fromkeys(("deepcoder", "lcb", "lighteval-0.10", "lighteval-0.13", "evalchemy"), 6.0)
 
 
 def test_stops_of_completions():
@@ -64,7 +67,10 @@ def test_stops_of_completions():
     assert humaneval.sampling.stop == (*begins, *ends)
     mbpp = resolve_settings("evalplus", "mbpp+", {"mode": "complete"}, PromptFormat())
     assert mbpp.sampling.stop == ('\n"""', "\nassert", *ends)
-    assert (humaneval.suite_settings.mode, humaneval.suite_settings.extraction) == ("complete", "whole")
+    assert (humaneval.suite_settings.mode, humaneval.suite_settings.extraction) == ("complete", "evalplus")
+    for protocol in (None, "deepcoder"):  # a rule for fences finds nothing in what a base model continues
+        other = resolve_settings(protocol, "humaneval+", {"mode": "complete"}, PromptFormat())
+        assert other.suite_settings.extraction == "whole"
 
 
 def test_without_a_protocol_everything_is_as_usual():
@@ -100,7 +106,9 @@ def test_another_form_brings_its_stops_and_its_extraction():
         "evalplus", "humaneval+", {"form": "evalplus-thinking", "max_tokens": 32768}, PromptFormat()
     )
     assert thinking.sampling.stop == ()
-    assert thinking.overrides == {"form": "evalplus-thinking", "max_tokens": 32768, "stop": []}
+    assert thinking.overrides == {
+        "form": "evalplus-thinking", "max_tokens": 32768, "stop": [], "extraction": "evalplus-thinking",
+    }  # fmt: skip
     assert resolve_settings("lcb", "lcb", {"stop": ("",)}, PromptFormat()).sampling.stop == ()
     own = resolve_settings("lcb", "lcb", {"form": "curate", "window": "2024-08-01..2024-08-31"}, PromptFormat())
     assert own.suite_settings.form is OWN

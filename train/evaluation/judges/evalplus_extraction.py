@@ -1,0 +1,250 @@
+"""EvalPlus's rule for the program in an answer, rebuilt from evalplus 0.3.1 (evalplus/evalplus: evalplus/sanitize.py,
+evalplus/syncheck.py; Apache-2.0).
+
+1. Of all runs of two or more lines that parse as Python, the rule takes the one with the most lines that are not blank,
+   and the first of several. Without any, it takes the first line.
+2. Of that run, it keeps the imports and then those functions, classes and assignments at top level on which the entry
+   point depends. A statement depends on every name in it. Of several with one name, the first counts.
+3. If nothing is left, the run counts as it is.
+
+EvalPlus reads step 2 from the tree of tree-sitter, whose types of nodes leave out decorated functions and classes,
+imports from __future__, functions without `return`, and all that is inside `if`, `for`, `with` or `try`. It finds the
+name of an assignment among target and value: `a, b = c` has the name c.
+
+EvalPlus parses each pair of lines. Here, a parse that fails tells where the run ends: no longer run contains the line
+with the error. MAX_CHARS bounds the work on a hostile answer.
+"""
+
+import ast
+import io
+import re
+import threading
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+MAX_CHARS = 1 << 22  # characters that are parsed for one answer: 3 to 12 seconds
+_PARSE_CHARS = 100  # that cost as much as a parse of nothing
+_FAILURE_SHARE = 16  # the parser is faster by this factor on what follows an error
+_GROWTH_FACTOR = 8  # of the lines that are tried at once
+_MAX_LINE_CHARS = 10_000  # of a line whose end is searched for a program
+_WORD = re.compile(r"\b[^\W\d]")
+_UNPARSABLE = re.compile("[\0\ud800-\udfff]")
+_NO_CODE = re.compile(r"[ \t\f]*+(?:#[^\r]*+)?+\r?+")
+_INDENTED = re.compile(r"(?:[ \t]*+\f)*+[ \t]")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+_TRY = re.compile(r"[ \t\f]*+try[ \t]*+:")
+_OPEN = ("was never closed", "unterminated triple-quoted")  # errors that later lines may remove
+_filters = threading.Lock()  # the filters of warnings belong to the process
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def sanitize(answer: str, entry_points: Sequence[str]) -> str:
+    """Return the program in an answer; it need not be valid Python.
+
+    entry_points   functions that the tests call; empty: every function, class and assignment is kept
+    """
+    with _filters, warnings.catch_warnings(action="ignore"):  # about escapes such as "\d"
+        run = longest_run(answer)
+        source, tree = _parsed_end(run)
+    lines = [line.encode() for line in io.StringIO(source, newline="")]
+    kept = _imports(tree) + _reachable(_definitions(tree), entry_points)
+    return "\n".join(_source(lines, node) for node in kept).strip() or run
+
+
+def _parsed_end(run: str) -> tuple[str, ast.Module]:
+    """Return a run with its tree; of a line that does not parse, what tree-sitter reads: the end that does."""
+    begins = [0] if len(run) > _MAX_LINE_CHARS else [0, *(word.start() for word in _WORD.finditer(run))]
+    for begin in begins:
+        parsed = _parse(run[begin:])
+        if isinstance(parsed, ast.Module):
+            return run[begin:], parsed
+    return "", ast.Module([], [])
+
+
+def _parse(source: str) -> ast.Module | Exception:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return error
+
+
+def _imports(tree: ast.Module) -> list[ast.stmt]:
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module != "__future__")
+    ]
+
+
+def _definitions(tree: ast.Module) -> dict[str | None, ast.stmt]:
+    """Return the definitions at top level by their names, in order. One assignment may have no name."""
+    found: dict[str | None, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, _Definition):
+            is_kept = isinstance(node, ast.ClassDef) or any(isinstance(part, ast.Return) for part in ast.walk(node))
+            if is_kept and not node.decorator_list:
+                found.setdefault(node.name, node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            found.setdefault(_assigned_name(node), node)
+    return found
+
+
+def _assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
+    """Return the first plain name among the target and, unless it is an assignment itself, the value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    parts = [targets[0], *([node.value] if len(targets) == 1 else [])]
+    return next((part.id for part in parts if isinstance(part, ast.Name)), None)
+
+
+def _reachable(definitions: dict[str | None, ast.stmt], entry_points: Sequence[str]) -> list[ast.stmt]:
+    """Return the definitions that the entry points depend on, and themselves."""
+    if not entry_points:
+        return list(definitions.values())
+    waiting: list[str] = list(entry_points)
+    reached = set(waiting)
+    while waiting:
+        node = definitions.get(waiting.pop())
+        names = set() if node is None else _names(node) - reached
+        reached |= names
+        waiting.extend(names)
+    return [node for name, node in definitions.items() if name in reached]
+
+
+def _names(node: ast.stmt) -> set[str]:
+    """Return every name in a statement: of variables, attributes, parameters, keywords and modules."""
+    texts: list[str] = []
+    for part in ast.walk(node):
+        if not isinstance(part, ast.Constant):
+            for _, value in ast.iter_fields(part):
+                texts += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+    return {name for text in texts for name in text.split(".")}
+
+
+def _source(lines: list[bytes], node: ast.stmt) -> str:
+    """Return the text of a statement. Its columns count bytes."""
+    last_line, end = node.end_lineno or 0, node.end_col_offset  # of a node that was parsed, they are never None
+    before = b"".join(lines[node.lineno - 1 : last_line - 1])
+    return (before + lines[last_line - 1][:end])[node.col_offset :].decode()
+
+
+def longest_run(text: str) -> str:
+    """Return the longest run of lines that parses as Python, or the first line if no two lines do."""
+    lines = _UNPARSABLE.sub("\ufffd", text).split("\n")
+    runs = _Runs(lines)
+    begin = end = most = 0
+    for first in range(len(lines)):
+        if runs.n_filled(first, len(lines) - 1) <= most or runs.left < 0:
+            break
+        last = runs.last_line(first, most)
+        n_filled = runs.n_filled(first, last)
+        if n_filled > most and last > first:
+            begin, end, most = first, runs.without_blank_end(first, last), n_filled
+    return "\n".join(lines[begin : end + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why lines do not parse.
+
+    line      the number of the line with the error
+    message   what the parser says
+    """
+
+    line: int
+    message: str
+
+
+class _Runs:
+    """The runs of lines that parse, from the line where each begins."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.left = MAX_CHARS
+        self._lines = lines
+        self._n_filled = list(accumulate((bool(line.strip()) for line in lines), initial=0))
+        self._offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
+        self._next_code = [len(lines)] * (len(lines) + 1)  # the next line that is neither blank nor a comment
+        for number in range(len(lines) - 1, -1, -1):
+            is_code = _NO_CODE.fullmatch(lines[number]) is None
+            self._next_code[number] = number if is_code else self._next_code[number + 1]
+        # A return that ends no line of ours ends one of the parser's, whose numbers then say nothing.
+        self._has_numbers = not any(_LONE_RETURN.search(line, 0, len(line) - 1) for line in lines)
+        self._last: dict[int, int] = {}  # for lines of code, the last line of the longest run
+
+    def n_filled(self, first: int, last: int) -> int:
+        """Return how many of these lines are not blank."""
+        return self._n_filled[last + 1] - self._n_filled[first]
+
+    def last_line(self, first: int, most: int) -> int:
+        """Return the last line of the longest run that begins with this one; the line before it if there is none.
+
+        most   number of filled lines; a run with no more of them may be reported as shorter than it is
+        """
+        begin = self._next_code[first]
+        if begin == len(self._lines):
+            return begin - 1
+        if begin not in self._last:
+            self._last[begin] = self._find_last(begin, most - self.n_filled(first, begin - 1))
+        return self._last[begin]
+
+    def without_blank_end(self, first: int, last: int) -> int:
+        """Return the last line of a run that parses, without the blank lines at its end that it does not need."""
+        end = last
+        while end > first + 1 and self.n_filled(end, last) == 0:
+            end -= 1
+        if self._lines[end].rstrip("\r").endswith("\\"):  # then the next line belongs to this one
+            ends = (number for number in range(end, last) if isinstance(self._parse(first, number), ast.Module))
+            end = next(ends, last)
+        return end
+
+    def _find_last(self, begin: int, most: int) -> int:
+        if _INDENTED.match(self._lines[begin]):
+            return begin - 1
+        last, n_tried = len(self._lines) - 1, 2
+        while last >= begin and self.left >= 0 and self.n_filled(begin, last) > most:
+            tried = min(last, begin + n_tried - 1)
+            parsed = self._parse(begin, tried)
+            if isinstance(parsed, ast.Module):
+                if tried == last:
+                    self._note_statements(parsed, begin, last)
+                    return last
+                n_tried *= _GROWTH_FACTOR
+            elif tried < last and self._may_continue(parsed, tried):
+                n_tried *= _GROWTH_FACTOR
+            else:
+                last = self._line_before(parsed, tried)
+        return begin - 1
+
+    def _may_continue(self, failure: _Failure, tried: int) -> bool:
+        """Return whether lines that do not parse may be the beginning of some that do."""
+        is_at_end = self._next_code[min(failure.line, tried) + 1] > tried
+        return is_at_end or any(text in failure.message for text in _OPEN)
+
+    def _line_before(self, failure: _Failure, tried: int) -> int:
+        """Return the last line with which a run can end, after one up to `tried` has failed."""
+        line = min(failure.line, tried)
+        if failure.message.startswith("expected 'except'"):
+            # The last `try` up to here is that of which a clause is missing, or one inside it.
+            line = next((number for number in range(line, -1, -1) if _TRY.match(self._lines[number])), line)
+        return line - 1
+
+    def _parse(self, first: int, last: int) -> ast.Module | _Failure:
+        source = "\n".join(self._lines[first : last + 1])
+        parsed = _parse(source)
+        self.left -= _PARSE_CHARS
+        if isinstance(parsed, ast.Module):
+            self.left -= len(source)
+            return parsed
+        failure = _Failure(last, "")
+        if isinstance(parsed, SyntaxError) and self._has_numbers and parsed.lineno:
+            failure = _Failure(first + parsed.lineno - 1, parsed.msg)
+        self.left -= self._offsets[min(failure.line, last) + 1] - self._offsets[first] + len(source) // _FAILURE_SHARE
+        return failure
+
+    def _note_statements(self, tree: ast.Module, begin: int, last: int) -> None:
+        """Note that runs from the later statements of a run end where it ends."""
+        for node in tree.body if self._has_numbers else ():
+            decorators = node.decorator_list if isinstance(node, _Definition) else []
+            self._last[begin + min(part.lineno for part in (node, *decorators)) - 1] = last

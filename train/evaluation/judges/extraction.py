@@ -1,0 +1,132 @@
+r"""The rules that find the program in an answer, by the names that users type.
+
+curate              ours, by which training finds the program, too: see rewards/extract/program.py
+lcb                 LiveCodeBench's (lcb_runner/utils/extraction_utils.py) and lighteval's: of the lines with three
+                    backticks in them, what stands between the last two
+rllm                rLLM's (rllm-org/rllm: rllm/rewards/code_reward.py), for DeepCoder: the last block of backticks,
+                    whatever its language. A block ends at the next three backticks, even within a line
+evalchemy           evalchemy's for LiveCodeBench, CodeElo and Codeforces (mlfoundations/evalchemy:
+                    eval/chat_benchmarks/LiveCodeBenchv5/eval_instruct.py and livecodebench_utils.py): the same, but a
+                    label has letters alone, and the program ends at `</code>`
+evalchemy-mbpp      evalchemy's for MBPP (eval/chat_benchmarks/MBPP/eval_instruct.py): the first block that names
+                    Python, or else the whole answer
+evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/utils/utils.py): of that block, what
+                    begins with the function, behind what stands before it in the prompt; without a block, the whole
+                    answer behind the prompt
+evalplus            EvalPlus's: see evalplus_extraction.py
+evalplus-thinking   the same in what follows the model's thoughts, as EvalPlus gets it from a server that returns the
+                    thoughts apart
+whole               the whole text, for models that continue the text of a program
+
+Only our own rule knows languages other than Python.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rewards.extract import PYTHON_ONLY, extract_submission
+from rewards.extract.code_blocks import parse_code_blocks
+from rewards.extract.thinking import strip_thinking
+from sandbox import Program
+from train.evaluation.judges.evalplus_extraction import sanitize
+
+DEFAULT_RULE, EVALPLUS, EVALPLUS_THINKING, WHOLE = "curate", "evalplus", "evalplus-thinking", "whole"
+_FENCE = "```"
+_RLLM_BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+_EVALCHEMY_BLOCK = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
+_PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_INDENTATION = 4  # of a body, where evalchemy does not find the function
+
+
+@dataclass(frozen=True, slots=True)
+class AskedProgram:
+    """What a rule may know of the program that an answer should contain.
+
+    languages     the languages that it may be written in
+    entry_points  the functions that tests call; empty: it reads standard input
+    prompt        its beginning, if the prompt gives one; empty: there is none
+    """
+
+    languages: tuple[str, ...] = PYTHON_ONLY
+    entry_points: tuple[str, ...] = ()
+    prompt: str = ""
+
+
+def _between_last_fences(answer: str, asked: AskedProgram) -> str:
+    lines = answer.split("\n")
+    fences = [number for number, line in enumerate(lines) if _FENCE in line]
+    return "" if len(fences) < 2 else "\n".join(lines[fences[-2] + 1 : fences[-1]])
+
+
+def _rllm(answer: str, asked: AskedProgram) -> str:
+    return _last(_RLLM_BLOCK, answer).strip()
+
+
+def _evalchemy(answer: str, asked: AskedProgram) -> str:
+    return _last(_EVALCHEMY_BLOCK, answer).partition("</code>")[0].replace("<code>", "")
+
+
+def _last(block: re.Pattern[str], answer: str) -> str:
+    return next(reversed(block.findall(answer)), "")
+
+
+def _evalchemy_mbpp(answer: str, asked: AskedProgram) -> str:
+    block = _PYTHON_BLOCK.search(answer)
+    return answer if block is None else block[1]
+
+
+def _evalchemy_humaneval(answer: str, asked: AskedProgram) -> str:
+    block = _PYTHON_BLOCK.search(answer)
+    lines = [line for line in asked.prompt.strip().split("\n") if line.strip()]
+    begin = next((number for number in reversed(range(len(lines))) if lines[number].startswith("def ")), None)
+    if block is None or begin is None:
+        return f"{asked.prompt}\n{answer}"
+    code = block[1]
+    place = code.lower().find(lines[begin].partition("(")[0].strip().lower())
+    indentation = _INDENTATION if place < 0 else place - len(code[:place].rstrip(" "))
+    brace = code.rfind("\n" + " " * indentation + "}")  # ends a function of other languages, which the rule is for, too
+    body = code[max(place, 0) : brace if brace >= 0 else None]
+    return "\n".join([*lines[:begin], body]) + "\n"
+
+
+def _evalplus(answer: str, asked: AskedProgram) -> str:
+    return sanitize(answer, asked.entry_points)
+
+
+def _evalplus_thinking(answer: str, asked: AskedProgram) -> str:
+    return sanitize(strip_thinking(answer, lambda rest: bool(parse_code_blocks(rest))) or "", asked.entry_points)
+
+
+def _whole_text(answer: str, asked: AskedProgram) -> str:
+    return answer
+
+
+_PYTHON_RULES: dict[str, Callable[[str, AskedProgram], str]] = {
+    "lcb": _between_last_fences,
+    "rllm": _rllm,
+    "evalchemy": _evalchemy,
+    "evalchemy-mbpp": _evalchemy_mbpp,
+    "evalchemy-humaneval": _evalchemy_humaneval,
+    EVALPLUS: _evalplus,
+    EVALPLUS_THINKING: _evalplus_thinking,
+    WHOLE: _whole_text,
+}
+RULES = (DEFAULT_RULE, *_PYTHON_RULES)
+_CHANGED = {EVALPLUS: "evalplus 0.3.1"}  # verdicts by an earlier rule of the same name are not taken for those of today
+
+
+def extract_program(rule: str, answer: str, asked: AskedProgram) -> Program | None:
+    """Return the program in an answer; None if there is none.
+
+    rule   one of RULES
+    """
+    if rule == DEFAULT_RULE:
+        return extract_submission(answer, asked.languages)
+    source = _PYTHON_RULES[rule](answer, asked)
+    return Program(source) if source.strip() else None
+
+
+def rule_identity(rule: str) -> str:
+    """Return the text by which verdicts under this rule are told apart."""
+    return _CHANGED.get(rule, rule)
