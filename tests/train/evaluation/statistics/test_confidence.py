@@ -135,3 +135,16 @@ def test_the_interval_of_a_difference_has_a_width_even_if_no_problem_differs():
         assert low == -high
         assert high == pytest.approx(expected, rel=0.05)
     assert difference_interval([1.0] * 10, 1)[1] == 1
+
+
+def test_intervals_contain_their_estimates():
+    rng = random.Random(0)
+    for _ in range(300):
+        n_problems, k = rng.randint(1, 40), rng.randint(1, 8)
+        rates = beta_rates(rng.uniform(0.01, 0.99), rng.uniform(0.01, 0.99), n_problems, rng)
+        first, second = (n_solved(rates, k, rng) for _ in range(2))
+        low, high = solve_rate_interval([(k, n) for n in first])
+        assert 0 <= low <= sum(first) / k / n_problems + 1e-12
+        assert sum(first) / k / n_problems - 1e-12 <= high <= 1
+        low, high = difference_interval([(b - a) / k for a, b in zip(first, second, strict=True)], 1 / k)
+        assert -1 <= low - 1e-12 <= (sum(second) - sum(first)) / k / n_problems <= high + 1e-12
