@@ -27,8 +27,7 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
     text = json.dumps(compute_report(DatasetFolder(folder, manifest), duplicates), indent=1)
     html = render_page(json.loads(text))
     write_atomic(folder / JSON, text + "\n")
-    # Half a surrogate pair can only come from the name of a file, and cannot be encoded in UTF-8.
-    write_atomic(folder / HTML, html.encode("utf-8", "backslashreplace").decode())
+    write_atomic(folder / HTML, html)
 
 
 def refresh_report(folder: Path) -> None:
