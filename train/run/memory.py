@@ -144,8 +144,10 @@ def _row_peaks(
     measured = []
     for n_layers in _MEASURED_LAYERS:
         shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
-        with FakeTensorMode():
+        with torch.device("meta"):  # FakeTensorMode does not let peft convert its layers
             causal = _model(shallow, model, torch.float32 if alone else dtype)
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            causal.to_empty(device="cpu")
             causal.set_attn_implementation(PACKED)
             policy = Policy(causal, dtype, 1.0, autocast=alone, exact_logits=model.head_dtype == "float32")
             trained = [weight for weight in causal.parameters() if weight.requires_grad]
