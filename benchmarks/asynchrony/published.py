@@ -4,8 +4,9 @@
 
 AReaL (arXiv:2505.24298): hours and steps of table 1, speed by η of figure 5c, interruption of figure 6b, scaling of
 figure 4. It trains on batches of 512 x 16 answers of at most 27,648 tokens, in 4 minibatches, on a quarter of the H800,
-with a bound of 8 for mathematics and 4 for code. The lengths of answers are not published. Table 1 (590 s) and figure 5c
-(128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; we take that for mathematics, and 12,000 for code.
+with a bound of 8 for mathematics and 4 for code. The lengths of answers are not published. Table 1 (590 s) and figure
+5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; we take that for mathematics, and 12,000 for
+code.
 
 INTELLECT-2 (arXiv:2505.07291): 256 x 16 answers, 8 minibatches, KL, a bound of 2; 14 minutes for a broadcast, one each
 to upload and to verify a file, 22 from a broadcast to a whole batch, 22 to train on it; training : inference = 1 : 4.5.

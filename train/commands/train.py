@@ -91,7 +91,6 @@ def command(
     torchrun --nproc-per-node 8 --no-python curate train CONFIG.
     """
     require_extra("train")
-    require_extra("data")
     from train.run.folder import open_run
 
     recorded = config.path if replay else None
@@ -188,6 +187,7 @@ def _settings(
     from curate.dataset.needed_packages import with_packages
     from sandbox.packages import fingerprint
     from train.config import with_sandbox
+    from train.rollouts.prompt_dataset import is_prompt_file
     from train.rollouts.rewards import check_custom_reward
     from train.sampling.model_check import check_model, check_tokenizer
 
@@ -197,6 +197,9 @@ def _settings(
         return config.read(changes, machine=for_machine, prompt=prompt, engine=engine)
 
     settings = read()
+    evaluates = settings.evaluation.dataset or settings.evaluation.suites
+    if evaluates or not all(is_prompt_file(dataset) for dataset, _ in settings.data.parts()):
+        require_extra("data")  # a file of prompts needs no more than the extra train
     check_model(settings.model.path)
     check_tokenizer(settings.model.path)
     if machines:

@@ -233,6 +233,11 @@ _PEAKS = {
 _GIB = 2**30
 
 
+def peak_flops(device: str) -> float:
+    """Return the floating-point operations per second of a GPU in bfloat16, by its name; 0 if they are unknown."""
+    return next((peak for name, peak in _PEAKS.items() if name in device), 0.0)
+
+
 class Performance:
     """Figures of the steps of a run. n_ranks: number of the learner's processes, each with a GPU of its own."""
 
@@ -243,7 +248,7 @@ class Performance:
 
         self._on_gpu = torch.cuda.is_available()
         device = torch.cuda.get_device_name() if self._on_gpu and config.model.dtype == "bfloat16" else ""
-        self._peak = n_ranks * next((peak for name, peak in _PEAKS.items() if name in device), 0.0)  # 0: unknown
+        self._peak = n_ranks * peak_flops(device)  # 0: unknown
         self._flops = training_flops(forward_flops(load_hf_config(config.model.path)), config) if self._peak else None
 
     def step_metrics(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
