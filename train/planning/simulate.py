@@ -229,8 +229,8 @@ class _Run:
         if not self._learner_is_free or len(self._ready) < self._workload.groups:
             return
         started = [group.start_version for group in self._groups.values()]
-        rules = {"prompts": self._workload.groups, "staleness": self._way.staleness}
-        numbers = select_batch(self._n_taken, self._ready, started, **rules)
+        n_groups, staleness = self._workload.groups, self._way.staleness
+        numbers = select_batch(self._n_taken, self._ready, started, prompts=n_groups, staleness=staleness)
         if numbers is None:
             return
         self._ready = [each for each in self._ready if each[1] not in set(numbers)]

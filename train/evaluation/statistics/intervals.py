@@ -113,7 +113,7 @@ def _quantile_of_t(degrees: int) -> float:
     From 4 degrees of freedom on, the expansion is right to 0.01.
     """
     z = _Z
-    terms = (
+    terms: tuple[float, ...] = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
