@@ -118,4 +118,4 @@ def _quantile_of_t(degrees: int) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return z + sum(term / degrees**power for power, term in enumerate(terms, 1))
+    return z + float(sum(term / degrees**power for power, term in enumerate(terms, 1)))
