@@ -125,6 +125,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = {"model_type": "qwen2", "hidden_size": 64, "intermediate_size": 192, "num_hidden_layers": 2}
     model |= {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 640, "tie_word_embeddings": True}
     (folder / "model" / "config.json").write_text(json.dumps(model | {"architectures": ["Qwen2ForCausalLM"]}))
+    (folder / "model" / "tokenizer_config.json").write_text("{}")
     return folder
 
 
@@ -199,7 +200,7 @@ def test_an_evaluation_of_the_table_is_made_by_its_protocol(
 @pytest.mark.parametrize("typed", [command for command in table_of_articles() if "curate plan" in command])
 def test_a_plan_of_the_table_compares_the_pipelines(typed: str, stand_ins: Path) -> None:
     values = {"--model": str(stand_ins / "model"), "--data": str(stand_ins / "dataset"), "--gpus": "2"}
-    small = ["--steps", "2", "--set", "rollout.prompts=4", "--set", "rollout.completions=2"]
+    small = ["--set", "rollout.prompts=4", "--set", "rollout.completions=2"]
     printed = run([*with_values(split(typed), values), *small])
     assert "on 2 x H100 SXM; 4 x 2 answers" in printed
     assert re.search(r"^async, staleness 4 ", printed, re.MULTILINE)

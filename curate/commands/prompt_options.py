@@ -31,7 +31,7 @@ _FORMAT = click.option(
     "--prompt-format",
     "prompt_format",
     type=click.Choice(FORMATS),
-    help="base: the model has no chat template, and is asked as DeepSeek-R1-Zero was.  [default: chat]",
+    help="Form of the prompt. base: as DeepSeek-R1-Zero was asked, where there is no chat template.  [default: chat]",
 )
 
 

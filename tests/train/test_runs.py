@@ -272,7 +272,7 @@ def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):
     scored = ResultScored(7, 0, 0, 1 / 3, "accepted", 0.1, (("code", 1 / 7),), ((1, 0.3), (2, -0.1)))
     ahead = (SegmentStarted(3, 8, 8), ResultReceived(answer, "one two"), scored)
     for step in (1, 2, 3):
-        progress = RunProgress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), ahead)
+        progress = RunProgress(step, 7 * step, 12.0, 1.5, 1, (0.25, 0.5), signal_share=0.5, sampled_ahead=ahead)
         saving = checkpoint.save(tmp_path, progress, writer(step), keep=2)
         assert saving.result() == tmp_path / "checkpoints" / f"step-00000{step}"
     assert load(checkpoint.list_checkpoints(tmp_path)[-1]) == (progress, 3.0)
