@@ -57,11 +57,13 @@ def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Call
     )  # fmt: skip
 
     def read() -> None:
-        for line in process.stdout or ():
-            if line.startswith(_MARK):
-                figure(*json.loads(line.removeprefix(_MARK)))
-            elif line.strip():
-                tail.append(line.rstrip())
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                if line.startswith(_MARK):
+                    figure(*json.loads(line.removeprefix(_MARK)))
+                elif line.strip():
+                    tail.append(line.rstrip())
 
     reader = threading.Thread(target=read, daemon=True)  # a process that escapes the group may hold the pipe
     reader.start()
@@ -87,15 +89,16 @@ class Table:
     def add(self, check: str, figure: str, value: Value, result: str = "", reason: str = "") -> None:
         """Print and keep a figure. result: another one than its bar gives"""
         bar = BARS[check][figure]
+        bounds = "-" if self._on_cpu and bar.is_speed else str(bar)
         result = result or bar.judge(value, on_cpu=self._on_cpu)
         reason = reason or (bar.reason if result in (FAIL, SLOW) else "")
         shown = value or "-" if value is None or isinstance(value, str) else f"{value:,.4g} {bar.unit}"
         if isinstance(value, float | int) and abs(value) >= 1000:
             shown = f"{value:,.0f} {bar.unit}"
-        print(f"{check:<9} {figure:<26} {shown:<22} {str(bar):<14} {result:<5} {reason}".rstrip(), flush=True)
+        print(f"{check:<9} {figure:<26} {shown:<22} {bounds:<14} {result:<5} {reason}".rstrip(), flush=True)
         if isinstance(value, float) and not math.isfinite(value):
             value = str(value)
-        row = {"check": check, "figure": figure, "value": value, "unit": bar.unit, "bar": str(bar)}
+        row = {"check": check, "figure": figure, "value": value, "unit": bar.unit, "bar": bounds}
         self.rows.append({**row, "result": result, "reason": reason})
 
     def add_missing(self, check: str, result: str, reason: str) -> None:

@@ -14,7 +14,7 @@ from train.learning.logprob import logprob_and_entropy
 
 LENGTHS = ((300, 17, 1, 250), (1, 40), (513,), (64, 128, 128))  # of prompts, each with its answers
 HEADS, KEY_HEADS, WIDTH = 12, 2, 128  # of the 1.5B
-TOKENS, HIDDEN, WORDS = 1500, 256, 4096  # of a head, with more tokens than a chunk
+TOKENS, HIDDEN, WORDS = 1100, 128, 1024  # of a head, with more tokens than a chunk
 
 
 def main(work: Work) -> None:

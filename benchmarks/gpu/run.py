@@ -18,7 +18,7 @@ CHECKPOINT_STEPS = 2
 # A random model ends no answer. With overlong = "none" those that are cut off are trained on, and with this value of
 # most_truncated they do not end the run.
 CHANGES = (
-    "rollout.prompts=8", "rollout.completions=8", "rollout.online_filter=false", "reward.random=true", "run.steps=100",
+    "rollout.prompts=8", "rollout.completions=4", "rollout.online_filter=false", "reward.random=true", "run.steps=100",
     f"run.checkpoint_steps={CHECKPOINT_STEPS}", "run.keep=1", "run.most_truncated=2.0",
 )  # fmt: skip
 
@@ -44,7 +44,8 @@ def write_configuration(work: Work) -> Path:
     """Write prompts and configuration, and return the path of the latter."""
     prompts, path = work.folder / "prompts.jsonl", work.folder / "run.toml"
     prompts.write_text("".join(json.dumps({"prompt": f"What is {n}?"}) + "\n" for n in range(64)))
-    changes = (*CHANGES, f"data.dataset={prompts}", f"engine.kind={work.sizes.run_engine}")
+    changes = [f"data.dataset={prompts}", f"engine.kind={work.sizes.run_engine}"]
+    changes += [*CHANGES, f"stages.0.max_tokens={work.sizes.answer_tokens}"]
     path.write_text(to_toml(as_table(with_overrides(work.settings(), changes))))
     return path
 

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,11 @@ import forked
 
 from benchmarks.gpu.__main__ import GPUS, SECONDS, TOTAL_SECONDS, Table, main, run_check
 from benchmarks.gpu.bars import BARS, FAIL, PASS, SKIP, SLOW
+from benchmarks.gpu.run import write_configuration
+from benchmarks.gpu.setup import FULL, Work
+from train.config import read_config
+from train.run.fit import check_memory
+from train.run.memory import Machines
 
 ROOT = Path(__file__).parents[2]
 ONLY_ON_GPUS = {
@@ -48,13 +54,23 @@ def test_every_figure_is_measured_and_passes(checked):
     assert re.search(r"^\d+ pass, 0 slow, 0 fail, \d+ skip in \d+ s; ", printed, re.MULTILINE)
 
 
+def test_at_full_size_the_run_is_accepted_and_fits_an_h100(tmp_path):
+    from transformers import Qwen2Config
+
+    Qwen2Config(**FULL.shape, architectures=["Qwen2ForCausalLM"]).save_pretrained(tmp_path / "model")
+    run = read_config(write_configuration(Work(tmp_path, FULL, sys.executable)))
+    assert (run.engine.kind, run.model.dtype, run.optimizer.row_tokens) == ("vllm", "bfloat16", 20_480)
+    check_memory(run, Machines(1, gpu_gb=80.0, host_gb=64.0))
+
+
 def test_a_check_has_its_seconds_and_leaves_no_process(capsys):
-    table = Table(on_cpu=False)
+    table, n_threads = Table(on_cpu=False), threading.active_count()
     command = ["sh", "-c", """echo 'figure: ["gpu", "one"]'; echo last words; sleep 600"""]
     end = run_check(command, 1.0, True, lambda name, value: table.add("machine", name, value))
     table.add_missing("machine", FAIL, end.failure)
     assert end.status is None
-    assert end.tail == ["last words"]
+    assert threading.active_count() == n_threads  # the one that reads has come to an end, so nobody can write any more
+    assert end.last_lines == ["last words"]
     assert [row["result"] for row in table.rows] == [PASS] + [FAIL] * (len(BARS["machine"]) - 1)
     assert table.rows[-1]["reason"] == "not measured: its time was over after 1 s"
 
@@ -69,7 +85,7 @@ def test_what_a_check_printed_before_it_crashed_is_shown(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert printed.count("| CUDA error: an illegal memory access was encountered") == 2  # of machine and kernels
     assert {row["check"] for row in json.loads(out.read_text())["figures"]} == {"machine", "kernels"}
-    assert "not measured: status 3, see its last lines" in printed
+    assert printed.count("fail  not measured: status 3") == len(BARS["machine"]) + len(BARS["kernels"])
 
 
 @pytest.mark.parametrize(

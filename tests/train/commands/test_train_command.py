@@ -1,5 +1,6 @@
 """`curate train` needs no configuration file: a preset, a model and a dataset are enough."""
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -34,6 +35,20 @@ def test_a_preset_a_model_and_a_dataset_make_a_run_that_can_be_continued(
     assert continued.exit_code == 0, continued.output
     assert [line["step"] for line in lines(tmp_path / "runs" / "deepcoder-16k" / "metrics.jsonl")] == [0, 1, 2]
     assert read_stored_config(tmp_path / "runs" / "deepcoder-16k").objective.clip_high == 0.28
+
+
+def test_a_file_of_prompts_needs_no_extra_but_that_for_training(tiny_model, six_problems, tmp_path, monkeypatch):
+    for name in ("datasets", "datasketch", "pandas", "xxhash"):  # of the extra data, without what torch and vLLM need
+        monkeypatch.setitem(sys.modules, name, None)
+    prompts = write_jsonl(tmp_path / "prompts.jsonl", [{"prompt": f"What is {n}?"} for n in range(3)])
+    changes = "run.steps=1", "reward.random=true"
+    trained = curate(
+        "train", *without_a_file("deepcoder-16k", tiny_model, prompts, *changes), "--out", tmp_path / "run"
+    )
+    assert trained.exit_code == 0, trained.output
+    refused = curate("train", *without_a_file("deepcoder-16k", tiny_model, six_problems), "--out", tmp_path / "other")
+    assert refused.exit_code == 1
+    assert "datasketch, pandas, xxhash not installed. Type: pip install" in refused.output
 
 
 def test_the_plan_of_a_preset_says_that_nothing_is_evaluated(tiny_model, six_problems):
