@@ -6,6 +6,7 @@ which EvalPlus would keep.
 """
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 ENTRY_POINT = "up"
@@ -319,7 +320,7 @@ def _session(code: str) -> str:
 
 
 WRONG = "def up(n):\n    return 0"
-WRAPPERS = {
+WRAPPERS: dict[str, Callable[[str], str]] = {
     "bare": lambda code: code,
     "bare, ended": lambda code: f"\n\n{code}\n\n",
     "block": _fenced,
@@ -364,6 +365,6 @@ def digest(program: str) -> str:
 
 
 if __name__ == "__main__":
-    from evalplus.sanitize import sanitize
+    from evalplus.sanitize import sanitize  # type: ignore[import-untyped]
 
     SANITIZED.write_text("".join(digest(sanitize(answer, ENTRY_POINT)) + "\n" for answer in answers()))
