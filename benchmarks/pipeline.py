@@ -147,7 +147,7 @@ def measure(way: Any, run: Path) -> dict[str, float]:
         controller = Controller(
             questions, settings, NullJournal(), submit=rewards.submit, decode=lambda tokens: str(tokens[0])
         )
-        pipeline = LockstepPipeline(config, controller, Sampler(), learner, questions, clock, step=0)
+        pipeline = LockstepPipeline(config, controller, Sampler(), learner, questions, clock, step=0, share=1.0)
         Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
     # in a one-off run, the first and the last step overlap with no other
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}

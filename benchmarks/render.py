@@ -1,4 +1,4 @@
-"""Render the results into the README and docs/numbers.md:  python -m benchmarks.render"""
+"""Render the results into the README and pages of docs/:  python -m benchmarks.render"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -246,6 +246,23 @@ def pipeline_table(measured: dict[str, Any]) -> str:
         f"\n\nThe product's own loop with parts that only wait: {measured['sample_seconds']} s of sampling,"
         f" {measured['reward_seconds']} s of rewards, {measured['train_seconds']} s of training, a hundredth of what"
         f" DeepCoder's authors report; see timeline.svg. Measured on {measured['machine']}."
+    )
+
+
+def memory_table(measured: dict[str, Any]) -> str:
+    lines = [
+        "| all weights of | longest answer | GPUs of one copy | planned GB each | taken | published hardware |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
+    for row in measured["rows"]:
+        lines.append(
+            f"| {row['model']} | {row['row']} | {row['gpus']} | {row['planned']:.1f} | {row['measured']:.1f} "
+            f"| {row['published']} |"
+        )
+    return "\n".join(lines) + (
+        "\n\nThe learner's weights, gradients, moments and longest row, without CUDA's own memory: by the plan of "
+        "`curate train`, and taken by its own forward and backward pass on tensors without data, in FSDP2 over a fake "
+        "process group."
     )
 
 
@@ -523,6 +540,7 @@ _SWARM: Tables = (
 _TRAINING: Tables = (
     ("learn", learn_table),
     ("trl", trl_table),
+    ("memory", memory_table),
     ("pipeline", pipeline_table),
     ("asynchrony", asynchrony_tables),
     ("ablation", staleness_table),
@@ -596,7 +614,39 @@ def chosen_numbers() -> Iterator[str]:
     yield "\n".join(lines)
 
 
-PAGES: dict[str, Callable[[], Iterator[str]]] = {"README.md": chosen_numbers, "docs/numbers.md": all_numbers}
+def coverage_tables() -> Iterator[str]:
+    """Yield the tables of how often intervals hold, and of how often equal models differ."""
+    measured = json.loads((RESULTS / "intervals.json").read_text())
+    lines = [
+        "| problems | samples of each | pass@1: mean | lowest | usual interval, lowest | difference: mean | lowest |"
+        " usual interval, lowest |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for problems, by_samples in measured["single"].items():
+        for samples, single in by_samples.items():
+            cells = [problems, samples]
+            for found in (single, measured["paired"][problems][samples]):
+                cells += [f"{found['mean']:.1%}", f"{found['min']:.1%}", f"{found['usual']['min']:.1%}"]
+            lines.append(f"| {' | '.join(cells)} |")
+    settings = [measured[kind][problems]["8"]["settings"] for kind in ("single", "paired")]
+    yield "\n".join(lines) + (
+        f"\n\nHow often 95% intervals hold: mean and lowest share over {settings[0]} settings of one model and"
+        f" {settings[1]} of two; {measured['repeats']:,} evaluations of each setting."
+    )
+    lines = ["| models | 100 problems, one sample | 30 problems, 8 samples |", "|---|---:|---:|"]
+    for name, by_samples in measured["selection"].items():
+        lines.append(f"| {name} | {by_samples['1']['false']:.1%} | {by_samples['8']['false']:.1%} |")
+    yield "\n".join(lines) + (
+        "\n\nHow often one of the best models is significantly worse than the one that came out best."
+        f" Measured on {measured['machine']}."
+    )
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "README.md": chosen_numbers,
+    "docs/numbers.md": all_numbers,
+    "docs/concepts/errors-of-evaluations.md": coverage_tables,
+}
 
 
 def rendered(page: str, parts: Callable[[], Iterator[str]]) -> str:

@@ -81,6 +81,26 @@ DEFAULT_TEMPLATE = (
     + "{% endif %}\n"
     + _FORM
 )
+# The chat of a base model, as DeepSeek-R1-Zero was asked; a system prompt takes the place of its first sentences.
+BASE_CHAT = """\
+{{ bos_token if bos_token else '' }}\
+{%- if messages[0]['role'] != 'system' %}A conversation between User and Assistant. The user asks a question, and the \
+Assistant solves it. The Assistant first thinks about the reasoning process and then provides the answer.
+
+{% endif %}
+{%- for message in messages %}
+{%- if message['role'] == 'system' %}{{ message['content'] }}
+
+{% elif message['role'] == 'user' %}User: {{ message['content'] }}
+
+{% else %}Assistant: {{ message['content'] }}
+{%- if not loop.last %}
+
+{% endif %}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}Assistant:{% endif %}"""
+FORMATS = ("chat", "base")
 VARIABLES = {
     "statement": "the statement of the problem",
     "starter_code": "code that the answer must complete; empty if there is none",
@@ -103,21 +123,30 @@ class PromptFormat:
     template            Jinja2 template of the message that asks for a program, with the variables VARIABLES; empty:
                         DEFAULT_TEMPLATE
     template_arguments  further arguments of the model's chat template, such as enable_thinking = false
+    format              "chat": messages are put by the model's chat template; "base": by BASE_CHAT, for models without
 
-    Raises CurateError for a template that cannot be read, has unknown variables or leaves out the statement, and for
-    arguments that no chat template can have.
+    Raises CurateError for an unknown format, for a template that cannot be read, has unknown variables or leaves out
+    the statement, and for arguments that no chat template can have.
     """
 
     system: str = ""  # the system prompt; empty: none
     template: str = ""  # a file with a Jinja2 template of the message that asks for a program; empty: the usual wording
     template_arguments: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the chat template
+    format: str = "chat"  # "base": a base model, which has no chat template, is asked as DeepSeek-R1-Zero was
 
     def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise CurateError(f"prompt.format must be one of {', '.join(FORMATS)}, not {self.format!r}")
         if self.template:
             _check_template(self.template)
         for name in self.template_arguments:
             if not name.isidentifier() or name in _OURS:
                 raise CurateError(f"{name!r} cannot be given to a chat template. Leave it out.")
+
+    @property
+    def chat_arguments(self) -> Mapping[str, Any]:
+        """What apply_chat_template gets besides the messages; for base models, the template is among it."""
+        return {**self.template_arguments, **({"chat_template": BASE_CHAT} if self.format == "base" else {})}
 
     def chat(self, statement: str, starter_code: str, tests: Suite) -> Chat:
         """Return the messages that ask for a program to pass the tests. Raises CurateError if the template fails."""
@@ -138,7 +167,7 @@ class PromptFormat:
 
     def cache_key(self) -> list[Any]:
         """Return JSON values that distinguish this prompt from others. Those of the default have never changed."""
-        more = {"system": self.system, "template_arguments": dict(self.template_arguments)}
+        more = {"system": self.system, "template_arguments": dict(self.chat_arguments)}
         words = [self.template] if self.template else list(FINGERPRINT_TEXTS)
         return [*words, more] if any(more.values()) else words
 
@@ -148,6 +177,7 @@ class PromptFormat:
             "system": self.system,
             "template": self.template,
             "template_arguments": dict(self.template_arguments),
+            "format": self.format if self.format != "chat" else "",
         }
         return {name: value for name, value in table.items() if value}
 
@@ -158,6 +188,7 @@ def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> P
     system              a text, or @ and the path of a file with the text
     template            the path of a file with a template, or the text of one, which has {{ or {% in it
     template_arguments  a table of JSON values
+    format              "chat" or "base"
 
     Raises CurateError if a key is unknown, a value has the wrong type, a file cannot be read, or the prompt is wrong.
     """

@@ -26,7 +26,7 @@ ValueError.
     image/         the image of the docker backend's containers
     limit_bounds   upper bounds for limits
     machine        how much memory and how many processors there are
-    concurrency/   threads, deadlines and cancellation
+    concurrency/   threads, deadlines, cancellation and locks
     closeable      what objects that hold resources have in common
 
     json_codec     requests and answers as JSON

@@ -6,9 +6,12 @@ urllib3. Callers decide what is worth another attempt.
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from math import inf
 from typing import Any
 
 import urllib3
@@ -19,6 +22,7 @@ from sandbox.concurrency.sockets import SocketRegistry
 
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_SHOWN_BYTES = 200
+_CHUNK_BYTES = 1 << 16
 _OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # how urllib3 names its own
 
 
@@ -37,18 +41,22 @@ class HttpReply:
     body: bytes
     retry_after_seconds: float
 
+    def json(self) -> Any:
+        """Return the JSON value in the body; None if it holds none."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+
     def json_object(self) -> dict[str, Any]:
         """Return the JSON object in the body, or an empty one if it holds none."""
-        try:
-            content = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return {}
+        content = self.json()
         return content if isinstance(content, dict) else {}
 
     def message(self) -> str:
-        """Return what the server says of a refusal: `detail` or `error` of its JSON, or the beginning of the body."""
+        """Return what the server says of a refusal: a field of its JSON, or else the beginning of the body."""
         content = self.json_object()
-        error = content.get("detail") or content.get("error")
+        error = content.get("detail") or content.get("error") or content.get("message")
         words = error.get("message") if isinstance(error, dict) else error
         return str(words or self.body[:_MAX_SHOWN_BYTES].decode("utf-8", "replace"))
 
@@ -97,12 +105,17 @@ class HttpClient:
         body: bytes | None = None,
         *,
         read_seconds: float,
+        max_seconds: float = inf,
+        max_bytes: float = inf,
         headers: Mapping[str, str] | None = None,
     ) -> HttpReply:
         """Send a request once. Raises ServerUnreachable.
 
-        read_seconds: the longest pause of the server
+        read_seconds  the longest pause of the server
+        max_seconds   the longest time until the reply is complete, checked whenever a part of it arrives
+        max_bytes     size limit of the body
         """
+        deadline = time.monotonic() + max_seconds
         try:
             reply = self._pool.urlopen(
                 method,
@@ -112,13 +125,20 @@ class HttpClient:
                 redirect=False,
                 retries=False,
                 timeout=Timeout(connect=self._connect_seconds, read=read_seconds),
+                preload_content=False,
             )
+            content = bytearray()
+            while part := reply.read1(_CHUNK_BYTES):
+                content += part
+                is_late = time.monotonic() > deadline
+                if is_late or len(content) > max_bytes:
+                    reply.close()
+                    limit = f"{max_seconds:g} s" if is_late else f"{max_bytes:g} bytes"
+                    raise ServerUnreachable(f"the reply was not complete after {limit}")
         except HTTPError as error:
             words = _OBJECTS.sub("", str(getattr(error, "reason", None) or error))
             raise ServerUnreachable(words or type(error).__name__) from error
-        after = reply.headers.get("retry-after", "")
-        seconds = min(float(after), _MAX_RETRY_AFTER_SECONDS) if after.isascii() and after.isdecimal() else 0.0
-        return HttpReply(reply.status, reply.data, seconds)
+        return HttpReply(reply.status, bytes(content), _retry_after_seconds(reply.headers.get("retry-after", "")))
 
     def open_interrupt(self) -> AbstractContextManager[Callable[[], None]]:
         """Yield a function that ends this thread's requests, from any thread."""
@@ -128,3 +148,15 @@ class HttpClient:
         """Close all connections. Requests in progress raise ServerUnreachable."""
         self._sockets.shutdown_all()
         self._pool.close()
+
+
+def _retry_after_seconds(header: str) -> float:
+    """Return the pause that a header Retry-After asks for, in seconds or until a date; 0 if it is neither."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return 0.0
+    return min(seconds, _MAX_RETRY_AFTER_SECONDS) if seconds > 0 else 0.0

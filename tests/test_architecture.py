@@ -45,7 +45,7 @@ DIRECTIONS = {
     "commands __main__",
     "train": "errors interrupts child engine_options config weights sampling evaluation learning rollouts "
     "asynchronous swarm run planning loop commands",
-    "train.learning": "sequences attention logprob heartbeats ranks policy model_files sharded_state "
+    "train.learning": "flops sequences attention logprob heartbeats ranks policy model_files sharded_state "
     "objectives loss learner",
     "train.asynchronous": "staleness messages events group_states journal leases dispatcher evaluation_sampler "
     "controller server client controller_threads rollout_worker rollout_process ray_actors local_workers pipeline "

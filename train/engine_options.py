@@ -1,7 +1,7 @@
-"""The options of the engine that samples a model: those of vLLM, and how many requests a server gets at once."""
+"""The options of the engine that samples a model: those of vLLM, and those of the requests to a server."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -23,6 +23,48 @@ _DECIDE_ANSWERS = {
     "load_format", "logits_processors", "model_impl", "quantization", "quantization_config", "revision", "tokenizer",
     "tokenizer_mode", "tokenizer_revision",
 }  # fmt: skip
+# Fields of requests that other options decide; null leaves such a field out, for servers that refuse it.
+_FIELD_OPTIONS = {
+    "temperature": "--temperature", "top_p": "--top-p", "max_tokens": "--max-tokens", "seed": "--seed",
+    "stop": "--stop", "chat_template_kwargs": "--template-arg",
+}  # fmt: skip
+_RESERVED_FIELDS = {"model", "messages", "prompt", "stream", "n", "echo"}  # on which reading the reply depends
+REQUEST = "request"  # the name of further fields among the options on which answers depend
+_REQUEST_SECONDS = 3600.0  # for a long completion in a long queue: no byte arrives before it is finished
+MAX_REQUEST_SECONDS = 7200.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """The options of requests to a server.
+
+    fields       further fields of the body by name, which replace ours; None: the field is left out
+    max_seconds  time limit of each request
+
+    Raises ConfigError for fields that are set by curate itself or by other options.
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    max_seconds: float = _REQUEST_SECONDS
+
+    def __post_init__(self) -> None:
+        for name, value in self.fields.items():
+            if name in _RESERVED_FIELDS:
+                raise ConfigError(f"the field {name} of requests is set by curate itself. Leave it out.")
+            if name in _FIELD_OPTIONS and value is not None:
+                raise ConfigError(f"the field {name} of requests is set by {_FIELD_OPTIONS[name]}. Give that instead.")
+
+    def as_table(self) -> dict[str, Any]:
+        """Return JSON values that name all on which answers depend; empty for the default."""
+        return {REQUEST: dict(sorted(self.fields.items()))} if self.fields else {}
+
+    def add_to(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the body of a request with these fields. A limit under its newer name takes the place of ours."""
+        both = {**request, **({"max_tokens": None} if "max_completion_tokens" in self.fields else {}), **self.fields}
+        return {name: value for name, value in both.items() if value is not None}
+
+
+DEFAULT_REQUEST_OPTIONS = RequestOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +74,12 @@ class EngineOptions:
     concurrency  number of requests that a server gets at once, or of sequences that vLLM draws at once; None: 64, or
                  vLLM's default
     vllm         options of vLLM's EngineArgs, by vLLM's names
+    request      options of requests to a server
     """
 
     concurrency: int | None = None
     vllm: Mapping[str, Any] = field(default_factory=dict)
+    request: RequestOptions = DEFAULT_REQUEST_OPTIONS
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], *, reserved_keys: Mapping[str, str] = MappingProxyType({})) -> Self:
@@ -69,6 +113,13 @@ class EngineOptions:
         """Return the options under vLLM's names."""
         return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
 
+    def refuse_request_fields(self) -> None:
+        """Raise ConfigError if there are further fields of requests, which no engine in this process gets."""
+        if self.request.fields:
+            raise ConfigError(
+                f"only a server takes --request {', '.join(self.request.fields)}. Give its address: --base-url URL."
+            )
+
     def server_concurrency(self) -> int | None:
         """Return how many requests a server gets at once; None: the default. Raises ConfigError for options of vLLM."""
         for name in self.vllm:
@@ -80,8 +131,11 @@ class EngineOptions:
 
     def sample_affecting_options(self) -> dict[str, Any]:
         """Return the options on which answers depend. Samples that were drawn with other values are not mixed."""
-        return {name: self.vllm[name] for name in sorted(self.vllm) if name in _DECIDE_ANSWERS}
+        options = {name: self.vllm[name] for name in sorted(self.vllm) if name in _DECIDE_ANSWERS}
+        return {**options, **self.request.as_table()}
 
-    def __or__(self, vllm: Mapping[str, Any]) -> "EngineOptions":
-        """Return these options together with further ones, which have vLLM's names and take precedence."""
-        return EngineOptions(self.concurrency, {**self.vllm, **vllm})
+    def __or__(self, deciding: Mapping[str, Any]) -> "EngineOptions":
+        """Return these options together with what `sample_affecting_options` returned, which takes precedence."""
+        vllm = {name: value for name, value in deciding.items() if name != REQUEST}
+        request = replace(self.request, fields=deciding.get(REQUEST, self.request.fields))
+        return EngineOptions(self.concurrency, {**self.vllm, **vllm}, request)

@@ -149,6 +149,12 @@ def _open_pipeline(
     timeline: Timeline, done: RunProgress,
 ) -> Iterator[Pipeline]:  # fmt: skip
     is_async = config.rollout.pipeline == "async"
+    if is_async and done.step and not (run / FOLDER).exists():
+        log.warning(
+            "%s is gone: what was sampled after step %d is sampled again, and the run is not the same to the last bit",
+            run / FOLDER,
+            done.step,
+        )
     controller = open_controller(
         config, questions, tokenizer, submit,
         RunJournal.open(run / FOLDER) if is_async else GroupsOfCheckpoint(done.sampled_ahead),
@@ -159,7 +165,9 @@ def _open_pipeline(
             yield pipeline
     else:
         with closing(controller), closing(open_engine(config)) as sampler:
-            yield LockstepPipeline(config, controller, sampler, learner, questions, timeline, step=done.step)
+            yield LockstepPipeline(
+                config, controller, sampler, learner, questions, timeline, step=done.step, share=done.signal_share
+            )
 
 
 class Trainer:
@@ -242,7 +250,7 @@ class Trainer:
             **step_metrics.update_metrics(updates),
             **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
-            **self._publish(step),
+            **self._publish(step, groups),
             "stage": float(self._schedule.index),
             **self._times(groups, self._timeline.clock() - start_time),
             **self._pipeline.metrics(),
@@ -314,11 +322,11 @@ class Trainer:
                 for part in parts
             ]
 
-    def _publish(self, step: int) -> dict[str, float]:
+    def _publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
         """Hand the weights after this step to the samplers, and return the metrics of that."""
         start_time = self._timeline.clock()
         with self._timeline.record_part(step, "sync"):
-            metrics = self._pipeline.publish(step)
+            metrics = self._pipeline.publish(step, groups)
         return {**metrics, "weight_sync_s": self._timeline.clock() - start_time}
 
     def _log_deferred_evaluation(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -326,7 +334,7 @@ class Trainer:
         self._report(step, metrics)
 
     def _progress(self, step: int, num_tokens: float) -> RunProgress:
-        position, ahead = self._pipeline.resume_point()
+        position, share, ahead = self._pipeline.resume_point()
         return replace(
             self._last_progress,
             step=step,
@@ -336,6 +344,7 @@ class Trainer:
             stage=self._schedule.index,
             evaluated_seconds=self._evaluations.schedule.seconds,
             recent_clipped=tuple(self._schedule.recent_truncated),
+            signal_share=share,
             sampled_ahead=tuple(ahead),
         )
 

@@ -177,7 +177,6 @@ def calibrated(folder: Path) -> tuple[Workload, Layout]:
         _PROMPT_TOKENS,
         RecordedLengths(lengths(RUNS / _RECORDED)),
         reward_seconds=(0.5 * latency, latency, 2 * latency),
-        token_stride=1,
     )
     # The engine makes as many steps as the longest answer has tokens. A step costs something, and so does each token.
     counts = [
@@ -203,7 +202,7 @@ def main() -> None:
         print(name, real["runs"][name], f"in {time.monotonic() - began:.0f} s", flush=True)
     for name, way in _WAYS.items():
         workload, layout = calibrated(RUNS / "sync")
-        predicted = simulate(way, workload, layout, steps=options.steps - _NOT_MEASURED).step_seconds
+        predicted = simulate(way, workload, layout).step_seconds
         real["runs"][name]["predicted_step_seconds"] = round(predicted, 3)
     print(json.dumps(real, indent=1))
     RESULTS.write_text(json.dumps(found | {"real": real}, indent=1) + "\n")

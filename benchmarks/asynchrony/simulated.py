@@ -1,6 +1,6 @@
 """The speed and the staleness of each pipeline at 8 to 512 GPUs, simulated as `curate plan` does.
 
-    python -m benchmarks.asynchrony.simulated     # half an hour on one core; finished parts are kept
+    python -m benchmarks.asynchrony.simulated     # some minutes on one core; finished parts are kept
 
 The figures and where they come from:
 
@@ -9,28 +9,24 @@ The figures and where they come from:
   of DeepCoder's answers grew from 8K to 17.5K tokens, under limits of 16K and 32K
   GPU, engine, learner and rewards: train/planning/engine.py and simulate.py
 
-AReaL measures 2.77 times the speed of synchronous training for a 1.5B on 128 H800, with a staleness of 4 or more, and
-12 to 17% from interrupting answers. It writes results/asynchrony.json.
+published.py compares with what others measured. It writes results/asynchrony.json.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from benchmarks.machine import describe
-from train.planning.engine import H100, ModelSize, estimate_engine_timings, estimate_learner_timings
-from train.planning.simulate import Layout, LogNormalLengths, TrainingMode, Workload, simulate
-from train.planning.split import MODES, GpuCluster, GpuSplit, best_split
+from benchmarks.model_sizes import qwen2_5
+from train.planning.engine import H100, ModelSize
+from train.planning.simulate import LogNormalLengths, TrainingMode, Workload
+from train.planning.split import MODES, GpuCluster, best_split
 
 RESULTS = Path(__file__).parents[1] / "results" / "asynchrony.json"
-SMALL = ModelSize(1.54e9, 2 * 28 * 2 * 128 * 2)  # Qwen2.5-1.5B: layers, key heads, width of a head
-LARGE = ModelSize(14.8e9, 2 * 48 * 8 * 128 * 2)  # Qwen2.5-14B
 GPUS = (8, 32, 128, 512)
 NOT_INTERRUPTED = TrainingMode("async", 4, interrupts=False)
 GROWTH = ((4_000, 16_384), (8_000, 16_384), (17_500, 32_768))  # mean length, limit
-SEEDS = (0, 1, 2)
 
 
 def workload(mean_tokens: int, limit: int = 32_768) -> Workload:
@@ -39,32 +35,17 @@ def workload(mean_tokens: int, limit: int = 32_768) -> Workload:
 
 def cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode]]:
     """Yield each simulation with a name that identifies it."""
+    small, large = qwen2_5("1.5B"), qwen2_5("14B")
     for gpus in GPUS:
         for way in (*MODES, NOT_INTERRUPTED):
-            yield f"1.5B, {gpus} GPUs, {way}", SMALL, GpuCluster(H100, gpus), workload(9_000), way
+            yield f"1.5B, {gpus} GPUs, {way}", small, GpuCluster(H100, gpus), workload(9_000), way
         for way in MODES[:-1]:
-            large = GpuCluster(H100, gpus, tensor_parallel=2, min_learner_gpus=min(4, gpus // 2))
-            yield f"14B, {gpus} GPUs, {way}", LARGE, large, workload(12_000), way
+            cluster = GpuCluster(H100, gpus, tensor_parallel=2, min_learner_gpus=min(4, gpus // 2))
+            yield f"14B, {gpus} GPUs, {way}", large, cluster, workload(12_000), way
     for mean, limit in GROWTH:
         for way in MODES[:-1]:
-            grown = GpuCluster(H100, 32, tensor_parallel=2, min_learner_gpus=4)
-            yield f"14B, 32 GPUs, mean {mean}, {way}", LARGE, grown, workload(mean, limit), way
-
-
-def measured(split: GpuSplit, model: ModelSize, cluster: GpuCluster, work: Workload) -> dict[str, Any]:
-    """Return the split with the seconds of a step for each seed."""
-    layout = Layout(
-        split.engines,
-        estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel),
-        estimate_learner_timings(model, cluster.gpu, gpus=split.learner_gpus),
-    )
-    others = [simulate(split.mode, work, layout, seed=seed).step_seconds for seed in SEEDS[1:]]
-    return {
-        "learner_gpus": split.learner_gpus,
-        "engines": split.engines,
-        "step_seconds": [round(seconds, 1) for seconds in (split.result.step_seconds, *others)],
-        "outcome": {name: round(value, 4) for name, value in asdict(split.result).items()},
-    }
+            cluster = GpuCluster(H100, 32, tensor_parallel=2, min_learner_gpus=4)
+            yield f"14B, 32 GPUs, mean {mean}, {way}", large, cluster, workload(mean, limit), way
 
 
 def main() -> None:
@@ -74,11 +55,14 @@ def main() -> None:
         if name in done:
             continue
         split = best_split(way, model, cluster, work)
-        done[name] = None if split is None else measured(split, model, cluster, work)
+        done[name] = split and {
+            "learner_gpus": split.learner_gpus,
+            "engines": split.engines,
+            "outcome": {key: round(value, 4) for key, value in asdict(split.result).items()},
+        }
         found["machine"] = describe()
         RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-        if split is not None:
-            print(name, done[name]["step_seconds"], flush=True)
+        print(name, done[name], flush=True)
 
 
 if __name__ == "__main__":

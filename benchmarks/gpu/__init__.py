@@ -1,9 +1,14 @@
-"""All that runs only on a GPU, checked and measured. Each module is one check, a process with a time limit of its own.
+"""A smoke test of training on one GPU. Each of these modules is a check, a process with a time limit of its own.
 
-attention.py  packed attention in one kernel against float32, one sequence after another
-learner.py    an update in bfloat16 with the fused optimizer against the same on the CPU; tokens per second and memory
-ranks.py      a learner on several GPUs against one
-sampling.py   tokens per second of vLLM; new weights while answers run; sleep and wake
-transfer.py   new weights from GPU to GPU
-steps.py      whole training steps, with engine and learner on one GPU, and on two
+machine.py   GPU, driver, versions, free memory, runner of vLLM; makes the model of all checks
+kernels.py   packed attention, exact logits, the fused optimizer and an update, compared with the CPU
+learner.py   speed and memory of an update at 20K tokens, compared with the plan; seconds of a snapshot
+lora.py      the same for LoRA layers
+engine.py    vLLM beside the learner: start, cache, speed, parity; an update while it samples; new weights in the midst
+             of answers; sleep, update and wake
+run.py       `curate train`, killed and resumed
+ranks.py     a learner on two GPUs against one
+transfer.py  new weights from GPU to GPU
+
+Their figures and bars are in bars.py, what they share in setup.py. __main__.py runs them one after another.
 """

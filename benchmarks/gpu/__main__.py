@@ -1,61 +1,157 @@
-"""Run the checks one after another:  python -m benchmarks.gpu [RESULT.json] [CHECK...]"""
+"""Run the checks one after another, print a line for each figure, and write all of them to a file."""
 
+import argparse
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from benchmarks.gpu.outcome import MARK, SKIPPED
+from benchmarks.gpu.bars import BARS, FAIL, PASS, ROOT, SKIP, SLOW, Value
 from benchmarks.machine import describe
 
-ROOT = Path(__file__).parents[2]
-_SECONDS = {"attention": 60, "learner": 150, "ranks": 90, "sampling": 150, "transfer": 60, "steps": 180}
+TOTAL_SECONDS = 480
+# What a check leaves of its seconds goes to those after it. Those on one GPU need the total together.
+SECONDS = {
+    "machine": 50, "kernels": 30, "learner": 60, "lora": 30, "engine": 130, "run": 180, "ranks": 60, "transfer": 90,
+}  # fmt: skip
+GPUS = {"ranks": 2, "transfer": 2}  # all others need one
+_MIN_SECONDS = 20  # with less, a check does not begin
+_CPU_PATIENCE = 10  # times the seconds, on CPUs
+_TAIL_LINES = 12  # of what a check has printed
+_MARK = "figure: "  # see setup.py, which imports torch
 
 
-def run(check: str) -> dict[str, Any]:
-    """Run a check in a process group of its own, and return what it found."""
-    began = time.monotonic()
+class Ended(NamedTuple):
+    """How the process of a check ended. status: None if its time was over"""
+
+    status: int | None
+    seconds: float
+    last_lines: list[str]
+
+    @property
+    def failure(self) -> str:
+        """Return why there are no further figures."""
+        how = f"status {self.status}" if self.status is not None else f"its time was over after {self.seconds:.0f} s"
+        return f"not measured: {how}"
+
+
+def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Callable[[str, Value], None]) -> Ended:
+    """Run the process of a check in a group of its own, and kill the group when its time is over.
+
+    figure: called with the name and the value of each figure, as soon as it is printed
+    """
+    began, tail = time.monotonic(), deque[str](maxlen=_TAIL_LINES)
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", f"benchmarks.gpu.{check}"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+        command, cwd=ROOT, env={**os.environ, "HF_HUB_OFFLINE": "1"} | ({"CUDA_VISIBLE_DEVICES": ""} if on_cpu else {}),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+
+    def read() -> None:
+        for line in process.stdout or ():
+            if line.startswith(_MARK):
+                figure(*json.loads(line.removeprefix(_MARK)))
+            elif line.strip():
+                tail.append(line.rstrip())
+
+    reader = threading.Thread(target=read, daemon=True)  # a process that escapes the group may hold the pipe
+    reader.start()
+    status = None
     try:
-        printed, _ = process.communicate(timeout=_SECONDS[check])
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        printed, _ = process.communicate()
-        return {"status": "timed out", "seconds": _SECONDS[check], "printed": printed[-3000:]}
-    seconds = round(time.monotonic() - began, 1)
-    told = [line.removeprefix(MARK) for line in printed.splitlines() if line.startswith(MARK)]
-    if process.returncode == 0 and told:
-        return {"status": "passed", "seconds": seconds, **json.loads(told[-1])}
-    if process.returncode == SKIPPED and told:
-        return {"status": "skipped", **json.loads(told[-1])}
-    return {"status": "failed", "seconds": seconds, "printed": printed[-3000:]}
+        with suppress(subprocess.TimeoutExpired):
+            status = process.wait(seconds)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it has left, too
+        process.wait()
+        reader.join(5)
+    return Ended(status, time.monotonic() - began, list(tail))
 
 
-def main() -> None:
-    import torch
+class Table:
+    """Prints a line for each figure, and keeps it as a row of the file."""
 
-    if not torch.cuda.is_available():
-        sys.exit("There is no GPU here. Run this on a machine with one; torch must be built for CUDA.")
-    out, checks = Path(sys.argv[1] if len(sys.argv) > 1 else "gpu.json"), sys.argv[2:] or list(_SECONDS)
-    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    results: dict[str, Any] = {"machine": describe(), "gpus": gpus, "torch": torch.__version__}
-    for check in checks:
-        results[check] = run(check)
-        out.write_text(json.dumps(results, indent=1) + "\n")
-        print(check, json.dumps(results[check]), flush=True)
-    sys.exit(any(results[check]["status"] in ("failed", "timed out") for check in checks))
+    def __init__(self, *, on_cpu: bool) -> None:
+        self._on_cpu = on_cpu
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, check: str, figure: str, value: Value, result: str = "", reason: str = "") -> None:
+        """Print and keep a figure. result: another one than its bar gives"""
+        bar = BARS[check][figure]
+        result = result or bar.judge(value, on_cpu=self._on_cpu)
+        reason = reason or (bar.reason if result in (FAIL, SLOW) else "")
+        shown = value or "-" if value is None or isinstance(value, str) else f"{value:,.4g} {bar.unit}"
+        if isinstance(value, float | int) and abs(value) >= 1000:
+            shown = f"{value:,.0f} {bar.unit}"
+        print(f"{check:<9} {figure:<26} {shown:<22} {str(bar):<14} {result:<5} {reason}".rstrip(), flush=True)
+        if isinstance(value, float) and not math.isfinite(value):
+            value = str(value)
+        row = {"check": check, "figure": figure, "value": value, "unit": bar.unit, "bar": str(bar)}
+        self.rows.append({**row, "result": result, "reason": reason})
+
+    def add_missing(self, check: str, result: str, reason: str) -> None:
+        """Add all figures of a check that are not there."""
+        there = {row["figure"] for row in self.rows if row["check"] == check}
+        for figure in (figure for figure in BARS[check] if figure not in there):
+            self.add(check, figure, None, result, reason)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 1 if a figure failed, or else 0; slow ones do not count."""
+    parser = argparse.ArgumentParser(prog="benchmarks/gpu.sh", description=__doc__)
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"{', '.join(SECONDS)}  [default: all]")
+    parser.add_argument("--cpu", action="store_true", help="try everything with tiny shapes, without bars of speed")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/gpu.json", help="[default: %(default)s]")
+    parser.add_argument("--folder", type=Path, help="for model and run  [default: runs/gpu, with --cpu runs/gpu-cpu]")
+    parser.add_argument("--python", default=sys.executable, help="interpreter of the checks  [default: this one]")
+    given = parser.parse_args(arguments)
+    if unknown := sorted(set(given.checks) - SECONDS.keys()):
+        parser.error(f"there is no check {unknown[0]}; known are {', '.join(SECONDS)}")
+    n_gpus = 1 if given.cpu else _count_gpus()
+    if not n_gpus:
+        parser.error("torch finds no GPU. To try everything with tiny shapes: benchmarks/gpu.sh --cpu")
+    folder = (given.folder or ROOT / "runs" / ("gpu-cpu" if given.cpu else "gpu")).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    table, ended, began, deadline = Table(on_cpu=given.cpu), {}, time.monotonic(), 0
+    for check in (check for check in SECONDS if check in ("machine", *(given.checks or SECONDS))):
+        deadline = min(deadline + SECONDS[check], TOTAL_SECONDS)
+        left = deadline * (_CPU_PATIENCE if given.cpu else 1) - (time.monotonic() - began)
+        if GPUS.get(check, 1) > n_gpus:
+            table.add_missing(check, SKIP, f"it needs {GPUS[check]} GPUs")
+        elif left < _MIN_SECONDS:
+            table.add_missing(check, SKIP, f"no time is left; type: benchmarks/gpu.sh {check}")
+        else:
+            command = [given.python, "-W", "ignore", "-m", "benchmarks.gpu.setup", check, str(folder)]
+            command += ["tiny" if given.cpu else "full", given.python]
+            end = ended[check] = run_check(command, left, given.cpu, partial(table.add, check))
+            table.add_missing(check, FAIL, end.failure)
+            if any(row["result"] == FAIL for row in table.rows if row["check"] == check):
+                print("\n".join(f"          | {line}" for line in end.last_lines), flush=True)
+        found = {"machine": describe(), "on_cpu": given.cpu, "seconds": round(time.monotonic() - began, 1)}
+        found |= {"checks": {name: end._asdict() for name, end in ended.items()}, "figures": table.rows}
+        given.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
+    results = [row["result"] for row in table.rows]
+    counts = ", ".join(f"{results.count(result)} {result}" for result in (PASS, SLOW, FAIL, SKIP))
+    print(f"{counts} in {time.monotonic() - began:.0f} s; {given.out}")
+    return int(FAIL in results)
+
+
+def _count_gpus() -> int:
+    try:
+        import torch
+    except ImportError:
+        return 0
+    return torch.cuda.device_count()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -1,66 +1,83 @@
-"""An update on a GPU is that of the CPU, up to half precision; and its speed and memory at 0.6B parameters and 16K."""
+"""An update of the 1.5B at 20K tokens a row: its speed, its memory against the plan, and the copy of its state."""
 
-import time
+import random
+from collections.abc import Sequence
 
 import torch
 
-from benchmarks.gpu import models
-from benchmarks.gpu.outcome import print_figures
-from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig
+from benchmarks.gpu.setup import Work, open_learner, sequence, timed, token_ids, update
+from train.config import Config
+from train.learning.flops import forward_flops, training_flops
 from train.learning.learner import Learner
+from train.learning.policy import load_hf_config
+from train.learning.sequences import TrainingSequence
+from train.run.memory import GB, Machines, memory_needs
+from train.run.step_metrics import peak_flops
 
-ROW_TOKENS = 16_384
-BATCHES = 3
-
-
-def learner(path: str, dtype: str, *, row_tokens: int = ROW_TOKENS, checkpointing: bool = True) -> Learner:
-    model = ModelConfig(path, dtype=dtype, head_dtype="float32", activation_checkpointing=checkpointing)  # type: ignore[arg-type]
-    return Learner(
-        model,
-        ObjectiveConfig(),
-        OptimizerConfig(learning_rate=1e-4, row_tokens=row_tokens),
-        temperature=1.0,
-        total_updates=10,
-        seed=0,
-    )
+ROWS = (1, 1, 8, 8)  # for each row, the answers that fill it
+GIB = 2**30
+LEARNER, ENGINE = "each of 1 GPUs", "engine on that GPU"  # roles in a plan
+_NOT_OF_LEARNER = ("overhead", "sleeping engine")  # purposes in the plan for the first
 
 
-def agreement() -> dict[str, float]:
-    """Compare updates of a small model in bfloat16 on the GPU with those in float32 on the CPU."""
-    path, batch = models.folder(models.SMALL), models.completions(4, 4, 30, 60)
-    figures = []
-    for device in ("cpu", "cuda"):
-        available, torch.cuda.is_available = torch.cuda.is_available, lambda device=device: device == "cuda"
-        try:
-            one = learner(path, "float32" if device == "cpu" else "bfloat16", row_tokens=512)
-        finally:
-            torch.cuda.is_available = available
-        figures.append([one.update(batch) for _ in range(3)])
-        one.close()
-    errors = [abs(mine["grad_norm"] / its["grad_norm"] - 1) for mine, its in zip(*figures, strict=True)]
-    assert max(errors) < 0.05, figures
-    return {"worst_relative_error_of_grad_norm": round(max(errors), 5)}
+def main(work: Work) -> None:
+    run, sizes = work.settings(), work.sizes
+    seconds, learner = timed(lambda: open_learner(run))
+    work.report(load_seconds=seconds)
+    batch = full_rows(work, ROWS)
+    lengths = [(sizes.prompt_tokens, [(sizes.row_tokens - sizes.prompt_tokens) // n] * n) for n in ROWS]
+    n_tokens = sum(prompt + sum(answers) for prompt, answers in lengths)
+    with work.part():
+        learner.logprobs(batch[:1])  # kernels are chosen
+        seconds, by_learner = timed(lambda: learner.logprobs(batch))
+        work.report(forward_tokens_per_second=n_tokens / seconds)
+        pairs = zip(batch, by_learner, strict=True)
+        batch = [sequence(each.prompt_ids, each.token_ids, each.reward, logp_T.tolist()) for each, logp_T in pairs]
+    with work.part():
+        seconds, metrics = timed_update(learner, batch)
+        work.report(update_tokens_per_second=n_tokens / seconds, repeated_kl=metrics["mismatch/kl"])
+        work.report(grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
+        flops = training_flops(forward_flops(load_hf_config(run.model.path)), run).total(lengths)
+        peak = 0.0 if work.on_cpu else peak_flops(torch.cuda.get_device_name())
+        work.report(update_mfu=flops / seconds / peak if peak else None)
+    with work.part():
+        report_peak(work, run)
+        planned = sum(size for purpose, size in plan(run, LEARNER).items() if purpose != "sleeping engine")
+        free, total = (0, 0) if work.on_cpu else torch.cuda.mem_get_info()
+        work.report(device_of_plan=(total - free) / planned if total else None)
+    with work.part():
+        work.report(first_hold_seconds=timed(learner.snapshot)[0])
+        update(learner, batch[:1])
+        work.report(hold_seconds=timed(learner.snapshot)[0])
+    learner.close()
 
 
-def speed() -> dict[str, float]:
-    """Measure whole updates on one GPU: one group of long answers fills each row."""
-    path = models.folder(models.SIX_HUNDRED_MILLION)
-    one = learner(path, "bfloat16")
-    batch = models.completions(8, 2, 500, 15_000)
-    one.update(batch[:2])  # kernels are chosen, memory is reserved
-    torch.cuda.reset_peak_memory_stats()
-    began = time.monotonic()
-    tokens = sum(one.update(batch)["num_tokens"] for _ in range(BATCHES))
-    torch.cuda.synchronize()
-    seconds = time.monotonic() - began
-    peak = torch.cuda.max_memory_allocated()
-    one.close()
-    return {"tokens_per_second": round(tokens / seconds), "peak_gib": round(peak / 2**30, 2)}
+def full_rows(work: Work, rows: Sequence[int]) -> list[TrainingSequence]:
+    """Return random completions that fill rows, given the number of answers in each."""
+    rng, sizes, made = random.Random(0), work.sizes, []
+    for n_answers in rows:
+        prompt = token_ids(rng, sizes.shape, sizes.prompt_tokens)
+        answers = (token_ids(rng, sizes.shape, (sizes.row_tokens - len(prompt)) // n_answers) for _ in range(n_answers))
+        made += [sequence(prompt, answer, rng.choice((-1.0, 1.0))) for answer in answers]
+    return made
 
 
-def main() -> None:
-    print_figures(**agreement(), **speed(), parameters=0.6e9, row_tokens=ROW_TOKENS)
+def timed_update(learner: Learner, batch: Sequence[TrainingSequence]) -> tuple[float, dict[str, float]]:
+    """Make two updates; return the seconds of the second, whose peak of memory counts, and the metrics of the first."""
+    metrics = update(learner, batch)
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    return timed(lambda: update(learner, batch))[0], metrics
 
 
-if __name__ == "__main__":
-    main()
+def report_peak(work: Work, run: Config) -> None:
+    """Report the peak of torch's memory against the plan for the learner alone."""
+    planned = sum(size for purpose, size in plan(run, LEARNER).items() if purpose not in _NOT_OF_LEARNER)
+    peak = None if work.on_cpu else torch.cuda.max_memory_allocated()
+    work.report(peak_gib=peak and peak / GIB, peak_of_plan=peak and peak / planned)
+
+
+def plan(run: Config, role: str) -> dict[str, float]:
+    """Return the bytes of one GPU that `curate train` plans for a role, by purpose."""
+    here = torch.cuda.get_device_properties(0).total_memory / GB if torch.cuda.is_available() else 80.0
+    return next(need.bytes_by_purpose for need in memory_needs(run, Machines(1, here)) if need.scope == role)

@@ -1,48 +1,38 @@
-"""New weights for an engine on another GPU, through memory and over NCCL, each proven: seconds and bytes per second."""
+"""New weights for an engine on another GPU, through the memory of the machine and over NCCL, each proven."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
 
-from benchmarks.gpu import models
-from benchmarks.gpu.outcome import need_gpus, need_vllm, print_figures
+from benchmarks.gpu.setup import Work, timed
 from train.config import EngineConfig
 from train.sampling.engine_processes import EngineProcesses
+from train.sampling.proof import CHECKED_SHARE_METRIC
 from train.weights.nccl import BACKEND
 
 
-def _weights(causal: Any, version: int) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, weight in causal.named_parameters():
-        yield name, weight.detach() * (1 + 0.001 * version)
-
-
-def main() -> None:
-    need_vllm()
-    need_gpus(2)
-    from transformers import AutoModelForCausalLM
-
-    path = models.folder(models.SIX_HUNDRED_MILLION)
-    causal: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16).to("cuda:0")
-    n_bytes = sum(weight.nbytes for weight in causal.parameters())
+def main(work: Work) -> None:
+    causal: Any = AutoModelForCausalLM.from_pretrained(work.model, dtype=torch.bfloat16).to("cuda:0")
+    gigabytes = sum(weight.nbytes for weight in causal.parameters()) / 1e9
     settings = EngineConfig(gpus=(1,), transfer="nccl", load_seconds=120, sync_seconds=60)
     options = {"dtype": "bfloat16", "max_model_len": 2048, "weight_transfer_config": {"backend": BACKEND}}
-    engine = EngineProcesses(path, settings, options)
-    figures: dict[str, float] = {"bytes": n_bytes}
+    seconds, engine = timed(lambda: EngineProcesses(str(work.model), settings, options))
+    work.report(start_seconds=seconds)
+
+    def send(version: int) -> dict[str, float]:
+        return engine.update_weights(_weights(causal, version), version, None, 1.0)
+
     try:
-        for version, name in enumerate(("memory", "nccl_first", "nccl")):
-            began = time.monotonic()
-            proof = engine.update_weights(_weights(causal, version), version, None, 1.05)
-            seconds = time.monotonic() - began
-            assert proof["parity/checked"] == 1, proof
-            figures[f"{name}_seconds"] = round(seconds, 2)
-            figures[f"{name}_proof_seconds"] = round(proof["parity/proof_s"], 3)
-            figures[f"{name}_gb_per_second"] = round(n_bytes / 1e9 / seconds, 2)
+        (through_memory, first), (_, joined), (by_nccl, last) = (timed(lambda n=n: send(n)) for n in range(3))
     finally:
         engine.close()
-    print_figures(**figures)
+    work.report(memory_gb_per_second=gigabytes / through_memory, nccl_gb_per_second=gigabytes / by_nccl)
+    work.report(proven=min(metrics[CHECKED_SHARE_METRIC] for metrics in (first, joined, last)))
 
 
-if __name__ == "__main__":
-    main()
+def _weights(causal: Any, version: int) -> Iterator[tuple[str, Tensor]]:
+    for name, weight in causal.named_parameters():
+        yield name, weight.detach() * (1 + 0.01 * version)

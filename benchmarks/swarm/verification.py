@@ -23,8 +23,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import describe
+from benchmarks.model_sizes import qwen2_5
 from train.asynchronous.messages import Lease
-from train.planning.engine import GPUS, ModelSize, estimate_engine_timings
+from train.learning.flops import attention_pairs
+from train.planning.engine import GPUS, estimate_engine_timings
 from train.sampling.commitment import CHUNK_TOKENS, commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.swarm.settings import Thresholds
@@ -109,8 +111,8 @@ def modelled() -> dict[str, dict[str, float]]:
     """
     found = {}
     for name, model, gpus, prompt, answer in (
-        ("7B on one H100, answers of 4,000 tokens", ModelSize(7.6e9, 57_344), 1, 500, 4_000),
-        ("32B on two H100s, answers of 8,000 tokens", ModelSize(32.8e9, 262_144), 2, 500, 8_000),
+        ("7B on one H100, answers of 4,000 tokens", qwen2_5("7B"), 1, 500, 4_000),
+        ("32B on two H100s, answers of 8,000 tokens", qwen2_5("32B"), 2, 500, 8_000),
     ):
         rates = estimate_engine_timings(model, GPUS["h100"], gpus=gpus)
         context = prompt + answer / 2
@@ -119,7 +121,9 @@ def modelled() -> dict[str, dict[str, float]]:
             rates.step_seconds_per_answer + context * rates.step_seconds_per_context_token
         )
         draw = answer * step / at_once + prompt * rates.prefill_seconds_per_token
-        verify = (prompt + answer) * rates.prefill_seconds_per_token
+        pairs = attention_pairs(prompt, [answer])
+        verify = answer * rates.step_seconds_per_answer + prompt * rates.prefill_seconds_per_token
+        verify += pairs * rates.prefill_seconds_per_pair
         found[name] = {"at_once": at_once, "verification_share": round(verify / draw, 4)}
     return found
 

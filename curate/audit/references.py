@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from curate.audit.dataset_audit import FEW_TESTS, AuditFailure, DatasetAudit
@@ -125,7 +126,7 @@ def _judge_all(
         judgements = map_with_retries(missing(), judge, box)
         for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
             journal.add(keys[problem.id], to_json(_judged(judgement)))
-    entries = {id: from_json(_JournalEntry, journal[key]) for id, key in keys.items()}
+    entries = journal.records(keys, partial(from_json, _JournalEntry))
     return [AuditFailure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from curate.commands.key_value import parse_assignments
+from curate.prompt import FORMATS
 
 Command = Callable[..., Any]
 
@@ -26,6 +27,12 @@ _ARGUMENT = click.option(
     metavar="NAME=JSON",
     help="An argument of the model's chat template, such as enable_thinking=false. Can be given several times.",
 )
+_FORMAT = click.option(
+    "--prompt-format",
+    "prompt_format",
+    type=click.Choice(FORMATS),
+    help="base: the model has no chat template, and is asked as DeepSeek-R1-Zero was.  [default: chat]",
+)
 
 
 def prompt_options(command: Command) -> Command:
@@ -37,11 +44,13 @@ def prompt_options(command: Command) -> Command:
     @_SYSTEM
     @_TEMPLATE
     @_ARGUMENT
+    @_FORMAT
     @wraps(command)
     def with_prompt(
-        *arguments: Any, system: str | None, template: str | None, template_arguments: tuple[str, ...], **others: Any
-    ) -> Any:
-        table: dict[str, Any] = {"system": system, "template": template}
+        *arguments: Any, system: str | None, template: str | None, template_arguments: tuple[str, ...],
+        prompt_format: str | None, **others: Any,
+    ) -> Any:  # fmt: skip
+        table: dict[str, Any] = {"system": system, "template": template, "format": prompt_format}
         if template_arguments:
             table["template_arguments"] = parse_assignments("--template-arg", template_arguments)
         prompt = {name: value for name, value in table.items() if value is not None}

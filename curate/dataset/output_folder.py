@@ -4,7 +4,6 @@ A folder is finished when it has a manifest. Until then its `.work` folder holds
 A plan contains everything that decides the content; it does not contain workers, paths and times.
 """
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
@@ -15,11 +14,12 @@ from typing import Any
 
 from curate import manifest as manifests
 from curate.dataset.digests import DIGESTS
-from curate.errors import CurateError, PlanMismatchError
+from curate.errors import CurateError, OutputInUseError, PlanMismatchError
 from curate.json_records import to_json
 from curate.manifest import MANIFEST, InputFile, Manifest, Plan
 from curate.reading.tables import path_sha256
 from curate.reading.values import shorten
+from sandbox.concurrency.file_lock import FileLock
 
 _WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these parts later
 DATASET_ENTRIES = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "report.html")
@@ -81,24 +81,31 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
 
 
+def lock_output(out: Path, lock: Path, *, temporary: bool = False) -> FileLock:
+    """Make the folder of the lock file, and keep other commands from writing to `out`.
+
+    temporary  let the release of the lock remove its file
+
+    Raises CurateError if the file cannot be created, or if another command has locked it.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        return FileLock(lock, OutputInUseError(out), temporary=temporary)
+    except OSError as error:
+        raise CurateError(f"{out} cannot be written to ({error.strerror}). Choose another --out.") from error
+
+
 @contextmanager
 def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
     """Yield the work folder, locked for this process. It still contains earlier work on the same plan.
 
-    Raises CurateError if the folder cannot be created, if another process has locked it, or if its journals,
-    `*.jsonl`, show that programs were executed for another plan.
+    Raises CurateError if the folder cannot be created, if another process has locked it or has just finished it, or if
+    its journals, `*.jsonl`, show that programs were executed for another plan.
     """
     work, wanted = out / WORK, to_json(plan)
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        held = (work / "lock").open("w")
-    except OSError as error:
-        raise CurateError(f"{out} cannot be written to ({error.strerror}). Choose another --out.") from error
-    with held as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CurateError(f"another build is writing to {out}. Wait for it, or choose another --out.") from None
+    with lock_output(out, work / "lock"):
+        if (out / MANIFEST).exists() and not overwrite:
+            raise CurateError(f"another command has just finished {out}. Type the same command again.")
         begun = _begun(work)
         if begun not in (None, wanted):
             journals = list(work.glob("*.jsonl"))
@@ -133,7 +140,7 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
     manifest = replace(manifest, files=immutable_files(out))
     manifest = replace(manifest, manifest_hash=manifests.hash_of(manifests.to_json(manifest)))
     write_atomic(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)  # the same command may be removing it, too
     return manifest
 
 

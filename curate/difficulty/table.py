@@ -1,11 +1,11 @@
 """The table `difficulty/` of a dataset, which records how often each model solved each problem."""
 
-import fcntl
 import hashlib
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from curate.derivation import Columns, find_manifest
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.errors import CurateError
 from curate.reading.values import shorten
+from sandbox.concurrency.file_lock import FileLock
 
 Row = dict[str, Any]
 FOLDER = "difficulty"
@@ -128,8 +129,7 @@ def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
     table, so that the whole distribution can be seen.
     """
     folder = dataset / FOLDER
-    with (folder / ".work" / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another model may be at this point in another process
+    with FileLock(folder / ".work" / "lock", wait_seconds=inf):  # another model may be at this point
         before = read(dataset)
         new = {(row["id"], row["model"]): row for row in rows}
         after = {(row["id"], row["model"]): row for row in before} | new
@@ -160,9 +160,6 @@ def lock_samples(dataset: Path, model: str) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     readable = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-")[-60:]
     stem = folder / f"{readable}-{hashlib.sha256(model.encode()).hexdigest()[:8]}"
-    with stem.with_suffix(".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise CurateError(f"{model} is being sampled for {dataset} by another process. Wait for it.") from None
+    busy = CurateError(f"{model} is being sampled for {dataset} by another process. Wait for it.")
+    with FileLock(stem.with_suffix(".lock"), busy):
         yield stem

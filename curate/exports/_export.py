@@ -4,9 +4,7 @@ Everything is written to a temporary folder beside the output folder and moved i
 that the target cannot express is left out and counted, and named in left_out.jsonl.
 """
 
-import fcntl
 import json
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -66,11 +64,11 @@ def export(
     options = _settled(target_name, out, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
-    _check_free(out, overwrite=overwrite)
-    check_trusted(dataset, options.trust, read_rows=True, progress=progress)
-    stored = DatasetReader(dataset)
     left_out: Counter[str] = Counter()
     with _aside(out) as folder:
+        _check_free(out, overwrite=overwrite)
+        check_trusted(dataset, options.trust, read_rows=True, progress=progress)
+        stored = DatasetReader(dataset)
         with (folder / EXCLUDED).open("w", encoding="utf-8") as file:
             target.write(_exportable(stored, target, options, left_out, file, progress), folder, options)
         exported = len(stored) - left_out.total()
@@ -178,33 +176,15 @@ def _check_free(out: Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def _aside(out: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `out`, locked for this process. Unless it is renamed, it is deleted afterwards.
+    """Lock `out`, and yield an empty folder beside it. Unless it is renamed, it is deleted afterwards.
 
     Raises CurateError while another export to `out` is running.
     """
-    folder = out.resolve().with_name(f".{out.resolve().name}.new")
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = folder.exists() and os.path.samestat(os.fstat(lock), folder.stat())  # or the folder was just renamed
-        except BlockingIOError:
-            mine = False
-        if not mine:
-            raise CurateError(f"another export to {out} is running. Wait for it, or choose another --out.")
-        _empty(folder)  # an export that was killed may have left files
+    folder, lock = (out.resolve().with_name(f".{out.resolve().name}.{kind}") for kind in ("new", "lock"))
+    with output_folder.lock_output(out, lock, temporary=True):
+        shutil.rmtree(folder, ignore_errors=True)  # an export that was killed may have left files
+        folder.mkdir()
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(lock)
-
-
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

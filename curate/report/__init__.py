@@ -14,6 +14,7 @@ contamination   items of evaluation sets that were found
 columns         the number columns of the kept rows
 histogram       counts of numbers between edges
 page, charts    report.html, and the positions of the bars in its charts
+html_kit        templates of HTML pages, and base.html, which they extend
 word_diff       the words in which two statements differ
 lines           the report as lines for a terminal
 files           the report written into a dataset folder

@@ -1,63 +1,21 @@
-"""Write `report.html`, which shows the numbers of the report in one file and needs neither scripts nor a network.
-
-Every text goes through Jinja's escaping, since statements and names come from strangers.
-"""
+"""Write `report.html`, which shows the numbers of the report in one file and needs neither scripts nor a network."""
 
 from pathlib import Path
-from typing import Any
 
 from curate.dataset.evidence import SUSPECT_REASON
 from curate.report import charts
+from curate.report.html_kit import render
 from curate.report.report_data import Numbers
 from curate.report.word_diff import mark_differences
-
-_PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 def render_page(numbers: Numbers) -> str:
     """Return a self-contained page that shows these numbers."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return render(
+        Path(__file__).with_name("page.html"),
+        **numbers,
+        sources=list(numbers["funnel"]["sources"]),
+        charts=charts,
+        marked=mark_differences,
+        suspect=SUSPECT_REASON,
     )
-    environment.filters |= {"count": _count, "percent": _percent, "seconds": _seconds, "number": _number}
-    environment.globals |= {"charts": charts, "marked": mark_differences, "suspect": SUSPECT_REASON}
-    return environment.get_template("page.html").render(**numbers, sources=list(numbers["funnel"]["sources"]))
-
-
-def _count(value: int) -> str:
-    return f"{value:,}"
-
-
-def _percent(share: float) -> str:
-    """Return a percentage, with enough digits to distinguish it from 0 % and 100 %."""
-    percent = 100 * share
-    if percent >= 100:
-        return f"{percent:,.0f}{_PERCENT}"
-    rounded = f"{percent:.1f}" if 0.05 <= percent <= 99.95 or not percent else f"{percent:.2g}"
-    return rounded.removesuffix(".0") + _PERCENT
-
-
-def _seconds(value: float | None) -> str:
-    """Return a duration with three significant digits."""
-    if value is None:
-        return "–"
-    if value < 1:
-        return f"{1000 * value:.3g} ms"
-    return f"{value:.3g} s" if value < 100 else f"{value:,.0f} s"
-
-
-def _number(value: Any) -> str:
-    """Return the text for a value: a number without needless zeros, a list with commas, or a dash for None."""
-    if value is None or value == [] or value == {}:
-        return "–"
-    if isinstance(value, list):
-        return ", ".join(map(_number, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_number(item)}" for key, item in value.items())
-    return f"{value:,g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

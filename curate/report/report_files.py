@@ -1,7 +1,7 @@
 """Write the report into a dataset folder, or write it again after something was added to the folder."""
 
-import fcntl
 import json
+from math import inf
 from pathlib import Path
 
 from curate.dataset.folder import DatasetFolder
@@ -11,6 +11,7 @@ from curate.manifest import MANIFEST, Manifest
 from curate.report.duplicate_section import DuplicateSection
 from curate.report.html_page import render_page
 from curate.report.report_data import compute_report
+from sandbox.concurrency.file_lock import FileLock
 
 JSON, HTML = "report.json", "report.html"
 
@@ -26,15 +27,13 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
     text = json.dumps(compute_report(DatasetFolder(folder, manifest), duplicates), indent=1)
     html = render_page(json.loads(text))
     write_atomic(folder / JSON, text + "\n")
-    # Half a surrogate pair can only come from the name of a file, and cannot be encoded in UTF-8.
-    write_atomic(folder / HTML, html.encode("utf-8", "backslashreplace").decode())
+    write_atomic(folder / HTML, html)
 
 
 def refresh_report(folder: Path) -> None:
     """Write the report of a finished dataset again. Raises CurateError."""
     manifest = DatasetFolder.open(folder).manifest
-    with (folder / MANIFEST).open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # another model may be at this point in another process
+    with FileLock(folder / MANIFEST, wait_seconds=inf):  # another model may be at this point in another process
         write_report(folder, manifest, load_duplicate_section(folder))
 
 

@@ -85,23 +85,26 @@ def split(
     rows = _rows(dataset, options, progress)
     removed = {name: dict(_removed(rows, name)) for name in names}
     plans = {name: _plan(origin, options, name, removed[name]) for name in names}
-    finished = {name: output_folder.finished_manifest(out / name, plans[name], overwrite=overwrite) for name in names}
-    _remove_others(out, names, overwrite=overwrite)
-    for name in names:
-        if finished[name] is None and (out / name).exists():
-            output_folder.mark_unfinished(out / name)  # a new part beside an old one could have rows in common
     recipe = recipe or _recipe(origin, options)
-    manifests = {}
-    for name in names:
-        manifest = finished[name]
-        if manifest is None:
-            rates = solve_rates.read_remaining_table(dataset, {row.id for row in rows if row.part != name})
-            derivation = Derivation(
-                plans[name], len(rows), removed[name], rates, removed_rows_kept_elsewhere=True, recipe=recipe
-            )
-            manifest = write_derived(origin, derivation, out / name, overwrite=overwrite)
-        manifests[name] = manifest
-    return manifests
+    with output_folder.lock_output(out, out / ".lock", temporary=True):
+        finished = {
+            name: output_folder.finished_manifest(out / name, plan, overwrite=overwrite) for name, plan in plans.items()
+        }
+        _remove_others(out, names, overwrite=overwrite)
+        for name in names:
+            if finished[name] is None and (out / name).exists():
+                output_folder.mark_unfinished(out / name)  # a new part beside an old one could have rows in common
+        manifests = {}
+        for name in names:
+            manifest = finished[name]
+            if manifest is None:
+                rates = solve_rates.read_remaining_table(dataset, {row.id for row in rows if row.part != name})
+                derivation = Derivation(
+                    plans[name], len(rows), removed[name], rates, removed_rows_kept_elsewhere=True, recipe=recipe
+                )
+                manifest = write_derived(origin, derivation, out / name, overwrite=overwrite)
+            manifests[name] = manifest
+        return manifests
 
 
 def _recipe(origin: ParentDataset, options: SplitOptions) -> Mapping[str, Any] | None:

@@ -1,12 +1,15 @@
-"""Make untrusted text safe for a terminal by escaping characters that move the cursor, set colours or reverse text."""
+"""Make untrusted text safe to show by escaping characters that move the cursor, set colours or reverse text."""
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+
+_UNUSUAL = re.compile(r"[^\n\t -~]+")
 
 
 def escape_unprintable(text: str) -> str:
     """Return the text with control and formatting characters as escapes such as \\x1b. Line ends and tabs stay."""
-    return "".join(map(_shown, text.replace("\r\n", "\n")))
+    return _UNUSUAL.sub(lambda found: "".join(map(_shown, found[0])), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, width: int) -> str:

@@ -55,10 +55,10 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
             programs = fingerprint(sandbox.find_packages())[:12]  # verdicts depend on what programs can import
         with report_user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
             partial = PartialFile(out, ".".join(filter(None, [work.fingerprint, "all" if run_all else "", programs])))
-        _check_disk_space(work, partial, run_all=run_all)
         saved = f"is in {partial.path}; the same command continues"
         interrupted, advice = f"what was judged {saved}", f"What was judged {saved}."
-        try:
+        with partial:
+            _check_disk_space(work, partial, run_all=run_all)
             with (
                 report_user_errors(
                     SandboxError, interrupt_message=interrupted, advice=advice if partial.n_lines else ""
@@ -67,9 +67,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
                 report_user_errors(SandboxError, OSError, interrupt_message=interrupted, advice=advice),
             ):
                 _judge_remaining(box, records, partial, work.n_records, progress, run_all=run_all)
-        finally:
-            partial.discard_if_empty()
-        partial.commit()
+            partial.commit()
     counts = _count_verdicts(out)
     click.echo(f"{counts.total()} records: " + ", ".join(f"{verdict} {n}" for verdict, n in counts.most_common()))
     click.echo(f"verdicts in {out}")
@@ -131,7 +129,6 @@ def _check_disk_space(work: _InputSummary, partial: PartialFile, *, run_all: boo
     n_tests = n_left * work.n_tests // work.n_records if run_all and work.n_records else n_left
     least = n_left * _MIN_BYTES + n_tests * _MIN_BYTES_OF_TEST
     if (free := partial.free_bytes) < least:
-        partial.discard_if_empty()
         raise click.ClickException(
             f"the disk of {partial.path.parent} is full: {n_left} verdicts take at least {_size(least)}, and "
             f"{_size(free)} are free. Make room, or choose another --out. Nothing has been judged."

@@ -49,7 +49,7 @@ _OPTIONS = (
         help="Folder that `pip install --target FOLDER` has put the packages into.  [default: this environment]",
     ),
 )
-_NAMES = ("backend", "address", "image", "workers", "isolation", "packages", "packages_from")
+NAMES = ("backend", "address", "image", "workers", "isolation", "packages", "packages_from")
 
 Command = Callable[..., Any]
 
@@ -79,7 +79,7 @@ def sandbox_overrides(command: Command) -> Command:
 
     @wraps(command)
     def with_given(*arguments: Any, **others: Any) -> Any:
-        chosen = {name: others.pop(name) for name in _NAMES}
+        chosen = {name: others.pop(name) for name in NAMES}
         given = {name: value for name, value in chosen.items() if value not in (None, ())}
         return command(*arguments, sandbox=given, **others)
 

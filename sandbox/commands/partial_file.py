@@ -3,20 +3,27 @@
 import errno
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 
-class PartialFile:
+from sandbox.closeable import Closeable
+from sandbox.concurrency.file_lock import FileLock
+
+
+class PartialFile(Closeable):
     """Collects lines in a partial file beside `out`, which becomes `out` once it is complete.
 
     out    the file to write in the end
     work   the name of the work. It is part of the partial file's name, so that no other work continues the file
 
-    Raises OSError, before any work is done, if the file cannot be written.
+    The file is locked until `close`. Before any work is done, OSError is raised if the file cannot be written, and
+    ClickException if another command writes to it, or if a line before the last is not complete.
     """
 
     def __init__(self, out: Path, work: str) -> None:
@@ -25,19 +32,27 @@ class PartialFile:
         if out.parent.exists() and not out.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "This is not a folder", str(out.parent))
         out.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8"):  # to find out whether the file can be written
-            pass
-        self.n_lines = _whole_lines(self.path)  # those that an interrupted command has left
+        self._lock = FileLock(
+            self.path,
+            click.ClickException(f"another command is writing to {self.path}. Wait for it, or choose another --out."),
+        )
+        self._is_committed = False
+        try:
+            self.n_lines = _whole_lines(self.path)  # those that an interrupted command has left
+        except BaseException:
+            self._lock.close()
+            raise
 
     @property
     def free_bytes(self) -> int:
         """The space that is free for the file."""
         return shutil.disk_usage(self.path.parent).free
 
-    def discard_if_empty(self) -> None:
-        """Remove the partial file if nothing has been written to it."""
-        if self.path.exists() and not self.path.stat().st_size:
+    def close(self) -> None:
+        """Unlock the partial file, and remove it if nothing has been written to it."""
+        if not self._is_committed and not self.path.stat().st_size:
             self.path.unlink()
+        self._lock.close()
 
     @contextmanager
     def open_for_append(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
@@ -53,10 +68,23 @@ class PartialFile:
     def commit(self) -> None:
         """Rename the partial file to the file to write."""
         self.path.rename(self._out)
+        self._is_committed = True
 
 
 def _whole_lines(path: Path) -> int:
-    """Return the number of complete lines of a file, and cut off an incomplete last one."""
-    data = path.read_bytes()
-    os.truncate(path, data.rfind(b"\n") + 1)
-    return data.count(b"\n")
+    """Return the number of complete lines of a file, and cut off an incomplete last one. Raises ClickException."""
+    n_lines = end = 0
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            try:
+                json.loads(line)
+            except ValueError:
+                raise click.ClickException(
+                    f"{path} is damaged at line {n_lines + 1}. Restore it from a copy. Or cut it off there, and the "
+                    f"same command repeats the rest: sed -i '{n_lines + 1},$d' {shlex.quote(str(path))}"
+                ) from None
+            n_lines, end = n_lines + 1, end + len(line)
+    os.truncate(path, end)
+    return n_lines

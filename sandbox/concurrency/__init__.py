@@ -1,9 +1,10 @@
-"""What all packages share for work in threads.
+"""What all packages share for work in threads and processes.
 
-completed      apply a function to many items, reading them only a little ahead
-prefetch       run an iterator ahead of its consumer
-deadline       call code that may hang, with a time limit
-cancellation   take back a request
-once           make each result once, however many threads ask for it
-sockets        end calls that wait for an answer over HTTP
+thread_map      apply a function to many items, reading them only a little ahead
+prefetch        run an iterator ahead of its consumer
+timeouts        call code that may hang, with a time limit
+cancellation    take back a request
+single_flight   compute each result once, however many threads ask for it
+sockets         end calls that wait for an answer over HTTP
+file_lock       let one process at a time write to a file or a folder
 """

@@ -67,6 +67,7 @@ def test_a_template_sees_what_the_tests_need():
         pytest.param({"system": 3}, "prompt.system must be a text, not 3", id="no string"),
         pytest.param({"template_arguments": {"tokenize": False}}, "'tokenize' cannot be given", id="ours"),
         pytest.param({"template_arguments": ["a"]}, "must be a table", id="no table"),
+        pytest.param({"format": "text"}, "prompt.format must be one of chat, base, not 'text'", id="format"),
         pytest.param({"sytem": "x"}, "unknown key prompt.sytem; known are prompt.system", id="key"),
     ],
 )
@@ -97,8 +98,9 @@ def test_prompts_are_distinguished_and_the_usual_one_is_as_it_always_was():
         PromptFormat("s"),
         PromptFormat(template="{{ statement }}"),
         PromptFormat(template_arguments={"x": False}),
+        PromptFormat(format="base"),
     ]
-    assert len({str(prompt.cache_key()) for prompt in prompts}) == 4
+    assert len({str(prompt.cache_key()) for prompt in prompts}) == 5
     assert [text.split()[0] for text in PromptFormat().cache_key()] == ["Write", "Write", "Solve", "Put"]
     assert PromptFormat().as_table() == {}
 

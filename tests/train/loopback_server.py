@@ -8,12 +8,15 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+Reply = tuple[int, object] | Callable[[BaseHTTPRequestHandler], None] | None
+
 
 @contextmanager
-def answering(
-    answer: Callable[[str, int, Any], tuple[int, object] | None],
-) -> Iterator[tuple[str, list[tuple[str, Message, Any]]]]:
-    """Serve HTTP. `answer` returns status and body for a request's path, number and content, or None to hang up."""
+def answering(answer: Callable[[str, int, Any], Reply]) -> Iterator[tuple[str, list[tuple[str, Message, Any]]]]:
+    """Serve HTTP. `answer` returns the reply to a request, given its path, number and content.
+
+    A reply is a status with a body, a function that writes to a handler, or None to hang up.
+    """
     asked: list[tuple[str, Message, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -26,8 +29,10 @@ def answering(
         def reply(self, content: Any) -> None:
             asked.append((self.path, self.headers, content))
             reply = answer(self.path, len(asked), content)
-            if reply is None:
+            if reply is None or callable(reply):
                 self.close_connection = True
+                if reply is not None:
+                    reply(self)
                 return
             status, body = reply
             data = body if isinstance(body, bytes) else json.dumps(body).encode()

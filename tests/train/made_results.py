@@ -1,7 +1,9 @@
 """Result files for tests."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from made_outcomes import outcomes
@@ -17,11 +19,11 @@ def write(
     model: str = "",
     suite: str = "lcb",
     window: str = "",
-    **changes: Any,
+    content: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
     """Write a result file.
 
-    changes  other values for keys of its content
+    content  other values for keys of its content
     """
     result = Result(
         {"name": model or path.stem, "base_url": None},
@@ -33,7 +35,7 @@ def write(
         outcomes=tuple(problems),
         tokens=TokenCounts(None, None),
     )
-    path.write_text(json.dumps(result.to_json() | changes))
+    path.write_text(json.dumps(result.to_json() | dict(content)))
     return path
 
 

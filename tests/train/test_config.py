@@ -146,9 +146,6 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(
             SMALL, [*OWN, "evaluation.gpus=[1]", "evaluation.tensor_parallel=2"], "are not a multiple of", id="one of 2"
         ),
-        pytest.param(
-            SMALL, ["evaluation.where=idle", "engine.memory_share=0.9"], "lower engine.memory_share", id="not idle"
-        ),
         pytest.param(SMALL, ["stages.0.max_tokens=0"], "stages.0.max_tokens must be at least 1, not 0", id="no tokens"),
         pytest.param(SMALL, ["rollout.temperature=3"], "rollout.temperature must be at most 2, not 3", id="hot"),
         pytest.param(SMALL, ["reward.length_budget=1"], "data.target_tokens", id="no lengths to reward"),
@@ -177,9 +174,6 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["rollout.pipeline=async"], 'old = "learner" and objective.truncation', id="no correction"),
         pytest.param(
             SMALL, ["rollout.pipeline=async", "objective.old=learner"], "nothing corrects for answers", id="no weights"
-        ),
-        pytest.param(
-            SMALL, [*ASYNC, "engine.memory_share=0.9"], "lower engine.memory_share to 0.6", id="shared at all times"
         ),
         pytest.param(SMALL, ["engine.transfer=nccl"], "name these in engine.gpus", id="no GPUs for NCCL"),
         pytest.param(
@@ -218,7 +212,7 @@ def test_an_asynchronous_run_corrects_for_stale_answers_if_it_can_have_any(file)
 
 @pytest.mark.parametrize(("staleness", "words"), [(4, []), (5, ["--set rollout.staleness=4"])])
 def test_more_staleness_than_is_proven_is_doubted(staleness, words, file):
-    read = config.read_config(file(SMALL), [*ASYNC, f"rollout.staleness={staleness}"])
+    read = config.read_config(file(SMALL), [*ASYNC, f"rollout.staleness={staleness}", "engine.gpus=[1]"])
     assert [word for word, doubt in zip(words, config_warnings(read), strict=True) if word in doubt] == words
 
 
@@ -231,6 +225,23 @@ def test_two_engines_that_need_more_than_a_gpu_are_doubted(changes, n, file):
     found = list(config_warnings(config.read_config(file(SMALL), beside)))
     assert len(found) == n
     assert all("take 140% of the memory together" in doubt for doubt in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "n"),
+    [([], 0), (["rollout.pipeline=one-off"], 1), (ASYNC, 1), ([*ASYNC, "engine.gpus=[1]"], 0)],
+)
+def test_an_engine_that_works_while_the_learner_has_its_gpu_is_doubted(changes, n, file):
+    found = list(config_warnings(config.read_config(file(SMALL), changes)))
+    assert ["--set rollout.pipeline=sync" in doubt for doubt in found] == [True] * n
+
+
+@pytest.mark.parametrize(("n_gpus", "dtype"), [(0, "float32"), (1, "bfloat16")])
+def test_the_precision_is_that_of_the_device_unless_it_is_named(n_gpus, dtype, file, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+    assert config.read_config(file(SMALL)).model.dtype == dtype
+    assert config.read_config(file(SMALL), ["model.dtype=float32"]).model.dtype == "float32"
 
 
 @pytest.mark.parametrize("section", ["engine", "evaluation"])

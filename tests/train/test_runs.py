@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from described_metrics import metric_description
 from safetensors.torch import load_file
 from small_runs import same, trained, weights
+from transformers import AutoTokenizer
 
 from cli import main
 from rewards.async_rewards import AsyncRewards
@@ -32,6 +33,7 @@ from train.learning.learner import Learner
 from train.run import checkpoint
 from train.run.checkpoint import RunProgress
 from train.run.folder import open_run, read_stored_config
+from train.run.metrics_log import read_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers about each other
 
@@ -124,6 +126,19 @@ def test_stages_lengthen_answers(small, tmp_path):
     longest = []
     trained(small, tmp_path / "run", report=lambda step, found: longest.append(found["completions/max_length"]))
     assert longest == [8, 8, 20, 20]
+
+
+def test_a_base_model_is_trained_and_evaluated_as_deepseek_r1_zero_was(small, tmp_path, tiny_model, six_problems):
+    base = shutil.copytree(tiny_model, tmp_path / "base")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.chat_template = None
+    (base / "chat_template.jinja").unlink(missing_ok=True)
+    tokenizer.save_pretrained(base)
+    changes = f"model.path={base}", "run.steps=1", f"evaluation.dataset={six_problems}", "evaluation.k=1"
+    with pytest.raises(ConfigError, match="it is a base model.*--prompt-format base"):
+        trained(small, tmp_path / "refused", *changes)
+    run = trained(small, tmp_path / "run", *changes, "prompt.format=base", 'evaluation.include=["unverified"]')
+    assert "eval/pass@1" in read_metrics(run)[-1]
 
 
 def test_a_batch_without_a_signal_ends_the_run_with_an_explanation(small, tmp_path):
@@ -321,11 +336,13 @@ def test_a_folder_holds_one_run_and_one_process(small, tmp_path):
     config, folder = small_runs.read(small), tmp_path / "run"
     with (
         open_run(folder, config),
-        pytest.raises(ConfigError, match="another process"),
+        pytest.raises(ConfigError, match="another command is writing to .*/run. Wait for it"),
         open_run(folder, config, resume=True),
     ):
         pass
-    (folder / "metrics.jsonl").write_text("{}\n")
+    (folder / "config.json").unlink()  # as if the process had been killed before it wrote its configuration
+    with open_run(folder, config):
+        (folder / "metrics.jsonl").write_text("{}\n")
     with pytest.raises(ConfigError, match="holds a run. Add --resume"), open_run(folder, config):
         pass
     other = small_runs.read(small, "optimizer.learning_rate=0.5")

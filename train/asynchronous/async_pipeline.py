@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from math import nan
 from pathlib import Path
@@ -31,10 +32,11 @@ from train.errors import CheckpointError, NoRunError, RolloutError
 from train.learning.learner import Learner
 from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import PromptDataset
-from train.rollouts.weight_sync import make_probe
+from train.rollouts.weight_sync import compare_samples, make_probe
 from train.sampling.open_engine import engine_spec, open_engine_in_process
+from train.sampling.sampler_thread import start_timeout, use_own_stream
 from train.weights.manifest import WeightManifest
-from train.weights.source import InProcessTransport, SharedMemoryTransport, WeightPublisher
+from train.weights.source import InProcessTransport, SharedMemoryTransport, WeightPublisher, WeightSource
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +67,17 @@ class AsynchronousPipeline(Pipeline):
         self._prompts = questions
         self._load_metrics: dict[str, float] = {}
 
-    def publish(self, step: int) -> dict[str, float]:
-        probe = make_probe(self._learner, probe_prompts(self._prompts, step))
-        manifest = self._publisher.publish(self._learner.export_weights(), step, probe, self._config.engine.parity)
-        self._controller.publish_weights(manifest)
-        return self._load_metrics
+    def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
+        parity, probe = self._config.engine.parity, make_probe(self._learner, groups)
+        self._controller.publish_weights(self._publisher.publish(self._learner.export_weights(), step, probe, parity))
+        if groups or not self._config.workers.local:
+            return self._load_metrics
+        rollout, prompts = self._config.rollout, probe_prompts(self._prompts, step)
+        compared = compare_samples(
+            self._learner, self.sampler, step, prompts, temperature=rollout.temperature, max_error=parity,
+            seconds=rollout.max_seconds,
+        )  # fmt: skip
+        return {**self._load_metrics, **compared}
 
     def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
         """Note the proof that a worker of this process has made after it loaded weights."""
@@ -84,8 +92,8 @@ class AsynchronousPipeline(Pipeline):
         if groups:
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
-    def resume_point(self) -> tuple[int, Sequence[Event]]:
-        return self._controller.position, ()  # what was sampled ahead is in the journal
+    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+        return self._controller.position, 1.0, ()  # what was sampled ahead is in the journal
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)
@@ -117,9 +125,7 @@ def open_async_pipeline(
         weights = stack.enter_context(closing(SharedMemoryTransport() if serves else InProcessTransport()))
         pipeline = AsynchronousPipeline(config, controller, learner, weights, questions)
         if config.workers.local and not in_processes:
-            engine = stack.enter_context(closing(open_engine_in_process(config)))
-            worker = RolloutWorker(controller, engine, weights, name="trainer", loaded=pipeline.record_load_metrics)
-            stack.enter_context(_at_work(worker, controller))
+            stack.enter_context(_worker_in_thread(config, controller, weights, pipeline.record_load_metrics))
         if serves:
             token = _token(config)
             server = stack.enter_context(_server(config, run, controller, token))
@@ -180,17 +186,36 @@ def _repeated(call: Callable[[], None], seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def _at_work(worker: RolloutWorker, controller: Controller) -> Iterator[None]:
-    """Let a worker work in another thread. If it fails, the trainer gets the error at its next call."""
+def _worker_in_thread(
+    config: Config,
+    controller: Controller,
+    source: WeightSource,
+    loaded: Callable[[WeightManifest, dict[str, float]], None],
+) -> Iterator[None]:
+    """Let a worker work in another thread, in which its engine is built, too (train/sampling/sampler_thread.py).
+
+    If it fails, the trainer gets the error at its next call. Raises SamplerError if the engine does not start.
+    """
+    started: Future[RolloutWorker] = Future()
 
     def work() -> None:
         try:
-            worker.run()
+            use_own_stream()
+            with closing(open_engine_in_process(config)) as engine:
+                worker = RolloutWorker(controller, engine, source, name="trainer", loaded=loaded)
+                started.set_result(worker)
+                worker.run()
         except BaseException as error:
             controller.fail(error)
+            if not started.done():
+                started.set_exception(error)
 
-    thread = threading.Thread(target=work, name="worker", daemon=True)
+    thread = threading.Thread(target=work, name="engine", daemon=True)
     thread.start()
+    try:
+        worker = started.result(config.engine.load_seconds)
+    except TimeoutError as error:
+        raise start_timeout(config.engine.load_seconds) from error
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import inf, isfinite, nan
 from statistics import fmean
 
@@ -246,7 +246,8 @@ class Controller:
 
         def certain() -> list[OpenGroup]:
             in_order = (group for _, group in sorted(self._groups.open.items()))
-            return list(takewhile(lambda group: group.state is GroupState.READY, in_order))
+            ready = takewhile(lambda group: group.state is GroupState.READY, in_order)
+            return list(islice(ready, self._settings.prompts_per_batch))
 
         with self._changed:
             self._changed.wait_for(
@@ -275,8 +276,17 @@ class Controller:
             self._check_error()
 
     def complete_batch(self) -> None:
-        """Let the next batch consist of the groups that are ready, however few they are."""
+        """Let the next batch consist of the groups that are ready, however few they are.
+
+        If they are too many, drop the last ones and ask their prompts again for the batch after it.
+        """
         with self._changed:
+            ready = [group for _, group in sorted(self._groups.open.items())]
+            used, surplus = ready[: self._settings.prompts_per_batch], ready[self._settings.prompts_per_batch :]
+            for group in surplus:
+                self._reject(group, "surplus")
+            if surplus:
+                self._record.ask_again_from(used[-1].dispatched.position + 1)
             self._is_complete = True
             self._changed.notify_all()
 
@@ -396,6 +406,11 @@ class Controller:
                 leases.append(self._asking.dispatch(request.worker, request.loaded_version, now))
                 worker.free_group_slots -= 1
             return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
+
+    def lease_groups(self, worker: str, n: int) -> list[Lease]:
+        """Ask a worker that has the newest weights for so many groups, although a batch may not need them all."""
+        with self._worker_call():
+            return [self._asking.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
 
     def submit_results(self, answers: SubmitRequest) -> list[ResultStatus]:
         return [self._receive(answers.worker, answer) for answer in answers.answers]

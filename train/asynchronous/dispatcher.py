@@ -187,6 +187,10 @@ class JournaledGroups:
         self.groups.take(cut)
         self._begin_segment()
 
+    def ask_again_from(self, position: int) -> None:
+        """Let the next new group be that of an earlier position. Raises RolloutError."""
+        self.append(events.SegmentStarted(self.groups.batches_taken, self.groups.next_group, position))
+
     def replay_batch(self, version: int) -> list[Group]:
         """Return the groups of a cut that the journal had when this began; each can be had once, in their order."""
         recorded, groups = next(self._recorded, (-1, []))

@@ -1,8 +1,9 @@
 """The pipelines with one sampler, whose weights change between batches: sync, minibatch and one-off.
 
-A batch is sampled in rounds. In a round the sampler draws all groups that the batch lacks at once, and the next round
-begins when all of them have their rewards: it replaces the groups that teach nothing (DAPO's dynamic sampling). A run
-that is repeated therefore draws the same groups together, and gets the same answers to the last bit.
+A batch is sampled in rounds. In a round the sampler draws at once all groups that the batch is expected to need, by the
+share of groups with a learning signal in the batch before. The next round begins when all of them have their rewards,
+and replaces the groups without a signal (DAPO's dynamic sampling). Each round lasts as long as its longest answer, so
+few rounds are better. A run that is repeated draws the same groups together, and gets the same answers to the last bit.
 
 Sampling runs in a thread of its own, so that the trainer can stop waiting: a batch that takes longer than
 rollout.max_seconds ends the run with an error.
@@ -11,11 +12,11 @@ rollout.max_seconds ends the run with an error.
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from math import inf
+from math import ceil, inf
 
 from train.asynchronous.controller import Controller
 from train.asynchronous.events import Event
-from train.asynchronous.messages import Lease, LeaseRequest, SubmitRequest
+from train.asynchronous.messages import Lease, SubmitRequest
 from train.asynchronous.pipeline import Pipeline, TimelineWriter, filter_counts, probe_prompts, split_into_minibatches
 from train.asynchronous.rollout_worker import encode_refusal, encode_result
 from train.config import Config
@@ -23,7 +24,7 @@ from train.errors import RolloutError
 from train.learning.learner import Learner
 from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import PromptDataset
-from train.rollouts.weight_sync import publish
+from train.rollouts.weight_sync import compare_samples, make_probe, publish
 from train.sampling.protocol import UpdatableSampler
 from train.weights.manifest import WeightManifest
 
@@ -35,6 +36,7 @@ class LockstepPipeline(Pipeline):
 
     controller  with the open groups of the checkpoint, if there are any
     step        the step that was made last
+    share       of the groups that taught something when it ended
     """
 
     sampler: UpdatableSampler
@@ -49,6 +51,7 @@ class LockstepPipeline(Pipeline):
         timeline: TimelineWriter,
         *,
         step: int,
+        share: float,
     ) -> None:
         self.sampler = sampler
         self._config = config
@@ -56,25 +59,23 @@ class LockstepPipeline(Pipeline):
         self._learner = learner
         self._prompts = questions
         self._timeline = timeline
-        self._step = self._first_step = step
+        self._step = step
         self._position = controller.position  # after the groups of this step's batch
         self._thread: threading.Thread | None = None  # draws the next batch that will be taken
         self._deadline = inf  # of this batch
         self._n_rounds = 0
+        self._share = share
 
-    def publish(self, step: int) -> dict[str, float]:
-        config = self._config
-        metrics = publish(
-            self._learner,
-            self.sampler,
-            step,
-            probe_prompts(self._prompts, step),
-            temperature=config.rollout.temperature,
-            max_error=config.engine.parity,
-            # an engine that has died is started again meanwhile
-            seconds=config.engine.load_seconds + config.engine.sync_seconds,
-            sampled=step == self._first_step,
-        )
+    def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
+        engine = self._config.engine
+        # an engine that has died is started again meanwhile
+        limits = {"max_error": engine.parity, "seconds": engine.load_seconds + engine.sync_seconds}
+        metrics = publish(self._learner, self.sampler, step, make_probe(self._learner, groups), **limits)
+        if not groups:
+            prompts, temperature = probe_prompts(self._prompts, step), self._config.rollout.temperature
+            metrics |= compare_samples(self._learner, self.sampler, step, prompts, temperature=temperature, **limits)
+            # Its cache is empty again, so that what it draws does not depend on this comparison.
+            publish(self._learner, self.sampler, step, None, **limits)
         self._controller.publish_weights(WeightManifest(step))
         return metrics
 
@@ -85,10 +86,11 @@ class LockstepPipeline(Pipeline):
         if self._thread is None:
             self._begin(batch=step)
         if way == "minibatch":
-            size, n_taken = -(-self._config.rollout.prompts // n_minibatches), 0
-            while groups := self._wait(n_taken + size)[n_taken : n_taken + size]:
-                n_taken += len(groups)
-                yield [groups]
+            start, n_prompts = 0, self._config.rollout.prompts
+            for end in (number * n_prompts // n_minibatches for number in range(1, n_minibatches + 1)):
+                if groups := self._wait(end)[start:end]:
+                    yield [groups]
+                start = end
         groups = self._take(step)
         if groups and way == "one-off" and step < self._config.run.steps:
             self._begin(batch=step + 1)
@@ -105,8 +107,8 @@ class LockstepPipeline(Pipeline):
         if self._thread is not None:
             self._wait(inf)
 
-    def resume_point(self) -> tuple[int, Sequence[Event]]:
-        return self._controller.position, self._controller.open_groups()
+    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+        return self._controller.position, self._share, self._controller.open_groups()
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)
@@ -140,19 +142,17 @@ class LockstepPipeline(Pipeline):
 
     def _draw_batch(self, batch: int) -> None:
         try:
-            while self._n_rounds < self._config.rollout.max_rounds and (leases := self._request_missing()):
+            rollout, n_asked = self._config.rollout, 0
+            limit = rollout.max_rounds * rollout.prompts
+            while (missing := rollout.prompts - self._controller.n_ready) > 0 and n_asked < limit:
+                leases = self._controller.lease_groups(_WORKER, min(ceil(missing / self._share), limit - n_asked))
                 self._n_rounds += 1
                 self._draw(leases, batch)
+                n_asked += len(leases)
+                self._share = max(self._controller.n_ready, 1) / n_asked
             self._controller.complete_batch()
         except BaseException as error:
             self._controller.fail(error)
-
-    def _request_missing(self) -> tuple[Lease, ...]:
-        rollout = self._config.rollout
-        missing = rollout.prompts - self._controller.n_ready
-        return self._controller.request_leases(
-            LeaseRequest(_WORKER, self._controller.newest_version, missing * rollout.completions)
-        ).leases
 
     def _draw(self, leases: Sequence[Lease], batch: int) -> None:
         """Draw these groups, and wait until they are scored."""

@@ -26,7 +26,7 @@ from train.rollouts.prompt_dataset import PromptDataset
 from train.sampling.protocol import Sampler
 from train.sampling.text import tokenize_prompt
 
-_PROBES = 4  # prompts with which sampler and learner are compared, others after each step
+_PROBES = 4  # prompts that a new engine answers to be compared with the learner
 
 
 class TimelineWriter(Protocol):
@@ -55,8 +55,12 @@ class Pipeline:
     wait_seconds: float = 0.0
     sampling_seconds: float = 0.0
 
-    def publish(self, step: int) -> dict[str, float]:
-        """Hand the learner's weights after this step to the samplers, and return the metrics of that."""
+    def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
+        """Hand the learner's weights after this step to the samplers, and return the metrics of that.
+
+        groups: the batch of this step, with whose answers sampler and learner are compared. Without it, engines are
+        new, and sample for the comparison
+        """
         return {}
 
     def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
@@ -75,12 +79,13 @@ class Pipeline:
     def wait_for_sampling(self) -> None:
         """Wait until weights may change."""
 
-    def resume_point(self) -> tuple[int, Sequence[Event]]:
-        """Return what a checkpoint keeps: the position of the next prompt, and the groups that were sampled ahead.
+    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+        """Return what a checkpoint keeps: the position of the next prompt, the share of the groups that taught
+        something, and the groups that were sampled ahead.
 
         These are given as events; there are none if the pipeline has a journal.
         """
-        return 0, ()
+        return 0, 1.0, ()
 
     def set_max_tokens(self, max_tokens: int) -> None:
         """Ask for answers of up to so many tokens from now on."""
@@ -94,13 +99,13 @@ class Pipeline:
 
 
 def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
-    """Divide the groups of a batch into at most n minibatches of equal size; the last one may be smaller."""
-    size = max(1, -(-len(groups) // n))
-    return [list(groups[first : first + size]) for first in range(0, len(groups), size)]
+    """Divide a batch into n minibatches whose sizes differ by at most 1; into fewer if it has fewer groups."""
+    n = min(n, len(groups))
+    return [list(groups[number * len(groups) // n : (number + 1) * len(groups) // n]) for number in range(n)]
 
 
 def probe_prompts(questions: PromptDataset, step: int) -> list[tuple[int, ...]]:
-    """Return the prompts with which sampler and learner are compared after this step."""
+    """Return prompts for `compare_samples`, others after each step."""
     return [questions.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
 
 
@@ -138,7 +143,7 @@ def open_controller(
         recorder,
         submit=submit,
         decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
-        encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.template_arguments),
+        encode=lambda prompt: tokenize_prompt(tokenizer, prompt, config.prompt.chat_arguments),
         seed=config.run.seed,
         step=step,
         position=position,

@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -19,8 +20,8 @@ from sandbox import SandboxError
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import TableColumn, TableRow, print_table, warn
-from train.commands.options import engine_option, language, sampling_options
-from train.engine_options import EngineOptions
+from train.commands.options import engine_option, language, request_options, sampling_options
+from train.engine_options import DEFAULT_REQUEST_OPTIONS, REQUEST, EngineOptions, RequestOptions
 from train.errors import TrainError
 from train.sampling.model_check import check_model
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @include_option
 @prompt_options
 @engine_option
+@request_options
 @language
 @options.sandbox_options
 @click.option(
@@ -61,8 +63,8 @@ if TYPE_CHECKING:
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder --out.")
 def command(
     dataset: Path, models: tuple[str, ...], base_url: str | None, resample: bool, include: tuple[str, ...],
-    prompt: dict[str, Any], engine: dict[str, Any], languages: tuple[str, ...], sandbox: "SandboxOptions",
-    solve_rate: str | None, out: Path | None, overwrite: bool, **settings: Any,
+    prompt: dict[str, Any], engine: dict[str, Any], request: RequestOptions, languages: tuple[str, ...],
+    sandbox: "SandboxOptions", solve_rate: str | None, out: Path | None, overwrite: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Measure how often models solve the problems of DATASET, and keep the problems within a band of solve rates.
 
@@ -92,7 +94,9 @@ def command(
         chosen = {name: value for name, value in settings.items() if value is not None}
         if languages:
             chosen["languages"] = languages
-        sample_models(dataset, models, chosen, base_url, include, prompt, engine, sandbox, resample=resample)
+        sample_models(
+            dataset, models, chosen, base_url, include, prompt, engine, sandbox, request=request, resample=resample
+        )
         if rows := table.read(dataset):
             _print_solve_rates(rows, models)
         if band is None or out is None:
@@ -107,12 +111,14 @@ def command(
 
 def sample_models(
     dataset: Path, models: Sequence[str], overrides: dict[str, Any], base_url: str | None, include: Sequence[str],
-    prompt: Mapping[str, Any], engine: Mapping[str, Any], sandbox: "SandboxOptions", *, resample: bool = False,
+    prompt: Mapping[str, Any], engine: Mapping[str, Any], sandbox: "SandboxOptions", *,
+    request: RequestOptions = DEFAULT_REQUEST_OPTIONS, resample: bool = False,
 ) -> None:  # fmt: skip
     """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
 
     overrides       sampling settings that the user gave
     prompt, engine  tables [prompt] and [engine]
+    request         options of requests to a server
 
     Raises CurateError, TrainError or SandboxError.
     """
@@ -126,12 +132,13 @@ def sample_models(
     if prompt:
         overrides = {**overrides, "prompt": prompt}
     read_prompt(prompt)  # a wrong one is an error before anything else is read
-    engine_options = EngineOptions.from_table(engine)
+    engine_options = replace(EngineOptions.from_table(engine), request=request)
     if deciding := engine_options.sample_affecting_options():
         overrides = {**overrides, "engine": deciding}
     if base_url is not None:
         engine_options.server_concurrency()
     else:
+        engine_options.refuse_request_fields()
         DatasetReader(dataset)  # a folder without a dataset is the first thing to say
         sampled = {row["model"] for row in table.read(dataset)}
         for model in models:
@@ -169,9 +176,9 @@ def _sample_with(
     from train.sampling.protocol import SamplingParams
 
     sampling = SamplingParams(settings.temperature, settings.top_p, settings.max_tokens)
-    if base_url is None:
-        engine |= settings.engine  # of earlier samples, if the user gave none
-    with closing(open_sampler(settings.model, base_url, engine, settings.prompt.template_arguments)) as sampler:
+    # Those of earlier samples, if the user gave none. A server decides all but the fields of its requests.
+    engine |= {name: value for name, value in settings.engine.items() if base_url is None or name == REQUEST}
+    with closing(open_sampler(settings.model, base_url, engine, settings.prompt.chat_arguments)) as sampler:
         yield partial(sampler.sample, sampling=sampling)
 
 

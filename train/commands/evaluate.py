@@ -1,14 +1,16 @@
 """Define the command `curate evaluate`: each suite is read before the model is loaded, then evaluated and printed."""
 
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from curate.commands.include_option import include_option
 from curate.commands.prompt_options import prompt_options
@@ -17,8 +19,15 @@ from sandbox import SandboxError
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
-from train.commands.options import FiniteRange, engine_option, language, print_cells, sampling_options
-from train.engine_options import EngineOptions
+from train.commands.options import (
+    FiniteRange,
+    engine_option,
+    language,
+    print_cells,
+    request_options,
+    sampling_options,
+)
+from train.engine_options import EngineOptions, RequestOptions
 from train.errors import TrainError
 from train.evaluation.judges.extraction import RULES as EXTRACTIONS
 from train.evaluation.protocols.forms import FORMS
@@ -33,14 +42,22 @@ if TYPE_CHECKING:
     from train.evaluation.evaluate import EvaluationResult
     from train.evaluation.protocols.settings import EvaluationSettings
     from train.evaluation.results.result import Prices
+    from train.evaluation.sample_files import SampleFile
+    from train.evaluation.sample_store import SampleStore
     from train.evaluation.suites.suite import Exercise
-    from train.sampling.protocol import Sampler
+    from train.sampling.protocol import Sampler, SamplingParams
 
 
 @click.command("evaluate")
 @click.option(
-    "--model", required=True, metavar="NAME", help="The model: its folder or Hub id, or its name at the server."
-)
+    "--model", metavar="NAME",
+    help="The model: its folder or Hub id, or its name at the server.  [default: with --samples, the name of the file]",
+)  # fmt: skip
+@click.option(
+    "--samples", "samples_file", type=click.Path(exists=True, path_type=Path),
+    help="Judge the samples in this file, without a model: those of EvalPlus (a file or folder) or of LiveCodeBench "
+    "(code_list or output_list), or lines {task_id, solution}.  [default: sample the model]",
+)  # fmt: skip
 @click.option(
     "--data", metavar="DATASET",
     help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.  [default: what "
@@ -60,7 +77,10 @@ if TYPE_CHECKING:
     "--protocol", type=click.Choice(list(PROTOCOLS)),
     help="Measure as others did: their prompts, and their values of the options below, unless given.  [default: none]",
 )  # fmt: skip
-@click.option("--k", type=click.IntRange(min=1), help="Number of samples per problem.  [default: 8, or the protocol's]")
+@click.option(
+    "--k", type=click.IntRange(min=1),
+    help="Number of samples per problem.  [default: 8, or the protocol's, or all of --samples]",
+)  # fmt: skip
 @click.option(
     "--window", metavar="FROM..TO",
     help="Use only contests held in this window, both days included: 2024-08-01..2025-01-31; '' for all.  "
@@ -109,6 +129,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @prompt_options
 @engine_option
+@request_options
 @click.option(
     "--price-prompt", type=FiniteRange(0), metavar="AMOUNT",
     help="Price of a million tokens of prompts, in any currency.  [default: the cost is not computed]",
@@ -120,18 +141,25 @@ if TYPE_CHECKING:
 @language
 @options.sandbox_options
 def command(
-    model: str, data: str | None, suites: tuple[str, ...], problems: int | None, include: tuple[str, ...],
-    protocol: str | None, stop: tuple[str, ...], base_url: str | None, seed: int, contests: Path | None,
-    out: Path | None, prompt: dict[str, Any], engine: dict[str, Any], price_prompt: float | None,
-    price_answer: float | None, languages: tuple[str, ...], sandbox: "SandboxOptions", **overrides: Any,
+    model: str | None, samples_file: Path | None, data: str | None, suites: tuple[str, ...], problems: int | None,
+    include: tuple[str, ...], protocol: str | None, stop: tuple[str, ...], base_url: str | None, seed: int,
+    contests: Path | None, out: Path | None, prompt: dict[str, Any], engine: dict[str, Any], request: RequestOptions,
+    price_prompt: float | None, price_answer: float | None, languages: tuple[str, ...], sandbox: "SandboxOptions",
+    **overrides: Any,
 ) -> None:  # fmt: skip
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
     Below the numbers of all problems are those of each difficulty, platform and month, where these are known. With
     --out, the same command continues after an interruption and samples nothing twice. Of several suites, one that fails
     does not keep the others from being evaluated.
+
+    With --samples, no model is needed: the programs in a file are judged as sampled ones are.
     """
     require_extra("data")
+    if samples_file is not None:
+        _refuse_sampling_options(click.get_current_context())
+    elif model is None:
+        raise click.UsageError("give --model NAME, or --samples FILE to judge samples that exist already")
     if (data is None) == (not suites):
         raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
     from curate.dataset.needed_packages import with_packages
@@ -142,18 +170,24 @@ def command(
     from train.evaluation.codeforces.rating import known_contests
     from train.evaluation.exercises import has_dates, read_exercises
     from train.evaluation.protocols.settings import resolve_settings
+    from train.evaluation.rescore import samples_path
     from train.evaluation.results.result import Prices
+    from train.evaluation.sample_files import read_sample_file
+    from train.evaluation.sample_store import SampleStore
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
     to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
     with report_user_errors(*kinds, interrupt_message=to_continue):
         has_price = price_prompt is not None or price_answer is not None
         prices = Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None
-        engine_options = EngineOptions.from_table(engine)
-        sampled = _SampledModel(model, base_url, engine_options, read_prompt(prompt), seed, prices)
+        engine_options = replace(EngineOptions.from_table(engine), request=request)
+        file = None if samples_file is None else read_sample_file(samples_file, overrides["extraction"])
+        name = model or (file.name if file else "")
+        sampled = _SampledModel(name, base_url, engine_options, read_prompt(prompt), seed, prices, file)
         revision = engine_options.vllm.get("revision")
-        if base_url is None:
-            check_model(model, revision)
+        if base_url is None and file is None:
+            engine_options.refuse_request_fields()
+            check_model(name, revision)
         else:
             engine_options.server_concurrency()
         given = {**overrides, "stop": stop or None}
@@ -162,7 +196,10 @@ def command(
         for suite, location, path in _places(data, suites, out):
             # With several suites, a window is for those that have dates.
             asked = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
-            settings = resolve_settings(protocol, suite, asked, sampled.prompt)
+            if file is None:
+                settings = resolve_settings(protocol, suite, asked, sampled.prompt)
+            else:
+                settings = file.settings(protocol, suite, asked)
             exercises = read_exercises(
                 location,
                 settings.suite_settings.window,
@@ -177,27 +214,65 @@ def command(
             if found:
                 known = ContestMetadata(found)
                 exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
-            jobs.append(_Job(suite, location, settings, exercises, with_packages(sandbox, location), path, found))
+            answers = {} if file is None else file.assign(exercises, overrides["k"])
+            sandbox_here = with_packages(sandbox, location)
+            jobs.append(_Job(suite, location, settings, exercises, sandbox_here, path, found, answers))
         is_chat = any(isinstance(exercise.prompt, list) for job in jobs for exercise in job.exercises)
-        if is_chat and base_url is None and "tokenizer" not in engine_options.vllm:
-            check_chat_template(model, revision)
-        from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
+        is_sampled_here = file is None and base_url is None
+        chats = is_chat and sampled.prompt.format == "chat"
+        if is_sampled_here and chats and "tokenizer" not in engine_options.vllm:
+            check_chat_template(name, revision)
 
-        succeeded = []
-        with closing(open_sampler(model, base_url, engine_options, sampled.prompt.template_arguments)) as sampler:
-            for job in jobs:
-                try:
-                    with report_user_errors(*kinds):
-                        evaluation, ratings = _evaluate(job, sampled, sampler)
-                except click.ClickException as error:
-                    if len(jobs) == 1:
-                        raise
-                    warn(f"{job.suite} was not evaluated: {error.message}")
-                    succeeded.append(False)
-                else:
+        n_succeeded = 0
+        with ExitStack() as stack:
+            stores: list[tuple[_Job, SampleStore | None]] = []
+            for job in jobs:  # before the model is loaded, because another command may write to the same files
+                with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
+                    path = job.result_path and samples_path(job.result_path)
+                    stores.append((job, stack.enter_context(SampleStore(path)) if path else None))
+            sampler = None
+            if stores and file is None:
+                from train.sampling.open_engine import open_sampler  # takes seconds, so mistakes are explained before
+
+                arguments = sampled.prompt.chat_arguments
+                sampler = stack.enter_context(closing(open_sampler(name, base_url, engine_options, arguments)))
+            for job, samples in stores:
+                with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
+                    evaluation, ratings = _evaluate(job, sampled, sampler, samples)
                     _print(job, sampled, evaluation, ratings)
-                    succeeded.append(evaluation.summary.n_samples > 0)
-    sys.exit(0 if all(succeeded) else 1)
+                    n_succeeded += evaluation.summary.n_samples > 0
+    sys.exit(0 if n_succeeded == len(jobs) else 1)
+
+
+@contextmanager
+def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only: bool) -> Iterator[None]:
+    """Turn an error into a warning, unless the suite is the only one."""
+    try:
+        with report_user_errors(*kinds):
+            yield
+    except click.ClickException as error:
+        if is_only:
+            raise
+        warn(f"{job.suite} was not evaluated: {error.message}")
+
+
+# The options that decide which samples are judged, and how. The others decide how a model is sampled.
+_WITH_SAMPLES = {
+    "samples_file", "model", "data", "suites", "problems", "include", "protocol", "k", "window", "extraction",
+    "contests", "out", *options.NAMES,
+}  # fmt: skip
+
+
+def _refuse_sampling_options(context: click.Context) -> None:
+    """Raise click.UsageError for an option of the command line that has no meaning beside --samples."""
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if given and option.name not in _WITH_SAMPLES:
+            raise click.UsageError(
+                f"{option.opts[0]} is for sampling, and --samples are sampled already. Leave it out."
+            )
+    if len(context.params["suites"]) > 1:
+        raise click.UsageError("--samples are of one suite. Judge the samples of each by a command of its own.")
 
 
 def _places(data: str | None, suites: tuple[str, ...], out: Path | None) -> list[tuple[str, str, Path | None]]:
@@ -226,6 +301,7 @@ class _Job:
     location     where its rows are
     result_path  the result file; None: no file
     contests     those with which the model can be rated; none for most suites
+    answers      samples that exist already, by the ids of the exercises
     """
 
     suite: str
@@ -235,6 +311,7 @@ class _Job:
     sandbox: "SandboxOptions"
     result_path: Path | None
     contests: "Sequence[Contest]"
+    answers: "Mapping[str, Sequence[str]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +320,7 @@ class _SampledModel:
 
     base_url  address of a server; None: the model is run here
     prices    of the model's tokens; None: unknown
+    file      the samples of the model, if they exist already
     """
 
     model: str
@@ -251,38 +329,64 @@ class _SampledModel:
     prompt: "PromptFormat"
     seed: int
     prices: "Prices | None"
+    file: "SampleFile | None" = None
+
+    def model_table(self) -> dict[str, Any]:
+        """Return what a result says of the model."""
+        from train.evaluation.result_metadata import model_metadata
+
+        if self.file is not None:
+            return {"name": self.model, "base_url": None}
+        return model_metadata(self.model, self.base_url, self.engine.vllm.get("revision"))
+
+    def sampling_table(self, sampling: "SamplingParams") -> dict[str, Any]:
+        """Return what a result says of sampling."""
+        return self.file.as_table() if self.file else {**sampling.as_table(), **self.engine.request.as_table()}
 
 
-def _evaluate(job: _Job, sampled: _SampledModel, sampler: "Sampler") -> "tuple[EvaluationResult, tuple[Rating, ...]]":
-    """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any."""
+def _evaluate(
+    job: _Job, sampled: _SampledModel, sampler: "Sampler | None", samples: "SampleStore | None"
+) -> "tuple[EvaluationResult, tuple[Rating, ...]]":
+    """Evaluate, show the progress, and write the result file. Return the evaluation and the ratings, if any.
+
+    sampler  None if the job has its answers
+    samples  None if none is kept
+    """
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import model_ratings
-    from train.evaluation.evaluate import evaluate
-    from train.evaluation.rescore import samples_path
+    from train.evaluation.evaluate import evaluate, judge_answers
     from train.evaluation.results.result import Result
-    from train.evaluation.sample_store import SampleStore
 
     out, sampling = job.result_path, job.settings.sampling
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressBar(" samples"))
-        evaluation = evaluate(
-            job.exercises,
-            partial(sampler.sample, sampling=sampling),
-            stack.enter_context(job.sandbox.open()),
-            k=job.settings.suite_settings.k,
-            seed=sampled.seed,
-            samples=stack.enter_context(SampleStore(samples_path(out))) if out else None,
-            settings=metadata.sample_dependencies(sampled.model, sampling, sampled.prompt, sampled.engine),
-            judged_with=metadata.verdict_dependencies(job.sandbox.find_packages()),
-            progress=progress,
-        )
+        box = stack.enter_context(job.sandbox.open())
+        judged_with = metadata.verdict_dependencies(job.sandbox.find_packages())
+        if sampler is None:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            samples = samples or stack.enter_context(SampleStore(folder / "samples.jsonl"))
+            evaluation = judge_answers(
+                job.exercises, job.answers, box, samples, judged_with=judged_with, progress=progress
+            )
+        else:
+            evaluation = evaluate(
+                job.exercises,
+                partial(sampler.sample, sampling=sampling),
+                box,
+                k=job.settings.suite_settings.k,
+                seed=sampled.seed,
+                samples=samples,
+                settings=metadata.sample_dependencies(sampled.model, sampling, sampled.prompt, sampled.engine),
+                judged_with=judged_with,
+                progress=progress,
+            )
     ratings = model_ratings(evaluation.outcomes, job.contests, seed=sampled.seed)
     if out:
         window = job.settings.suite_settings.window
         Result(
-            metadata.model_metadata(sampled.model, sampled.base_url, sampled.engine.vllm.get("revision")),
+            sampled.model_table(),
             metadata.suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
-            {"k": evaluation.k, **sampling.as_table()},
+            {"k": evaluation.k, **sampled.sampling_table(sampling)},
             sampled.prompt.as_table(),
             sampled.engine.for_vllm(),
             sampled.seed,
@@ -300,8 +404,8 @@ def _print(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ra
     """Print what was evaluated, the table of the result, what became of samples that say little, and the rating."""
     from train.evaluation.results.tables import breakdown, format_cost
 
-    click.echo(_heading(job, sampled.model, evaluation))
-    if line := job.settings.summary_line():
+    click.echo(_heading(job, sampled, evaluation))
+    if (line := job.settings.summary_line()) and sampled.file is None:
         click.echo(line)
     print_cells(*breakdown(evaluation.outcomes))
     found = evaluation.summary
@@ -318,7 +422,7 @@ def _print(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ra
         click.echo(line)
 
 
-def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
+def _heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult") -> str:
     from train.evaluation.results.result import short_model_name, suite_label, suite_name
     from train.evaluation.statistics.outcomes import tests_source
     from train.evaluation.suites import dataset
@@ -327,12 +431,13 @@ def _heading(job: _Job, model: str, evaluation: "EvaluationResult") -> str:
     days = sorted(problem.metadata.date for problem in outcomes if problem.metadata.date is not None)
     source = tests_source(outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
+    fewest, most = (pick(len(problem.correct) for problem in outcomes) for pick in (min, max))
+    how = f"T {used.temperature:g}, {used.max_tokens} tokens"
     what = (
-        f"{short_model_name(model)}: {suite_label(suite_name(name), used.window)}",
-        f"{len(outcomes)} problems x {used.k}",
+        f"{short_model_name(sampled.model)}: {suite_label(suite_name(name), used.window)}",
+        f"{len(outcomes)} problems x {most if fewest == most else f'{fewest}-{most}'}",
         f"held {days[0]}..{days[-1]}" if used.window and days else "",
         f"tests: {source}" if source else "",
-        f"T {used.temperature:g}",
-        f"{used.max_tokens} tokens",
+        f"samples of {sampled.file.path}" if sampled.file else how,
     )
     return ", ".join(filter(None, what))

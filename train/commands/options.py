@@ -21,6 +21,8 @@ import click
 from curate.commands.key_value import parse_assignments
 from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import TableColumn, TableRow, print_table
+from train.engine_options import DEFAULT_REQUEST_OPTIONS, MAX_REQUEST_SECONDS, RequestOptions
+from train.errors import ConfigError
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -105,17 +107,21 @@ class ConfigSource:
         """The name of the file, or of the preset if there is no file."""
         return self.path.stem if self.path else str(self.preset)
 
-    def read(self, changes: Sequence[str] = (), **sections: Mapping[str, Any]) -> "Config":
+    def read(
+        self, changes: Sequence[str] = (), *, machine: Sequence[str] = (), **sections: Mapping[str, Any]
+    ) -> "Config":
         """Return the configuration. Raises ConfigError.
 
         changes   values that other options stand for; those of --set replace them
+        machine   values for the machine; those of CONFIG and of other options replace them
         sections  values of the sections prompt and engine
         """
         from train.config import read_config
 
         return read_config(
-            self.path, (*changes, *self.changes), preset=self.preset, model=self.model, dataset=self.dataset, **sections
-        )
+            self.path, (*changes, *self.changes), preset=self.preset, model=self.model, dataset=self.dataset,
+            machine=machine, **sections,
+        )  # fmt: skip
 
 
 def config_options(command: Command) -> Command:
@@ -186,6 +192,30 @@ def engine_option(command: Command) -> Command:
         return command(engine=parse_assignments("--engine", engine_options), **others)
 
     return with_engine
+
+
+def request_options(command: Command) -> Command:
+    """Give a command --request and --request-timeout; its parameter `request` is a RequestOptions."""
+
+    @click.option(
+        "--request", "request_fields", multiple=True, metavar="KEY=JSON",
+        help="A further field of each request to a server, such as reasoning_effort=high. It replaces one that is sent "
+        "anyway, and null leaves that out: max_tokens=null. Can be given several times.",
+    )  # fmt: skip
+    @click.option(
+        "--request-timeout", "request_seconds", type=FiniteRange(0, MAX_REQUEST_SECONDS, min_open=True),
+        default=DEFAULT_REQUEST_OPTIONS.max_seconds, show_default=True, metavar="SECONDS",
+        help="Time limit of each request to a server, after which the request is repeated.",
+    )  # fmt: skip
+    @wraps(command)
+    def with_request(request_fields: tuple[str, ...], request_seconds: float, **others: Any) -> Any:
+        try:
+            request = RequestOptions(parse_assignments("--request", request_fields), request_seconds)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
+        return command(request=request, **others)
+
+    return with_request
 
 
 def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -37,9 +37,8 @@ _NEARLY = 0.97  # of two ways that are this close, the one with less staleness i
     show_default=True,
     help="Share of the groups that teach nothing and are replaced by others.",
 )
-@click.option("--steps", type=click.IntRange(2, 100), default=6, show_default=True, help="Steps to simulate.")
 def command(
-    config: ConfigSource, gpus: int, gpu: str, mean_tokens: float | None, sigma: float, rejected: float, steps: int
+    config: ConfigSource, gpus: int, gpu: str, mean_tokens: float | None, sigma: float, rejected: float
 ) -> None:
     """Simulate a run on N GPUs and recommend a split between learner and engines.
 
@@ -62,11 +61,12 @@ def command(
             f"at most {workload.lengths.limit:,}"
         )
         click.echo(
-            f"{'pipeline':<22}{'learner':>9}{'engines':>9}{'s/step':>9}{'speed':>8}{'staleness':>11}{'idle GPUs':>11}"
+            f"{'pipeline':<22}{'learner':>9}{'engines':>9}{'s/step':>9}{'+-':>5}{'steps':>7}{'speed':>8}{'staleness':>11}"
+            f"{'idle GPUs':>11}"
         )
         splits: list[GpuSplit] = []
         for way in MODES:
-            if split := best_split(way, model, cluster, workload, steps=steps):
+            if split := best_split(way, model, cluster, workload):
                 splits.append(split)
                 click.echo(_line(split, splits[0], gpus, cluster.tensor_parallel))
         if not splits:
@@ -85,6 +85,7 @@ def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int)
         idle = (outcome.learner_idle_share * split.learner_gpus + outcome.engine_idle_share * of_engines) / gpus
     return (
         f"{split.mode!s:<22}{split.learner_gpus:>9}{split.engines:>9}{outcome.step_seconds:>9.0f}"
+        f"{outcome.step_seconds_error:>5.0%}{outcome.n_steps:>7}"
         f"{outcome.tokens_per_second / first.result.tokens_per_second:>7.2f}x"
         f"{outcome.staleness_mean:>11.1f}{max(0.0, idle):>11.0%}"
     )

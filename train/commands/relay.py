@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
@@ -78,13 +79,13 @@ def command(
         from train.swarm.broadcast.relay import RelayApp
         from train.swarm.broadcast.relay_server import listener_url, open_listener, serve
 
-        with open_listener(listen) as listener:
+        with open_listener(listen) as listener, ExitStack() as held:
             # An address that stands for all addresses of this machine means nothing to another one.
             url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
             if controller:
-                store, follow, greeting = _first(controller, key, run, folder, keep, url)
+                store, follow, greeting = _first(controller, key, run, folder, keep, url, held)
             else:
-                store, follow, greeting = _later(sources, invite, run, public_key, folder, keep)
+                store, follow, greeting = _later(sources, invite, run, public_key, folder, keep, held)
             files = RelayApp(store, RelayRateLimiter(requests_per_second, megabytes_per_second * 1e6))
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
@@ -92,12 +93,15 @@ def command(
 _Parts = tuple[Path, "Callable[[threading.Event], None]", str]  # a relay's folder, what it does, and what it says
 
 
-def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int) -> _Parts:
-    """Return the parts of a relay that fetches from others."""
+def _later(
+    sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, held: ExitStack
+) -> _Parts:
+    """Return the parts of a relay that fetches from others. `held` gets the lock on its folder."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay_client import RelayClient
     from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
+    from train.swarm.folder import lock_folder
     from train.swarm.protocol.invites import read_invite
     from train.swarm.signatures import parse_public_key
 
@@ -113,6 +117,7 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
             raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
         public = parse_public_key(public_key)
     download = RelayClient(RelaySelector(sources, at_once=MAX_CONCURRENT_FOR_RELAYS), run, public)
+    held.enter_context(lock_folder(folder, "relay", "--folder"))
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         folder,
@@ -121,18 +126,20 @@ def _later(sources: tuple[str, ...], invite: str, run: str, public_key: str, fol
     )
 
 
-def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str) -> _Parts:
-    """Return the parts of the first relay of a run."""
+def _first(controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str, held: ExitStack) -> _Parts:
+    """Return the parts of the first relay of a run. `held` gets the lock on its folder."""
     from train.asynchronous.client import ControllerClient
     from train.asynchronous.rollout_process import TOKEN_VARIABLE, LocalFirstSource
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
     from train.swarm.broadcast.manifest import sanitize_run_name
     from train.swarm.broadcast.origin import Origin
+    from train.swarm.folder import lock_folder
     from train.swarm.signatures import create_key_file, public_key_bytes, read_key
 
     if key is None:
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
+    held.enter_context(lock_folder(folder, "relay", "--folder"))
     terms = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
     private = read_key(key) if key.exists() else create_key_file(key)
     name = sanitize_run_name(run or terms.run)

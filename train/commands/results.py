@@ -21,6 +21,7 @@ from train.evaluation.judges.extraction import RULES as EXTRACTIONS
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
     from train.evaluation.results.result import Result
+    from train.evaluation.results.tables import Leaderboard
 
 
 @click.command("results")
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown", "html", "csv", "model-card"]),
+    type=click.Choice(["text", "markdown", "html", "pages", "csv", "model-card"]),
     default="text",
     show_default=True,
-    help="Form of the table.",
+    help="Form of the table. `pages` are HTML: the table, and a page for each problem with its prompt and samples.",
 )
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table to this file.  [default: print it]"
-)
+    "--out", type=click.Path(path_type=Path),
+    help="Write the table to this file, or the pages into this folder.  [default: print the table]",
+)  # fmt: skip
 def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     """Show evaluations as a table: a row for each model, a column for each suite, pass@1 with its 95% interval.
 
@@ -48,25 +50,51 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     from train.evaluation.results import tables
     from train.evaluation.results.result import read_results
 
+    if form in ("html", "pages"):
+        require_extra("data")
     with report_user_errors(CurateError, OSError):
+        if form == "text" and out is not None:
+            raise CurateError("--out needs another --format: markdown, html, pages, csv or model-card.")
+        if form == "pages" and out is None:
+            raise CurateError("--format pages writes many files. Give a folder for them: --out FOLDER.")
         found = read_results(results)
-        if form == "text":
+        if form == "model-card":
+            text = tables.model_card_section(found)
+        else:
             board = tables.leaderboard(found)
-            if out is not None:
-                raise CurateError("--out needs another --format: markdown, html, csv or model-card.")
-            print_cells(*tables.text_cells(board))
-            click.echo(tables.LEGEND.format(best="*", close="~"))
-            for note in tables.rating_notes(board):
-                click.echo(note)
-            return
-        form_table = {"markdown": tables.as_markdown, "html": tables.as_html, "csv": tables.as_csv}.get(form)
-        text = form_table(tables.leaderboard(found)) if form_table else tables.model_card_section(found)
+            if form == "text":
+                _print_leaderboard(board)
+                return
+            if form == "pages" and out is not None:
+                from train.evaluation.results.pages import INDEX, write_pages
+
+                for failure in write_pages(board, out):
+                    warn(failure)
+                click.echo(out / INDEX)
+                return
+            if form == "html":
+                from train.evaluation.results.pages import leaderboard_page
+
+                text = leaderboard_page(board)
+            else:
+                text = tables.as_csv(board) if form == "csv" else tables.as_markdown(board)
         if out is None:
             click.echo(text, nl=False)
             return
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(out, text)
     click.echo(out)
+
+
+def _print_leaderboard(board: "Leaderboard") -> None:
+    from train.evaluation.results import tables
+
+    for note in tables.settings_notes(board):
+        click.echo(note)
+    print_cells(*tables.text_cells(board))
+    click.echo(tables.LEGEND.format(best="*", close="~"))
+    for note in tables.rating_notes(board):
+        click.echo(note)
 
 
 @click.command("compare")
@@ -95,15 +123,16 @@ def compare(
 ) -> None:  # fmt: skip
     """Compare evaluations of the same problems: the paired difference with its 95% interval and p-value.
 
-    The files are those of `curate evaluate --out`. With more than two, p-values have Holm's correction. The command
-    refuses evaluations of different problems, or with different tests. RUN is the folder of a training run: each step
-    that was evaluated is compared with the first.
+    The files are those of `curate evaluate --out`. With more than two, p-values are corrected for the number of
+    comparisons. The command refuses evaluations of different problems, or with different tests, and says which settings
+    differ. RUN is the folder of a training run: each step that was evaluated is compared with the first.
     """
     is_run = len(results) == 1 and results[0].is_dir()
     if not is_run and len(results) < 2:
         raise click.UsageError("give the result files of at least two evaluations, or the folder of a training run")
     from train.evaluation.results import tables
     from train.evaluation.results.result import labels, read_result
+    from train.evaluation.results.settings_table import settings_difference
     from train.evaluation.statistics.comparison import best_model, compare_with_reference
 
     failures: list[str] = []
@@ -116,13 +145,15 @@ def compare(
         for number, by_name in enumerate(compared):
             names = list(by_name)
             models = {name: result.outcomes for name, result in by_name.items()}
-            of_first = reference == "first" or (reference is None and (is_run or len(names) == 2))
-            best = names[0] if of_first else best_model(models)
-            contenders = compare_with_reference(best, models, seed=seed)
+            is_selected = reference == "best" or (reference is None and not is_run and len(names) > 2)
+            best = best_model(models) if is_selected else names[0]
+            contenders = compare_with_reference(best, models, is_selected=is_selected, seed=seed)
             if number:
                 click.echo()
-            click.echo(f"{by_name[best].suite}: differences from {best}, the {'first' if of_first else 'best'}")
-            print_cells(*tables.difference_table(best, models, contenders))
+            click.echo(f"{by_name[best].suite}: differences from {best}, the {'best' if is_selected else 'first'}")
+            if note := settings_difference(by_name):
+                click.echo(note)
+            print_cells(*tables.difference_table(best, models, contenders, is_selected=is_selected))
             for name in (name for name in contenders if changed and (not is_run or name == names[-1])):
                 if moved := tables.changed_problems(models[best], models[name]):
                     click.echo()
@@ -197,7 +228,8 @@ def rescore(
                 dependencies=verdict_dependencies(sandbox.find_packages()),
                 progress=progress,
             )
-        if out:
+        n_lost = sum(n for was, is_now, n in found.verdict_changes if was != rescoring.NO_VERDICT == is_now)
+        if out and not n_lost:
             found.result.write(out)
     before, now = reopened.result.outcomes, found.result.outcomes
     print_cells(*tables.breakdown(now))
@@ -206,10 +238,15 @@ def rescore(
     if moved:
         print_cells(["before", "now", "samples"], [[was, is_now, str(n)] for was, is_now, n in moved])
     print_changed_problems("before", "now", tables.changed_problems(before, now), changed)
-    if found.missing_ids:
-        warn(f"{reopened.result.location} does not have {len(found.missing_ids)} of the problems; they are left out")
+    if missing := reopened.missing_ids:
+        warn(f"{reopened.result.location} does not have {len(missing)} of the problems; they are left out")
     if n_unknown := summarize(now).n_no_verdict:
         warn(f"{n_unknown} samples have no verdict and are left out")
+    if n_lost:
+        raise click.ClickException(
+            f"{n_lost} samples had a verdict and have none now, so no result is written. The same command judges them "
+            "again."
+        )
 
 
 @click.command("export-evaluation")

@@ -146,14 +146,15 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     """
     require_extra("train")
     from train.swarm.verification.calibrate import calibrate
-    from train.swarm.verification.thresholds_file import read_thresholds, write_thresholds
+    from train.swarm.verification.thresholds_file import add_thresholds, read_thresholds
 
     with report_user_errors(TrainError, CurateError):
         settings = config.read()
-        others = read_thresholds(out) if out.exists() else {}
+        if out.exists():
+            read_thresholds(out)  # a file that holds no bars is an error before anything is measured
         with ProgressBar(" answers") as progress:
             pair, thresholds, found = calibrate(settings, n_leases=groups, report=progress)
-        write_thresholds(out, {**others, pair: thresholds})
+        add_thresholds(out, pair, thresholds)
     click.echo(f"{pair}: {found.n_tokens:,} tokens of {groups * settings.rollout.completions} answers")
     for name, measured, bar in (
         ("exponents that differ in a chunk, at most", found.exponent_mismatches, thresholds.exponent_mismatches),

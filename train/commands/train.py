@@ -32,6 +32,7 @@ from train.errors import ConfigError, NoRunError, TrainError, recovery_hint
 
 if TYPE_CHECKING:
     from train.config import Config
+    from train.run.memory import Machines
 
 # The metrics in the line that is printed for each step, as patterns, with their labels.
 _SHOWN_METRICS = (
@@ -65,16 +66,19 @@ _SHOWN_METRICS = (
 @click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
 @click.option(
     "--gpus", type=click.IntRange(0),
-    help="With --dry-run: refuse what does not fit on so many GPUs, up to 8 in a machine, or on a CPU if 0.  [default: "
-    "show the needs of the learner for several numbers]",
+    help="Fit the run to so many GPUs, up to 8 in a machine, or to a CPU if 0: choose where engines run and how much "
+    "memory they get, where CONFIG does not say it.  [default: as CONFIG and the preset say]",
 )  # fmt: skip
-@click.option("--gpu-gb", type=float, default=80.0, help="With --gpus: memory of a GPU in GB.  [default: 80]")
-@click.option("--host-gb", type=float, help="With --gpus: memory of each machine in GB.  [default: not judged]")
+@click.option("--gpu-gb", type=float, help="Memory of a GPU in GB.  [default: that of the GPU, or 80 with --dry-run]")
+@click.option(
+    "--host-gb", type=float,
+    help="Memory of each machine in GB.  [default: that of the machine; not judged with --dry-run]",
+)  # fmt: skip
 @options.sandbox_overrides
 def command(
     config: ConfigSource, out: Path | None, include: tuple[str, ...], prompt: dict[str, Any], engine: dict[str, Any],
-    resume: bool, overwrite: bool, replay: bool, dry_run: bool, gpus: int | None, gpu_gb: float, host_gb: float | None,
-    sandbox: dict[str, Any],
+    resume: bool, overwrite: bool, replay: bool, dry_run: bool, gpus: int | None, gpu_gb: float | None,
+    host_gb: float | None, sandbox: dict[str, Any],
 ) -> None:  # fmt: skip
     """Train a model on a dataset with GRPO+.
 
@@ -87,7 +91,6 @@ def command(
     torchrun --nproc-per-node 8 --no-python curate train CONFIG.
     """
     require_extra("train")
-    require_extra("data")
     from train.run.folder import open_run
 
     recorded = config.path if replay else None
@@ -120,16 +123,21 @@ def command(
                 raise click.UsageError("--dry-run shows the plan of a CONFIG. Leave it out, or --replay.")
             _replay(recorded, run, config.changes, open_folder, is_first_rank=is_first_rank)
             return
-        settings = _settings(config, include, prompt, engine, sandbox)
-        if gpus is not None and not dry_run:
-            raise click.UsageError("--gpus describes the machines of a plan. Give --dry-run, too.")
+        from train.run.fit import check_memory, check_ranks, detect_machines
+        from train.run.memory import Machines
+
+        described = None if gpus is None else Machines(gpus, gpu_gb or 80.0, host_gb or 0.0)
+        machines = described if dry_run else detect_machines(gpus, gpu_gb, host_gb)
+        settings = _settings(config, machines if gpus is not None else None, include, prompt, engine, sandbox)
         if dry_run:
-            from train.run.memory import Machines
             from train.run.plan import plan
 
-            for line in plan(settings, None if gpus is None else Machines(gpus, gpu_gb, host_gb or 0.0)):
+            for line in plan(settings, described):
                 click.echo(line)
             return
+        if machines and is_first_rank:
+            check_ranks(settings, machines)
+            check_memory(settings, machines)
         from train import loop
         from train.run.evaluation_scheduler import BEST, read_best_record
 
@@ -168,27 +176,46 @@ def _replay(
 
 
 def _settings(
-    config: ConfigSource, include: Sequence[str], prompt: Mapping[str, Any], engine: Mapping[str, Any],
-    sandbox: Mapping[str, Any],
+    config: ConfigSource, machines: "Machines | None", include: Sequence[str], prompt: Mapping[str, Any],
+    engine: Mapping[str, Any], sandbox: Mapping[str, Any],
 ) -> "Config":  # fmt: skip
     """Return the configuration, with the packages that programs can import and their hash, after checks of its names.
 
-    include: rows to use although they are not trusted, for training and for evaluation
+    machines  those that it is fitted to; None: it stays as it is
+    include   rows to use although they are not trusted, for training and for evaluation
     """
     from curate.dataset.needed_packages import with_packages
     from sandbox.packages import fingerprint
     from train.config import with_sandbox
+    from train.rollouts.prompt_dataset import is_prompt_file
     from train.rollouts.rewards import check_custom_reward
-    from train.sampling.model_check import check_model
+    from train.sampling.model_check import check_model, check_tokenizer
 
     changes = [f"{section}.include={json.dumps(include)}" for section in ("data", "evaluation") if include]
-    settings = with_sandbox(config.read(changes, prompt=prompt, engine=engine), sandbox)
+
+    def read(for_machine: Sequence[str] = ()) -> "Config":
+        return config.read(changes, machine=for_machine, prompt=prompt, engine=engine)
+
+    settings = read()
+    evaluates = settings.evaluation.dataset or settings.evaluation.suites
+    if evaluates or not all(is_prompt_file(dataset) for dataset, _ in settings.data.parts()):
+        require_extra("data")  # a file of prompts needs no more than the extra train
+    check_model(settings.model.path)
+    check_tokenizer(settings.model.path)
+    if machines:
+        from train.run.fit import adapt, changed_values
+
+        dtype = ("model.dtype=bfloat16",) * bool(machines.gpus)
+        settings = adapt(lambda changes: read((*dtype, *changes)), machines)
+        if os.environ.get("RANK", "0") == "0":
+            for name, value in changed_values(read(), settings).items():
+                click.echo(f"--gpus {machines.gpus}: {name} = {json.dumps(value)}")
+    settings = with_sandbox(settings, sandbox)
     given = settings.sandbox.options()
     packages = chain.from_iterable(with_packages(given, dataset).packages for dataset, _ in settings.data.parts())
     options = replace(given, packages=tuple(dict.fromkeys(packages)))
     sha256 = settings.sandbox.packages_sha256 or fingerprint(options.find_packages())
     settings = with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
-    check_model(settings.model.path)
     check_custom_reward(settings.reward.function)
     return settings
 

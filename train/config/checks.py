@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from train.config.sections import Config
 
 _MAX_MEMORY_OF_ENGINES = 0.9  # share of a GPU for the engine of a run and the one that evaluates beside it
-_MAX_SHARED_MEMORY = 0.6  # share of a GPU for an engine that works at the same time as the trainer
 _MAX_TOKENS_PER_SECOND = 1000  # of one answer; no engine draws faster
 _MAX_PROVEN_STALENESS = 4  # AReaL's runs lose quality above this
 BUILTIN_REWARDS = ("code", "math", "format", "length_budget", "overlong", "random")
@@ -45,7 +44,12 @@ def config_warnings(config: "Config") -> Iterator[str]:
             f"{_MAX_PROVEN_STALENESS}, and a wider window gains little speed. To be on the safe side: "
             f"--set rollout.staleness={_MAX_PROVEN_STALENESS}"
         )
-    engine, evaluation = config.engine, config.evaluation
+    engine, evaluation, pipeline = config.engine, config.evaluation, config.rollout.pipeline
+    if engine.kind == "vllm" and not engine.gpus and config.workers.local and pipeline != "sync":
+        yield (
+            f'rollout.pipeline = "{pipeline}" with the engine on the GPU of the learner: both slow each other down, '
+            "and share its memory. No gain was measured on a GPU; they take turns with --set rollout.pipeline=sync"
+        )
     shares_gpu = evaluation.where == "own" and engine.kind == "vllm" and not engine.gpus and not evaluation.gpus
     share = evaluation.memory_share + engine.memory_share * config.workers.local
     if shares_gpu and (evaluation.dataset or evaluation.suites) and share > _MAX_MEMORY_OF_ENGINES:
@@ -123,14 +127,6 @@ def _engine(config: "Config") -> Iterator[str]:
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
     yield from _incomplete_engine("engine", engine.gpus, engine.tensor_parallel)
-    overlaps = pipeline in ("one-off", "async")
-    has_large_share = not engine.gpus and config.workers.local and engine.memory_share > _MAX_SHARED_MEMORY
-    if has_large_share and (overlaps or config.evaluation.where == "idle"):
-        key = f'rollout.pipeline = "{pipeline}"' if overlaps else 'evaluation.where = "idle"'
-        yield (
-            f"{key}: trainer and engine work at the same time and share the memory of one GPU. Name other GPUs in "
-            f"engine.gpus, or lower engine.memory_share to {_MAX_SHARED_MEMORY:g}"
-        )
 
 
 def _incomplete_engine(section: str, gpus: tuple[int, ...], tensor_parallel: int) -> Iterator[str]:

@@ -108,11 +108,12 @@ def read_config(
     dataset: str | None = None,
     prompt: Mapping[str, Any] = _NOTHING,
     engine: Mapping[str, Any] = _NOTHING,
+    machine: Sequence[str] = (),
 ) -> Config:
     """Return the configuration in a TOML file, in a preset, or in both.
 
-    Of several values for a key, the last of these holds: its default, the preset, the file, the parameters `model` to
-    `engine`, `changes`.
+    Of several values for a key, the last of these holds: its default, the preset, `machine`, the file, the parameters
+    `model` to `engine`, `changes`.
 
     path     the file, None for a preset alone
     changes  further values, of the form section.key=value
@@ -121,6 +122,7 @@ def read_config(
     dataset  value of data.dataset
     prompt   further values of the section [prompt]
     engine   further values of the section [engine]
+    machine  values for the machine, of the form section.key=value
 
     Raises ConfigError.
     """
@@ -135,6 +137,8 @@ def read_config(
     table = {} if name is None else preset_table(name)
     paths = {"model": {} if model is None else {"path": model}, "data": {} if dataset is None else {"dataset": dataset}}
     options = {**paths, "prompt": prompt, "engine": engine}
+    for change in machine:
+        _apply(table, change)
     _merge(table, from_file)
     _merge(table, {section: dict(values) for section, values in options.items() if values})
     for change in changes:

@@ -19,12 +19,14 @@ PositiveInt = Annotated[int, Meta(gt=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
 Temperature = Annotated[float, Meta(le=2)]
+Share = Annotated[float, Meta(le=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
     path: str  # a folder, or the name of a model on the Hub
-    dtype: Literal["float32", "bfloat16"] = "float32"  # precision of the computation; trained weights are float32
+    # Precision of the computation; trained weights are float32. "auto": "bfloat16" on a GPU, "float32" on a CPU.
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     # Precision of the logits, on both sides. "model": that of dtype. "float32": the product of hidden states and head
     # is not rounded, so that learner and engine differ less. vLLM's residual stream always has the precision of dtype.
     head_dtype: Literal["model", "float32"] = "model"
@@ -33,6 +35,12 @@ class ModelConfig:
     lora_rank: int = 0
     lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
     activation_checkpointing: bool = False  # costs a third more computation, but memory does not grow with depth
+
+    def __post_init__(self) -> None:
+        if self.dtype == "auto":
+            from torch.cuda import device_count
+
+            object.__setattr__(self, "dtype", "bfloat16" if device_count() else "float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,8 @@ class RolloutConfig:
     # the engines busy makes answers younger.
     most_running: int = 0
     online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
-    max_rounds: PositiveInt = 4  # rounds of sampling for one batch; then it is used as it is, or ends the run if empty
+    # A batch is used as it is, or ends the run if it is empty, once max_rounds * prompts groups were sampled for it.
+    max_rounds: PositiveInt = 4
     # Time limit for sampling one batch; an engine that needs longer counts as hanging.
     max_seconds: PositiveFloat = 7200.0
 
@@ -187,7 +196,7 @@ class ObjectiveConfig:
     supervision: Literal["outcome", "process"] = "outcome"
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
     std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl; 0: nothing is added
-    clip_low: float = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high
+    clip_low: Share = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high
     clip_high: float = 0.28  # more than clip_low is clip-higher (DAPO, DeepCoder)
     delta: float | None = None  # bound of the ratio where the advantage is negative (INTELLECT-2: 4); none: no bound
     kl: float = 0.0  # coefficient of the k3 estimate against the reference

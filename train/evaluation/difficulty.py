@@ -137,6 +137,17 @@ _SETTINGS = "settings"  # the key under which the journal of verdicts holds the 
 _COLUMNS = ("id", "statement", "starter_code", "tests")  # the columns of the dataset on which a sample depends
 
 
+def _object_with(*fields: str) -> Callable[[Any], Row]:
+    """Return a reader of records that are objects with these fields. It raises ValueError for any other record."""
+
+    def read(record: Any) -> Row:
+        if not (isinstance(record, dict) and record.keys() >= set(fields)):
+            raise ValueError(f"no object with {', '.join(fields)}")
+        return record
+
+    return read
+
+
 @dataclass(frozen=True, slots=True)
 class DifficultyMeasurement:
     """The outcome of one call.
@@ -195,9 +206,9 @@ def measure_difficulty(
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with ResultJournal(verdicts_path) as verdicts, ResultJournal(answers_path) as answers:
             # A filtered dataset has no journal, but the rows of its table have the settings.
-            earlier = verdicts[_SETTINGS] if _SETTINGS in verdicts else _settings_from_rows(rows.values())
-            settings = choose_settings(model, overrides, earlier)
-            if _SETTINGS not in verdicts or verdicts[_SETTINGS] != settings.to_dict():
+            recorded = verdicts.load(_SETTINGS, _object_with(*_FIXED)) if _SETTINGS in verdicts else None
+            settings = choose_settings(model, overrides, recorded or _settings_from_rows(rows.values()))
+            if recorded != settings.to_dict():
                 verdicts.add(_SETTINGS, settings.to_dict())
             digests = {
                 row["id"]: _samples_digest(row, settings, packages)
@@ -289,7 +300,8 @@ class _Samples:
     def row(self, id: str, digest: str) -> Row:
         """Return the row of a problem in the table."""
         keys = self._keys(digest)
-        records = [self.verdicts[key] for key in keys if key in self.verdicts]
+        read = _object_with("verdict", "n_tokens")
+        records = [self.verdicts.load(key, read) for key in keys if key in self.verdicts]
         n_sampled = sum(key in self.verdicts or key in self.answers for key in keys)
         return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
 
@@ -328,7 +340,7 @@ class _Samples:
     def _kept(self) -> Iterator[Sample]:
         """Yield the answers that have no verdict."""
         for request in self._requests(lambda key: key in self.answers):
-            kept = self.answers[request.key]
+            kept = self.answers.load(request.key, _object_with("text", "finish_reason", "n_tokens"))
             truncated = kept["finish_reason"] == "length"
             yield request, SampleRecord(request.exercise.id, request.number, kept["text"], kept["n_tokens"], truncated)
 

@@ -22,7 +22,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -155,8 +155,9 @@ def judge_samples(answers: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sampl
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The outcomes of an evaluation with k samples of each problem.
+    """The outcomes of an evaluation.
 
+    k       the largest number of samples of a problem
     tokens  those of all samples with a verdict
     """
 
@@ -198,7 +199,7 @@ class EvaluationResult:
 
 @dataclass(frozen=True, slots=True)
 class CachedExercise:
-    """An exercise, and the digests under which its samples are kept.
+    """An exercise, the number of its samples, and the digests under which they are kept.
 
     samples_digest  of all that its answers depend on
     tests_digest    of its tests
@@ -206,12 +207,13 @@ class CachedExercise:
     """
 
     exercise: Exercise
+    k: int
     samples_digest: str
     tests_digest: str
     judge_digest: str
 
     @classmethod
-    def of(cls, exercise: Exercise, samples_digest: str, judged_with: Sequence[Any]) -> "CachedExercise":
+    def of(cls, exercise: Exercise, k: int, samples_digest: str, judged_with: Sequence[Any]) -> "CachedExercise":
         """Return the exercise with the digests of its judge. The one of its tests does not depend on the extraction."""
         judge, extraction = exercise.judge, ""
         if isinstance(judge, SuiteJudge | CallJudge):
@@ -219,7 +221,12 @@ class CachedExercise:
             judge = replace(judge, extraction=DEFAULT_RULE)
         tests = _digest(judge.identity)
         reading = [extraction, exercise.answer_prefix, exercise.answer_suffix]
-        return cls(exercise, samples_digest, tests, _digest([tests, reading, list(judged_with)]))
+        return cls(exercise, k, samples_digest, tests, _digest([tests, reading, list(judged_with)]))
+
+    @property
+    def sample_keys(self) -> list[str]:
+        """Return the keys of the samples, by their numbers."""
+        return [sample_key(self.samples_digest, number) for number in range(self.k)]
 
 
 def sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -> str:
@@ -265,15 +272,40 @@ def evaluate(
 
     Raises CurateError if the sandbox fails again and again, and SamplerError if no samples can be drawn.
     """
-    cached = [CachedExercise.of(one, sample_fingerprint(one, settings, seed), judged_with) for one in exercises]
-    return evaluate_cached(cached, sandbox, k=k, samples=samples, sample=sample, seed=seed, progress=progress)
+    cached = [CachedExercise.of(one, k, sample_fingerprint(one, settings, seed), judged_with) for one in exercises]
+    return evaluate_cached(cached, sandbox, samples=samples, sample=sample, seed=seed, progress=progress)
+
+
+def judge_answers(
+    exercises: Sequence[Exercise],
+    answers: Mapping[str, Sequence[str]],
+    sandbox: Sandbox,
+    samples: SampleStore,
+    *,
+    judged_with: Sequence[Any] = (),
+    progress: Progress = no_progress,
+) -> EvaluationResult:
+    """Judge answers that exist already, and count.
+
+    answers   the texts of the answers by the ids of the exercises
+    samples   keeps the answers with their verdicts; those with a verdict of the same judge are not judged again
+
+    Raises CurateError if the sandbox fails again and again.
+    """
+    cached = []
+    for exercise in exercises:
+        texts = list(answers[exercise.id])
+        cached.append(CachedExercise.of(exercise, len(texts), _digest([exercise.id, texts]), judged_with))
+        for number, key in enumerate(cached[-1].sample_keys):
+            if samples.get(key) is None:
+                samples.add(key, SampleRecord(exercise.id, number, texts[number], 0, False))
+    return evaluate_cached(cached, sandbox, samples=samples, progress=progress)
 
 
 def evaluate_cached(
     exercises: Sequence[CachedExercise],
     sandbox: Sandbox,
     *,
-    k: int,
     samples: SampleStore | None = None,
     sample: SampleFunction | None = None,
     seed: int = 0,
@@ -289,8 +321,7 @@ def evaluate_cached(
     missing: list[SampleRequest] = []
     judges: dict[str, str] = {}  # by the key of a sample
     for one in exercises:
-        for number in range(k):
-            key = sample_key(one.samples_digest, number)
+        for number, key in enumerate(one.sample_keys):
             if key in judges:
                 continue  # the same problem twice
             judges[key] = one.judge_digest
@@ -318,9 +349,8 @@ def evaluate_cached(
             add(request.key, record)
             scored[request.key] = replace(record, text="", reasoning="")
             progress(_STAGE, len(scored), len(judges))
-    outcomes = tuple(
-        _outcomes(one, [scored.get(sample_key(one.samples_digest, number)) for number in range(k)]) for one in exercises
-    )
+    outcomes = tuple(_outcomes(one, [scored.get(key) for key in one.sample_keys]) for one in exercises)
+    k = max((one.k for one in exercises), default=0)
     return EvaluationResult(k, outcomes, sum_tokens((one.n_prompt_tokens, one.n_tokens) for one in scored.values()))
 
 

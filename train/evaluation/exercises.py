@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,6 +39,7 @@ SUITES = (
 )
 _BY_NAME = {suite.name: suite for suite in SUITES}
 NAMES = (*_BY_NAME, dataset.NAME)
+_MAX_SHOWN = 5  # ids in a message
 
 
 def parse_suite(text: str) -> tuple[str, str]:
@@ -63,6 +65,12 @@ def _on_hub(name: str, options: str) -> str:
     """Return where a suite is on the Hub, with options; "" for a suite that has no place of its own."""
     place = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return place and place + (options.replace("?", "&", 1) if "?" in place else options)
+
+
+def format_ids(ids: Sequence[str]) -> str:
+    """Return the first of some ids as text, and how many more there are."""
+    more = len(ids) - _MAX_SHOWN
+    return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def has_dates(name: str) -> bool:

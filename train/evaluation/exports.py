@@ -22,6 +22,7 @@ from curate.reading.values import optional_text
 from curate.sources.livecodebench import select_files
 from rewards.extract import PYTHON_ONLY
 from sandbox import Verdict
+from train.evaluation.exercises import format_ids
 from train.evaluation.judges.call_judge import CallJudge
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.rescore import LoadedResult, load_result, sample_keys
@@ -31,7 +32,6 @@ from train.evaluation.suites.suite import Exercise
 
 SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}  # that each form takes
 N_LEADERBOARD_ROWS = 880  # the rows of release_v5, and of files that the leaderboard shows
-_MAX_SHOWN = 5  # ids in a message
 _PREFIX = "livecodebench/"
 _COLUMNS = ("question_id", "question_title", "question_content", "platform", "contest_id", "contest_date")
 _OPTIONAL = ("starter_code", "difficulty")
@@ -74,14 +74,11 @@ def load_export_data(path: Path, form: str) -> ExportData:
             f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
         )
     keys = {problem.id: sample_keys(problem) for problem in loaded.result.outcomes}
-    gone = [id for id in keys if id not in loaded.exercises]
-    if gone:
-        raise CurateError(f"{loaded.result.location} does not have {_first_ids(gone)} any more. Is it the same file?")
     kept = dict(iterate_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem}))
     missing = [id for id, of_problem in keys.items() if not all(key in kept for key in of_problem)]
     if missing:
         raise CurateError(
-            f"samples of {_first_ids(missing)} have no answer, and {form} cannot say that. Run the same `curate "
+            f"samples of {format_ids(missing)} have no answer, and {form} cannot say that. Run the same `curate "
             "evaluate` again, which draws them."
         )
     return ExportData(loaded, {id: tuple(kept[key] for key in of_problem) for id, of_problem in keys.items()})
@@ -100,18 +97,12 @@ def _source(exercise: Exercise, answer: str) -> str:
     return f"{preamble}\n{program.source}" if preamble else program.source
 
 
-def _first_ids(ids: list[str]) -> str:
-    """Return the first of some ids as text, and how many more there are."""
-    more = len(ids) - _MAX_SHOWN
-    return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
 def format_evalplus_samples(answers: ExportData) -> str:
     """Return the content of EvalPlus's file. Raises CurateError unless all tasks were evaluated, as it demands."""
     left_out = [id for id in answers.loaded_result.exercises if id not in answers.records]
     if left_out:
         raise CurateError(
-            f"{_first_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
+            f"{format_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
         )
     return "".join(
         json.dumps({"task_id": id, "solution": source}) + "\n"
@@ -158,7 +149,7 @@ def select_rows(answers: ExportData) -> LiveCodeBenchSelection:
     left_out = [_id(row) for row in rows if _id(row) in not_evaluated - unreadable]
     if left_out:
         raise CurateError(
-            f"{_first_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
+            f"{format_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
             f"{_WITHOUT_PROBLEMS}"
         )
     days = [_time(row).date() for row in rows if _id(row) in evaluated]
@@ -206,8 +197,16 @@ def format_lcb_samples(answers: ExportData, selection: LiveCodeBenchSelection) -
 
 
 def leaderboard_path(answers: ExportData) -> Path:
-    """Return the path that the leaderboard expects, below the folder of all models."""
+    """Return the path that the leaderboard expects, below the folder of all models.
+
+    Raises CurateError if the temperature is not known, as for samples of a file.
+    """
     result = answers.result
+    if "temperature" not in result.sampling:
+        raise CurateError(
+            f"{result.path} does not have the temperature of its samples, which is in the name of the leaderboard's "
+            "file. Export with --to lcb, which needs none."
+        )
     name = f"Scenario.codegeneration_{result.k}_{float(result.sampling['temperature'])}_eval_all.json"
     return Path(short_model_name(result.model)) / name
 
@@ -217,7 +216,7 @@ def format_leaderboard(answers: ExportData, selection: LiveCodeBenchSelection) -
     unknown = [problem.id for problem in answers.result.outcomes if None in problem.correct]
     if unknown:
         raise CurateError(
-            f"samples of {_first_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
+            f"samples of {format_ids(unknown)} have no verdict, and the leaderboard cannot say that. Run the same "
             "`curate evaluate` again, which judges them."
         )
     verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in answers.result.outcomes}

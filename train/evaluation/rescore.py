@@ -17,7 +17,7 @@ from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
 from train.evaluation.codeforces.rating import model_ratings
 from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key, verdict_digest
-from train.evaluation.exercises import parse_suite, read_exercises
+from train.evaluation.exercises import format_ids, parse_suite, read_exercises
 from train.evaluation.protocols.settings import restore_settings
 from train.evaluation.result_metadata import suite_metadata
 from train.evaluation.results.result import Result
@@ -27,6 +27,7 @@ from train.evaluation.suites.suite import Exercise
 
 NO_VERDICT = "no verdict"
 _AGAIN = "Run its `curate evaluate` again, which samples nothing twice."
+_MAX_SHOWN = 5  # ids in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class LoadedResult:
 
     result: Result
     exercises: Mapping[str, Exercise]
+
+    @property
+    def missing_ids(self) -> list[str]:
+        """Return the ids of the problems that the rows do not have."""
+        return [problem.id for problem in self.result.outcomes if problem.id not in self.exercises]
 
     @property
     def samples_path(self) -> Path:
@@ -65,7 +71,8 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
     suite       NAME=PATH of other rows with the same problems; None: those of the result
     extraction  another rule by which the program is found in an answer; None: that of the result
 
-    Raises CurateError if the file does not say which samples are its own, or if the rows are not there any more.
+    Raises CurateError if the file does not say which samples are its own, or if the rows are not there any more. Only
+    rows that `suite` names may lack problems of the result.
     """
     if "given" not in result.suite_metadata or not all(problem.samples_digest for problem in result.outcomes):
         raise CurateError(f"{result.path} does not say which answers are its own. {_AGAIN}")
@@ -85,7 +92,12 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         languages=result.languages,
         settings=restore_settings(result.protocol, result.given_suite),
     )
-    return LoadedResult(result, {exercise.id: exercise for exercise in found})
+    loaded = LoadedResult(result, {exercise.id: exercise for exercise in found})
+    if loaded.missing_ids and suite is None:
+        raise CurateError(
+            f"{result.location} does not have {format_ids(loaded.missing_ids)} any more. Is it the same file?"
+        )
+    return loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +106,10 @@ class RescoreResult:
 
     result           with the new verdicts
     verdict_changes  the numbers of samples by their verdicts before and now, the most frequent changes first
-    missing_ids      ids of problems that the rows do not have
     """
 
     result: Result
     verdict_changes: tuple[tuple[str, str, int], ...]
-    missing_ids: tuple[str, ...]
 
 
 def rescore(
@@ -112,30 +122,44 @@ def rescore(
 ) -> RescoreResult:
     """Judge the answers of a result again, and keep them with their verdicts in `samples`.
 
-    samples       may be the file with the answers of the result itself. A call that was interrupted is continued there
+    samples       may be the file with the answers of the result itself, unless the rows lack some of the problems. A
+                  call that was interrupted is continued there
     dependencies  what verdicts depend on besides the exercises, such as packages; JSON values
 
-    Raises CurateError if the rows have none of the problems, or if the sandbox fails again and again.
+    Raises CurateError if answers are missing that had a verdict, if the rows have none of the problems, or if the
+    sandbox fails again and again.
     """
     result, exercises = loaded_result.result, loaded_result.exercises
     known = [problem for problem in result.outcomes if problem.id in exercises]
     if not known:
         raise CurateError(f"{result.location} has none of the problems of {result.path}.")
+    missing_ids, answers = loaded_result.missing_ids, loaded_result.samples_path
+    if missing_ids and samples.resolve() == answers.resolve():
+        raise CurateError(
+            f"{result.location} does not have {format_ids(missing_ids)}, which {result.path} would lose. Choose "
+            "another --out."
+        )
     judges: dict[str, str] = {}  # by the key of a sample
+    lost: set[str] = set()  # keys of samples that had a verdict, and whose answers are not found
     cached = []
     for problem in known:
         exercise = exercises[problem.id]
         exercise = replace(exercise, metadata=_with_known(problem.metadata, exercise.metadata))
-        cached.append(CachedExercise.of(exercise, problem.samples_digest, dependencies))
+        cached.append(CachedExercise.of(exercise, len(problem.correct), problem.samples_digest, dependencies))
         judges |= dict.fromkeys(sample_keys(problem), cached[-1].judge_digest)
+        lost |= {key for key, bit in zip(sample_keys(problem), problem.correct, strict=True) if bit is not None}
     before = dict.fromkeys(judges, NO_VERDICT)
     now = dict.fromkeys(judges, NO_VERDICT)
     with SampleStore(samples) as kept:
-        for key, record in iterate_samples(loaded_result.samples_path, judges):
+        n_judged = len(lost)
+        for key, record in iterate_samples(answers, judges):
             before[key] = record.verdict or NO_VERDICT
+            lost.discard(key)
             if kept.get(key) is None:
                 kept.add(key, record)
-        evaluation = evaluate_cached(cached, sandbox, k=result.k, samples=kept, progress=progress)
+        if lost:
+            raise CurateError(f"{answers} lacks {len(lost)} of the {n_judged} answers of {result.path}. {_AGAIN}")
+        evaluation = evaluate_cached(cached, sandbox, samples=kept, progress=progress)
         for key, judge in judges.items():
             judged = kept.get(key)
             if judged is not None and judged.verdict and judged.judge_digest == verdict_digest(judge, judged.verdict):
@@ -154,7 +178,6 @@ def rescore(
             ratings=model_ratings(evaluation.outcomes, seed=result.seed),
         ),
         tuple((was, is_, n) for (was, is_), n in sorted(changes.items(), key=lambda item: (-item[1], item[0]))),
-        tuple(problem.id for problem in result.outcomes if problem.id not in exercises),
     )
 
 

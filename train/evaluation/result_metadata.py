@@ -121,12 +121,13 @@ def _engine_behind(base_url: str) -> dict[str, str]:
 def _asked(url: str, path: str) -> dict[str, Any]:
     """Return the JSON object at an address; {} if there is none. Nothing else depends on it."""
     from sandbox.http_client import HttpClient, ServerUnreachable
+    from train.sampling.http import get_with_retries
 
     key = os.environ.get("OPENAI_API_KEY")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         with closing(HttpClient(url, headers=headers, connections=1, connect_seconds=_SECONDS)) as client:
-            reply = client.request("GET", path, read_seconds=_SECONDS)
+            reply = get_with_retries(client, path, _SECONDS)
     except (ServerUnreachable, ValueError) as error:
         log.info("%s%s does not say what it is: %s", url, path, error)
         return {}
@@ -191,7 +192,7 @@ def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptForm
     The model counts by its name and, for a folder, by the sizes and times of its weight files. The prompt and the
     engine add nothing if they are the default ones, so that earlier samples are found again.
     """
-    more = {"template_arguments": dict(prompt.template_arguments), "engine": engine.sample_affecting_options()}
+    more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.sample_affecting_options()}
     files = [
         [path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in weight_files(Path(model).expanduser())
     ]

@@ -6,12 +6,13 @@ changed, gets another line; the last line of a key counts. So no line is ever ch
 when the machine stopped is the only one that can be lost.
 """
 
-import json
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from curate.dataset.journal import ResultJournal
+from curate.dataset.journal import JournalRecords, ResultJournal
 from curate.json_records import from_json, omit_if_default, to_json
 from sandbox.closeable import Closeable
 
@@ -40,24 +41,31 @@ class SampleRecord:
     judge_digest: str = omit_if_default("", key="judge")
 
 
+_read = partial(from_json, SampleRecord, ignore_unknown=True)
+
+
 def pending_path(path: Path) -> Path:
     """Return the path of the answers that wait for their verdict."""
     return path.with_name(path.name + ".unjudged")
 
 
 class SampleStore(Closeable):
-    """The samples in a file, which one process at a time may write."""
+    """The samples in a file, which one process at a time may write.
+
+    Raises CurateError if another process writes to it, or if it is damaged.
+    """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._judged = ResultJournal(path)
-        self._unjudged_path = pending_path(path)
-        self._unjudged = ResultJournal(self._unjudged_path)
+        with ExitStack() as stack:
+            self._judged = stack.enter_context(ResultJournal(path))
+            self._unjudged = stack.enter_context(ResultJournal(pending_path(path)))
+            self._journals = stack.pop_all()
 
     def get(self, key: str) -> SampleRecord | None:
-        """Return the latest record of a sample; None if there is none."""
+        """Return the latest record of a sample; None if there is none. Raises CurateError if it is damaged."""
         journal = next((journal for journal in (self._judged, self._unjudged) if key in journal), None)
-        return None if journal is None else from_json(SampleRecord, journal[key], ignore_unknown=True)
+        return None if journal is None else journal.load(key, _read)
 
     def add(self, key: str, record: SampleRecord) -> None:
         """Keep a record. When this returns, it has been handed to the operating system.
@@ -67,34 +75,20 @@ class SampleStore(Closeable):
         (self._judged if record.verdict else self._unjudged).add(key, to_json(record))
 
     def close(self) -> None:
-        """Close the files. Once all answers are judged, the file of those that wait is removed."""
-        self._judged.close()
-        self._unjudged.close()
+        """Close the files, and remove those without a record and, once all answers are judged, that of the answers."""
         if all(key in self._judged for key in self._unjudged):
-            self._unjudged_path.unlink(missing_ok=True)
+            self._unjudged.remove()
+            if not self._judged:
+                self._judged.remove()
+        self._journals.close()
 
 
 def iterate_samples(path: Path, keys: Collection[str]) -> Iterator[tuple[str, SampleRecord]]:
-    """Yield the latest record of each of these keys, without opening a file for writing. Raises OSError."""
-    seen: set[str] = set()
-    for file in (path, pending_path(path)):
-        if file == path or file.exists():
-            offsets = {key: offset for key, offset in _offsets(file) if key in keys and key not in seen}
-            seen |= offsets.keys()
-            with file.open("rb") as lines:
-                for key, offset in offsets.items():
-                    lines.seek(offset)
-                    yield key, from_json(SampleRecord, json.loads(lines.readline())[1], ignore_unknown=True)
+    """Yield the latest record of each of these keys, without opening a file for writing.
 
-
-def _offsets(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the keys in a file and the offsets of their lines."""
-    offset = 0
-    with path.open("rb") as lines:
-        for line in lines:
-            try:
-                key, _ = json.loads(line)
-            except (ValueError, TypeError):  # a torn line, after which there is nothing
-                break
-            yield key, offset
-            offset += len(line)
+    Raises OSError, and CurateError if a file is damaged.
+    """
+    judged = JournalRecords.open(path, _read).select(keys)
+    yield from judged.items()
+    if (unjudged := pending_path(path)).exists():
+        yield from JournalRecords.open(unjudged, _read).select(key for key in keys if key not in judged).items()

@@ -57,6 +57,8 @@ def _one_by_one(
     query_1HLE: Tensor, key_1KLE: Tensor, value_1KLE: Tensor, lengths: Lengths, scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:  # fmt: skip
+    if query_1HLE.is_cuda:  # with fewer heads for keys, only the kernel that keeps the whole matrix of scores would do
+        key_1KLE, value_1KLE = repeat_heads(key_1KLE, value_1KLE, heads=query_1HLE.shape[1])
     each = [length for part in lengths for length in part]
     queries, keys, values = (iter(torch.split(tensor, each, dim=2)) for tensor in (query_1HLE, key_1KLE, value_1KLE))
     attend = partial(F.scaled_dot_product_attention, scale=scaling, enable_gqa=query_1HLE.shape[1] != key_1KLE.shape[1])
@@ -72,6 +74,12 @@ def _one_by_one(
             completion_mask = None if mask is None else mask[:completion, : prompt + completion]
             attended.append(attend(next(queries), key, value, completion_mask))
     return torch.cat(attended, dim=2).transpose(1, 2)
+
+
+def repeat_heads(key_1KLE: Tensor, value_1KLE: Tensor, *, heads: int) -> tuple[Tensor, Tensor]:
+    """Return keys and values with a head for each of the queries' `heads`, of which several share one."""
+    times = heads // key_1KLE.shape[1]
+    return key_1KLE.repeat_interleave(times, dim=1), value_1KLE.repeat_interleave(times, dim=1)
 
 
 def _mask(n_queries: int, n_keys: int, sliding_window: int | None, device: torch.device) -> Tensor | None:

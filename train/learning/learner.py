@@ -20,15 +20,23 @@ from train.errors import LearnerError, UpdateError
 from train.interrupts import defer_interrupts
 from train.learning import model_files, sharded_state
 from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics, replace_old_logprobs
-from train.learning.policy import Policy, bucket_parameter_names, export_tensors, layers, load_causal_lm
-from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, full_tensor
+from train.learning.policy import (
+    Policy,
+    bucket_parameter_names,
+    check_trained_experts,
+    export_tensors,
+    layers,
+    load_causal_lm,
+)
+from train.learning.ranks import CALL_SECONDS, RankGroup, copy_to_device, copy_to_host, full_tensor
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows, shard_row
 from train.learning.sharded_state import step_in_shards
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # identifies a completion by the token ids of its prompt and of itself
 # Beginnings of the names in a state.
 _WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
-_FREED = ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_old", "_of_reference")
+_FREED = ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_saved", "_old", "_of_reference")
+_MOMENT_NAMES = ("step", "exp_avg", "exp_avg_sq")  # of AdamW
 _BUCKET_BYTES = 256 * 2**20  # bytes of the part of the model that is whole at a time, while it is handed over
 
 
@@ -59,6 +67,8 @@ class Learner:
         self._device = self._ranks.device
         with self._ranks.translate_errors():
             self._causal = load_causal_lm(model, seed=seed) if self.n_ranks == 1 else self._empty_model()
+            if self.n_ranks == 1 and self._device.type == "cuda" and self._dtype != torch.float32:
+                check_trained_experts(self._causal, model.path)
             self._policy = Policy(
                 self._causal, self._dtype, temperature, autocast=self.n_ranks == 1,
                 exact_logits=model.head_dtype == "float32", context=self._ranks.context_group(),
@@ -73,8 +83,12 @@ class Learner:
         norms_and_biases = {"params": [weight for weight in trained if weight.ndim < 2], "weight_decay": 0.0}
         self._optimizer = torch.optim.AdamW(
             [matrices, norms_and_biases], lr=optimizer.learning_rate, betas=optimizer.betas,
-            weight_decay=optimizer.weight_decay, fused=self._device == "cuda",
+            weight_decay=optimizer.weight_decay, fused=self._device.type == "cuda",
         )  # fmt: skip
+        if self._device.type == "cuda" and not optimizer.offload:
+            # Before anything else takes the memory: an engine that wakes later needs the rest in large pieces.
+            for weight in trained:
+                self._optimizer.state[weight] = {name: self._empty_moment(weight, name) for name in _MOMENT_NAMES}
         self._updates = 0
         self._open = True
         self._turn = threading.Lock()
@@ -82,6 +96,7 @@ class Learner:
         self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
         self._snapshot: dict[str, Tensor] = {}
+        self._saved: dict[str, Tensor] = {}  # the copy that was written last, whose memory the next one can have
         self._batch: dict[_Key, TrainingSequence] = {}  # of `begin_batch`
         self._old: dict[_Key, Tensor] = {}  # empty until the first step on the batch
         self._of_reference: dict[_Key, Tensor] = {}
@@ -151,7 +166,7 @@ class Learner:
         A part of the model is put together at a time, just before it is yielded, so that at most that part is whole.
         Make no updates meanwhile. The tensors may be the learner's own: copy those that you keep.
         """
-        if self._device == "cuda":
+        if self._device.type == "cuda":
             torch.cuda.empty_cache()  # a sampler on the same GPU needs it next
         for names in bucket_parameter_names(self._causal, self._dtype, _BUCKET_BYTES):
             # All of them, before the first is yielded: gathering between a sampler's own collectives would deadlock.
@@ -264,12 +279,14 @@ class Learner:
         return model_files.adapter_weights(self._causal)
 
     def _hold(self) -> None:
-        self._snapshot = {}  # the memory is needed for the new copy
+        copies = self._snapshot or (self._saved if self._writing.done() else {})
+        self._snapshot = self._saved = {}
         # The reference is not copied yet: `update_reference` replaces its tensors and leaves these as they are.
-        self._snapshot = {
-            name: value if name.startswith(_REFERENCE) else copy_to_device(value, torch.device("cpu"))
-            for name, value in self._state().items()
-        }
+        with self._ranks.copies_to_host():
+            self._snapshot = {
+                name: value if name.startswith(_REFERENCE) else copy_to_host(value, copies.get(name))
+                for name, value in self._state().items()
+            }
 
     def _save_state(self, folder: Path, from_snapshot: bool) -> None:
         wait([self._writing])
@@ -278,9 +295,13 @@ class Learner:
         if not from_snapshot:
             self._hold()
         copied, self._snapshot = self._snapshot, {}
+        self._ranks.wait_for_copies(on_host=True)
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
             copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap` changes it while this is written
-        self._writing = sharded_state.write_in_background(copied, folder, self._ranks.background_group)
+        self._writing = sharded_state.write_in_background(
+            copied, folder, self._ranks.background_group, begin=self._ranks.use_device
+        )
+        self._saved = {name: copy for name, copy in copied.items() if not name.startswith(_REFERENCE)}
 
     def _load_state(self, folder: Path, names: list[str]) -> None:
         self._optimizer.state.clear()
@@ -288,17 +309,20 @@ class Learner:
         for name in names:
             if name.startswith(_MOMENTS):
                 weight, _, moment = name.removeprefix(_MOMENTS).rpartition("/")
-                like = self._trained[weight].detach()
-                empty = torch.zeros((), device=self._device) if moment == "step" else torch.zeros_like(like)
-                if self._settings.offload and moment != "step":
-                    empty = copy_to_device(empty, torch.device("cpu"))
-                self._optimizer.state[self._trained[weight]][moment] = empty
+                self._optimizer.state[self._trained[weight]][moment] = self._empty_moment(self._trained[weight], moment)
             elif name.startswith(_REFERENCE):
                 weight = name.removeprefix(_REFERENCE)
                 self._reference[weight] = torch.zeros_like(self._trained[weight].detach())
         state = self._state()
         sharded_state.read(state, folder, self._ranks.background_group)
         self._updates = int(state[_UPDATES])
+
+    def _empty_moment(self, weight: Tensor, name: str) -> Tensor:
+        """Return a value of AdamW's state before the first update."""
+        if name == "step":
+            return torch.zeros((), device=self._device)
+        moment = torch.zeros_like(weight.detach())
+        return copy_to_device(moment, torch.device("cpu")) if self._settings.offload else moment
 
     def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[PackedRow]:
         context = self._ranks.context
@@ -368,6 +392,7 @@ class Learner:
         torch.nn.utils.clip_grads_with_norm_(parameters, self._settings.clip_norm, norm)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
+        self._ranks.wait_for_copies(on_host=False)
         if self._settings.offload:
             step_in_shards(self._optimizer, self._trained.values())
         else:

@@ -58,7 +58,7 @@ class Minibatch:
         """Return a minibatch of only the tokens with these indices, with the denominators of the whole minibatch."""
         return self._with_tensors("_T", lambda tensor: tensor[indices])
 
-    def to(self, device: str) -> "Minibatch":
+    def to(self, device: torch.device | str) -> "Minibatch":
         """Return the minibatch with its tensors on a device."""
         return self._with_tensors(("_T", "_N"), lambda tensor: tensor.to(device))
 
@@ -70,7 +70,7 @@ class Minibatch:
 
 def minibatch(
     sequences: Sequence[TrainingSequence], objective: ObjectiveConfig, old: Logprobs, reference: Logprobs, *,
-    max_tokens: int = 0, device: str = "cpu",
+    max_tokens: int = 0, device: torch.device | str = "cpu",
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
 

@@ -59,7 +59,7 @@ def empty_model(config: ModelConfig) -> Any:
     return causal
 
 
-def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: str) -> None:
+def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.device) -> None:
     """Read this rank's parts of the weights into an empty model that is divided already.
 
     Raises LearnerError if files or weights are missing, or do not fit.

@@ -133,6 +133,15 @@ def check_complete(path: str, missing: Iterable[str]) -> None:
         raise LearnerError(f"{path}: weights are missing: {', '.join(names[:5])}. Give a complete model.")
 
 
+def check_trained_experts(causal: Any, path: str) -> None:
+    """Raise LearnerError if autocast would leave trained experts in float32, since it does not know their product."""
+    if any(weight.requires_grad and weight.ndim == 3 for weight in causal.parameters()):
+        raise LearnerError(
+            f"{path} is a mixture of experts: on a single GPU, training all of its weights would compute the experts "
+            "in float32. Start several ranks with torchrun, or set model.lora_rank."
+        )
+
+
 def set_train_mode(causal: Any) -> None:
     """Put a model into the mode for training, without dropout."""
     for module in causal.modules():
@@ -213,7 +222,7 @@ def insert_lora_layers(causal: Any, config: ModelConfig) -> None:
     )
 
 
-def init_lora(causal: Any, seed: int, device: str) -> None:
+def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
     """Set the weights of the LoRA layers as peft does: random A, and B = 0, so that the model is what it was.
 
     They depend on the seed alone, and not on the number of ranks that share them.

@@ -23,6 +23,7 @@ from train.learning.heartbeats import Heartbeats
 CALL_SECONDS = 900.0  # within a call, all ranks do the same work, so none should be so far behind the others
 _FILES_SECONDS = 3600.0  # ranks may read and write files at different speeds
 _SHUTDOWN_SECONDS = 0.3
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # with which users choose for themselves
 
 
 class RankGroup:
@@ -37,8 +38,16 @@ class RankGroup:
     def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        # With its index: in a thread of a library, "cuda" alone is the first GPU of the machine.
+        local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
         self.use_device()
+        self._copies: Any = None  # the stream of copies to the CPU; None: there is no GPU
+        if self.device.type == "cuda":
+            self._copies = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            if not any(name in os.environ for name in _ALLOCATOR_VARIABLES):
+                # Engine and learner take turns with the memory, in blocks of different sizes.
+                torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
         self._shard = settings.shard or self.size  # ranks that have one copy of the weights together
         self.context = settings.context  # ranks that share each row
         for key, n_ranks in (("ranks.shard", self._shard), ("ranks.context", self.context)):
@@ -48,7 +57,7 @@ class RankGroup:
                     f"fewer ranks with torchrun, or change {key}"
                 )
         if self.size > 1 and not dist.is_initialized():
-            backends = "cpu:gloo,cuda:nccl" if self.device == "cuda" else "gloo"
+            backends = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
             # The group lasts as long as the process: a second group in one process sometimes waits for ever.
             try:
                 dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
@@ -85,7 +94,7 @@ class RankGroup:
         """
         from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-        mesh = _mesh(self.device, self.size // self._shard, self._shard)
+        mesh = _mesh(self.device.type, self.size // self._shard, self._shard)
         precision = MixedPrecisionPolicy(
             param_dtype=None if dtype == torch.float32 else dtype,
             reduce_dtype=torch.float32,
@@ -104,7 +113,7 @@ class RankGroup:
         """Return the group of the ranks that share this rank's rows; None if it is alone."""
         if self.context == 1:
             return None
-        mesh = _mesh(self.device, self.size // self.context, self.context)
+        mesh = _mesh(self.device.type, self.size // self.context, self.context)
         return mesh.get_group(mesh.ndim - 1)
 
     def broadcast_call(self, call: Any) -> None:
@@ -159,8 +168,25 @@ class RankGroup:
 
     def use_device(self) -> None:
         """Make this rank's GPU that of the current thread: CUDA gives the first GPU to every new thread."""
-        if self.device == "cuda":
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+
+    @contextmanager
+    def copies_to_host(self) -> Iterator[None]:
+        """Let what is copied to pinned memory in here be copied while the GPU goes on; see `wait_for_copies`."""
+        if self._copies is None:
+            yield
+            return
+        self._copies.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._copies):
+            yield
+
+    def wait_for_copies(self, *, on_host: bool) -> None:
+        """Wait for these copies: this thread if `on_host`, or else only what the GPU does from now on."""
+        if self._copies is not None and on_host:
+            self._copies.synchronize()
+        elif self._copies is not None:
+            torch.cuda.current_stream().wait_stream(self._copies)
 
     def announce_failure(self, reason: str) -> None:
         """Tell the other ranks why this one ends."""
@@ -226,16 +252,34 @@ def local_shard(tensor: Any) -> Tensor:
     return shard
 
 
+def copy_to_host(tensor: Any, into: Any = None) -> Any:
+    """Return a copy of this rank's part of a tensor in the CPU's memory, pinned if the tensor is on a GPU.
+
+    into: an earlier copy, whose memory is used again
+
+    A copy from a GPU is complete only once its stream is.
+    """
+    if into is None:
+        shard = local_shard(tensor)
+        into = _as_part_of(tensor, torch.empty_like(shard, device="cpu", pin_memory=shard.is_cuda))
+    local_shard(into).copy_(local_shard(tensor), non_blocking=True)
+    return into
+
+
 def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
     """Return a copy of this rank's part of a tensor on another device, still marked as a part."""
-    copied = local_shard(tensor).to(device, copy=True)
+    return _as_part_of(tensor, local_shard(tensor).to(device, copy=True))
+
+
+def _as_part_of(tensor: Any, shard: Tensor) -> Tensor:
+    """Mark a plain tensor as this rank's part of a whole one, if the other tensor is one."""
     if not hasattr(tensor, "device_mesh"):
-        return copied
+        return shard
     from torch.distributed.tensor import DTensor
 
     # Not from_local, which would move it to the GPU again.
-    shard: Tensor = DTensor(copied, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
-    return shard
+    part: Tensor = DTensor(shard, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
+    return part
 
 
 def replicate(tensor: Any) -> Any:

@@ -84,7 +84,12 @@ class PackedRow:
 
 
 def pack_into_rows(
-    sequences: Sequence[TrainingSequence], *, row_tokens: int, ranks: int = 1, rank: int = 0, device: str = "cpu"
+    sequences: Sequence[TrainingSequence],
+    *,
+    row_tokens: int,
+    ranks: int = 1,
+    rank: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Iterator[PackedRow]:
     """Yield this rank's share of the rows; all ranks get equally many.
 
@@ -104,7 +109,10 @@ def pack_into_rows(
 
 
 def _row(
-    parts: Sequence["PackedPrompt"], sequences: Sequence[TrainingSequence], first_indices: Sequence[int], device: str
+    parts: Sequence["PackedPrompt"],
+    sequences: Sequence[TrainingSequence],
+    first_indices: Sequence[int],
+    device: torch.device | str,
 ) -> PackedRow:
     columns: tuple[list[int], ...] = tuple([] for _ in range(6))
     ids, position_ids, positions, targets, token_indices, unique_indices = columns

@@ -6,7 +6,7 @@ tensors, of which each rank holds its parts. It can be read by another number of
 
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,10 +30,13 @@ _STEP = "step"  # the number of updates, which stays where it is
 State = Mapping[str, Tensor]
 
 
-def write_in_background(state: State, folder: Path, group: Any) -> Future[None]:
+def write_in_background(
+    state: State, folder: Path, group: Any, *, begin: Callable[[], None] = lambda: None
+) -> Future[None]:
     """Write a state that does not change meanwhile, in a thread of its own; the files are flushed to the disk.
 
-    group: the ranks, which all call this, and which do nothing else with this group meanwhile; None: there is only one
+    group  the ranks, which all call this, and which do nothing else with this group meanwhile; None: there is only one
+    begin  is called in that thread before it writes
 
     The future ends when all ranks have written. It raises CheckpointError if one of them has failed.
     """
@@ -41,7 +44,9 @@ def write_in_background(state: State, folder: Path, group: Any) -> Future[None]:
 
     def write() -> None:
         try:
-            writer = FileSystemWriter(folder, sync_files=True)
+            begin()
+            # Nothing is copied ahead: torch would do that on a GPU, although all tensors are on the CPU.
+            writer = _Writer(folder, sync_files=True, per_thread_copy_ahead=0)
             with _translate_errors():
                 save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
             written.set_result(None)
@@ -52,6 +57,18 @@ def write_in_background(state: State, folder: Path, group: Any) -> Future[None]:
     # A daemon, since a process whose other ranks are lost must not wait for them when it ends.
     threading.Thread(target=write, name="checkpoint", daemon=True).start()
     return written
+
+
+class _Writer(FileSystemWriter):
+    """Raises the OSError of a full disk, for example, which torch's own error about its file format hides."""
+
+    def write_data(self, plan: Any, planner: Any) -> Any:
+        try:
+            return super().write_data(plan, planner)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from error
+            raise
 
 
 def read(state: State, folder: Path, group: Any) -> None:

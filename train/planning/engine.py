@@ -5,18 +5,18 @@ The engine draws one token for each of its answers in a step, and steps take Eng
 
 from collections import deque
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf, sqrt
+
+from train.learning.flops import Flops
 
 _HALF = 2  # bytes of a number in half precision
 _BANDWIDTH_SHARE = 0.6  # of a GPU's memory bandwidth that decoding reaches
-_PREFILL_SHARE = 0.5  # of its arithmetic that reading a prompt reaches
+_PREFILL_SHARE = 0.5  # of its arithmetic that engines reach
 _TRAINING_SHARE = 0.35  # of its arithmetic that training reaches; prime-rl measures 0.1 to 0.37, by model and length
 _STEP_SECONDS = 0.0015  # overhead of one step of an engine
 _CACHE_SHARE = 0.9  # of the memory that weights leave, the share for the cache
-# For each parameter and token: forward, backward, the forward pass for the proximal policy, and once more forward,
-# with activation checkpointing.
-_FLOPS = 10
+_ADMISSION_SHARE = 0.9  # of the cache; the rest is for what running answers add
 _LOAD_SECONDS = 2.0  # of an engine, for new weights
 _PUBLISH_SECONDS = 5.0
 _SWITCH_SECONDS = 20.0
@@ -44,6 +44,8 @@ class ModelSize:
 
     parameters: float
     kv_bytes_per_token: float  # of one token: 2 * layers * key heads * width of a head * bytes of a number
+    forward: Flops
+    training: Flops  # on a batch, with all that is computed again
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +55,22 @@ class EngineTimings:
     step_seconds: float  # of a step, in addition to
     step_seconds_per_answer: float  # for each answer, and
     step_seconds_per_context_token: float  # for each token of their contexts
-    prefill_seconds_per_token: float  # for each token of a prompt, or of a cache that is computed again
+    prefill_seconds_per_token: float  # for each token of a prompt, or of a cache that is computed again, in addition to
     load_seconds: float  # for new weights
     cache_tokens: float  # tokens that the cache holds
     max_concurrent: int = 256  # answers that the engine draws at once
+    prefill_seconds_per_pair: float = 0.0  # for each pair of tokens that attention compares in a prefill
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerTimings:
     """How long the learner takes."""
 
-    seconds_per_token: float  # for each token of a batch, prompts included
+    seconds_per_token: float  # for each token of a batch, prompts included, in addition to seconds_per_pair
     batch_seconds: float  # for each batch, whatever its size
     publish_seconds: float  # from the end of a batch until engines can fetch the weights
     switch_seconds: float = 0.0  # for changing between sampling and training on the same GPUs, there and back
+    seconds_per_pair: float = 0.0  # for each pair of tokens that attention compares
 
 
 def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineTimings:
@@ -75,31 +79,34 @@ def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineT
     room = (gpu.memory * gpus - weights) * _CACHE_SHARE
     if room <= 0:
         raise ValueError(f"{model.parameters / 1e9:.3g}B parameters do not fit into {gpus} x {gpu.name}")
-    forward_seconds = 2 * model.parameters / (gpu.flops * gpus * _PREFILL_SHARE)
+    of_token, of_prediction, of_pair = (flops / (gpu.flops * gpus * _PREFILL_SHARE) for flops in model.forward)
     return EngineTimings(
         step_seconds=weights / bandwidth + _STEP_SECONDS,
-        step_seconds_per_answer=forward_seconds,
-        step_seconds_per_context_token=model.kv_bytes_per_token / bandwidth,
-        prefill_seconds_per_token=forward_seconds,
+        step_seconds_per_answer=of_token + of_prediction,
+        step_seconds_per_context_token=model.kv_bytes_per_token / bandwidth + of_pair,
+        prefill_seconds_per_token=of_token,
         load_seconds=_LOAD_SECONDS,
         cache_tokens=room / model.kv_bytes_per_token,
+        prefill_seconds_per_pair=of_pair,
     )
 
 
-def estimate_learner_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> LearnerTimings:
+def estimate_learner_timings(model: ModelSize, gpu: Gpu, *, gpus: float) -> LearnerTimings:
     """Return the rates of a learner on so many GPUs."""
-    seconds_per_token = _FLOPS * model.parameters / (gpu.flops * gpus * _TRAINING_SHARE)
-    return LearnerTimings(seconds_per_token, 0.0, _PUBLISH_SECONDS, _SWITCH_SECONDS)
+    of_token, of_prediction, of_pair = (flops / (gpu.flops * gpus * _TRAINING_SHARE) for flops in model.training)
+    return LearnerTimings(of_token + of_prediction, 0.0, _PUBLISH_SECONDS, _SWITCH_SECONDS, of_pair)
 
 
 @dataclass(slots=True)
 class SimulatedSample:
     """An answer that is being drawn."""
 
-    key: tuple[int, int, int]
+    key: tuple[int, int]  # group, and place in it
     prompt_tokens: int
     tokens: int
-    first_step: float = 0.0
+    drawn: float = 0.0  # tokens before it was admitted, for the last time if it was preempted
+    first_step: float = 0.0  # of the engine, had it never been preempted
+    n_loads: int = 0  # of weights, before it was admitted
     # The versions that drew it, each with the number of tokens that had been drawn when it began.
     versions: list[tuple[int, int]] = field(default_factory=list)
 
@@ -113,11 +120,14 @@ class TimedEngine:
         self._now = 0.0
         self._busy_until = 0.0  # new weights or prompts are being computed
         self._steps = 0.0  # steps made since the start
+        self._loads = [(version, 0.0)]  # versions, and the steps made before
         self._context = 0.0  # tokens in the cache
+        self._pairs = 0.0  # of these tokens, that attention has compared
         # A heap by the step of the last token.
-        self._running: list[tuple[float, tuple[int, int, int], SimulatedSample]] = []
+        self._running: list[tuple[float, tuple[int, int], SimulatedSample]] = []
         self._waiting: deque[SimulatedSample] = deque()
-        self.drawn_tokens = 0.0
+        # When the next answer finishes or the cache is full, the steps until then, and their seconds; None: not known.
+        self._next: tuple[float, float, float] | None = None
         self.busy_seconds = 0.0
 
     @property
@@ -125,44 +135,38 @@ class TimedEngine:
         """The number of answers that it has to draw."""
         return len(self._running) + len(self._waiting)
 
-    def add(self, drawing: SimulatedSample) -> None:
-        self._waiting.append(drawing)
+    def add(self, *drawings: SimulatedSample) -> None:
+        self._waiting.extend(drawings)
         self._admit()
 
     def load_weights(self, version: int) -> None:
         """Load new weights: the cache of what runs is computed again, as when generation is interrupted."""
         self.version = version
-        self._busy(self._rates.load_seconds + self._context * self._rates.prefill_seconds_per_token)
-        for _, _, drawing in self._running:
-            drawn = round(self._steps - drawing.first_step)
-            if drawing.versions[-1][1] == drawn:
-                drawing.versions[-1] = (version, drawn)
-            else:
-                drawing.versions.append((version, drawn))
+        self._loads.append((version, self._steps))
+        self._busy(self._rates.load_seconds + self._prefill_seconds(self._context, self._pairs))
 
     def next_event(self) -> float:
-        """Return when the next answer finishes, if nothing is added until then."""
-        if not self._running:
-            return inf
-        return max(self._now, self._busy_until) + self._seconds(self._running[0][0] - self._steps)
+        """Return when the next answer finishes or the cache is full, if nothing is added until then."""
+        return self._find_next()[0]
 
     def advance(self, now: float) -> list[SimulatedSample]:
         """Let time pass until `now`, and return the answers that are finished."""
         finished = []
-        while self._running and (at := self.next_event()) <= now + 1e-9:
-            self._make_steps(self._running[0][0] - self._steps)
+        while (following := self._find_next())[0] <= now + 1e-9:
+            at, steps, seconds = following
+            self._make_steps(steps, seconds)
             self._now = max(self._now, at)
             while self._running and self._running[0][0] <= self._steps + 1e-6:
-                drawing = heappop(self._running)[2]
-                self._context -= drawing.prompt_tokens + drawing.tokens
-                finished.append(drawing)
+                finished.append(self._remove(heappop(self._running)[2]))
             if not self._running:
-                self._context = 0.0  # what rounding has left
+                self._context = self._pairs = 0.0  # what rounding has left
+            elif self._context >= self._rates.cache_tokens * (1 - 1e-9):
+                self._preempt()
             self._admit()
         if now > self._now:
             spare = now - max(self._now, self._busy_until)
             if self._running and spare > 0:
-                self._make_steps(self._steps_in(spare))
+                self._make_steps(self._steps_in(spare), spare)
             self._now = now
         return finished
 
@@ -170,29 +174,61 @@ class TimedEngine:
         """Begin what waits, as far as slots and the cache have room."""
         while self._waiting and len(self._running) < self._rates.max_concurrent:
             drawing = self._waiting[0]
-            if self._running and self._context + drawing.prompt_tokens > self._rates.cache_tokens:
+            tokens = drawing.prompt_tokens + drawing.drawn
+            if self._running and self._context + tokens > self._rates.cache_tokens * _ADMISSION_SHARE:
                 return
             self._waiting.popleft()
-            drawing.first_step = self._steps
-            drawing.versions = [(self.version, 0)]
-            self._context += drawing.prompt_tokens
-            self._busy(drawing.prompt_tokens * self._rates.prefill_seconds_per_token)
-            heappush(self._running, (self._steps + drawing.tokens, drawing.key, drawing))
+            drawing.first_step = self._steps - drawing.drawn
+            drawing.n_loads = len(self._loads) - 1
+            self._change_context(tokens, 1)
+            self._busy(self._prefill_seconds(tokens, tokens * tokens / 2))
+            heappush(self._running, (drawing.first_step + drawing.tokens, drawing.key, drawing))
+
+    def _preempt(self) -> None:
+        """Let the youngest answers wait until the others leave room. Their cache is then computed again, as in vLLM."""
+        self._running.sort(key=lambda entry: entry[1])
+        while len(self._running) > 1 and self._context > self._rates.cache_tokens * _ADMISSION_SHARE:
+            self._waiting.appendleft(self._remove(self._running.pop()[2]))
+        heapify(self._running)
+
+    def _remove(self, drawing: SimulatedSample) -> SimulatedSample:
+        for version, steps in self._loads[drawing.n_loads :]:
+            drawing.versions.append((version, round(max(drawing.drawn, steps - drawing.first_step))))
+        drawing.drawn = self._steps - drawing.first_step
+        self._change_context(drawing.prompt_tokens + drawing.drawn, -1)
+        return drawing
+
+    def _change_context(self, tokens: float, sign: int) -> None:
+        self._context += sign * tokens
+        self._pairs += sign * tokens * tokens / 2
+
+    def _prefill_seconds(self, tokens: float, pairs: float) -> float:
+        return tokens * self._rates.prefill_seconds_per_token + pairs * self._rates.prefill_seconds_per_pair
 
     def _busy(self, seconds: float) -> None:
         self._busy_until = max(self._busy_until, self._now) + seconds
         self.busy_seconds += seconds
+        self._next = None
 
-    def _make_steps(self, steps: float) -> None:
-        self.busy_seconds += self._seconds(steps)
+    def _make_steps(self, steps: float, seconds: float) -> None:
+        self.busy_seconds += seconds
         self._steps += steps
-        self._context += steps * len(self._running)
-        self.drawn_tokens += steps * len(self._running)
+        drawn = steps * len(self._running)
+        self._pairs += steps * (self._context + drawn / 2)
+        self._context += drawn
+        self._next = None
 
-    def _seconds(self, steps: float) -> float:
-        """Return how long so many steps take. The context grows by one token for each answer in each of them."""
-        linear, square = self._costs()
-        return steps * linear + steps * steps * square
+    def _find_next(self) -> tuple[float, float, float]:
+        if self._next is None:
+            if not self._running:
+                return inf, 0.0, 0.0
+            steps, n_running = self._running[0][0] - self._steps, len(self._running)
+            if n_running > 1:  # the last one is never preempted
+                steps = min(steps, max(0.0, (self._rates.cache_tokens - self._context) / n_running))
+            linear, square = self._costs()
+            seconds = steps * (linear + steps * square)
+            self._next = max(self._now, self._busy_until) + seconds, steps, seconds
+        return self._next
 
     def _steps_in(self, seconds: float) -> float:
         linear, square = self._costs()
@@ -201,7 +237,10 @@ class TimedEngine:
         return (sqrt(linear * linear + 4 * square * seconds) - linear) / (2 * square)
 
     def _costs(self) -> tuple[float, float]:
-        """Return the seconds of a step, and half of what each step takes longer than the one before."""
+        """Return the seconds of a step, and half of what each step takes longer than the one before.
+
+        The context grows by one token for each answer in each of them.
+        """
         rates, answers, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
         linear = rates.step_seconds + answers * rates.step_seconds_per_answer + self._context * of_context
         return linear, answers * of_context / 2

@@ -1,31 +1,27 @@
-"""A run on a clock that jumps from event to event: the product's own controller, timed engines, rewards and a learner.
+"""A run on a clock that jumps from event to event: timed engines, rewards and a learner.
 
-Answers travel to the controller in messages, as in a real run, with one token in a message for every `token_stride`
-tokens. Their lengths are log-normal with a heavy tail, as those of reasoning models nearly are.
+Groups are asked and batches are cut by the controller's own rules (train/asynchronous/staleness.py). Lengths of answers
+are log-normal with a heavy tail, as those of reasoning models nearly are.
 """
 
 import random
-from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
-from math import ceil, exp, log
-from statistics import NormalDist, fmean
+from itertools import pairwise
+from math import exp, inf, log, sqrt
+from statistics import NormalDist, fmean, stdev
 from typing import Literal, NamedTuple
 
-from rewards.reward import Completion, Reward, Task
-from train.asynchronous.controller import Controller
-from train.asynchronous.dispatcher import ControllerSettings
-from train.asynchronous.journal import NullJournal
-from train.asynchronous.messages import LeaseRequest, SampleResult, SubmitRequest, VersionSpan
+from train.asynchronous.staleness import dispatch_capacity, select_batch
+from train.learning.flops import attention_pairs
 from train.planning.engine import EngineTimings, LearnerTimings, SimulatedSample, TimedEngine
-from train.rollouts.prompt_dataset import TrainingPrompt
-from train.weights.manifest import WeightManifest
 
-_STEPS_BEFORE = 2  # steps that are not measured, and as many more as batches can be under way
-_FOREVER = 1e12  # seconds: simulated workers do not die
+_PRECISION = 0.05  # of the time of a step: half of its 95% confidence interval, as a share
+_MIN_CYCLES, _MAX_CYCLES = 5, 60
+_STUDENT_T = 2.78  # of 95% for the means of _MIN_CYCLES; for more of them it is lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,6 @@ class Workload:
     lengths: LogNormalLengths
     rejected_share: float = 0.0  # of the groups: they teach nothing and are replaced
     reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)  # least, most likely and most, to score an answer
-    token_stride: int = 64  # tokens for which one token stands in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,9 @@ SYNC, ONE_OFF = TrainingMode("sync"), TrainingMode("one-off", 1)
 class SimulationResult:
     """What a simulated run measured, over its later steps."""
 
+    n_steps: int
     step_seconds: float
+    step_seconds_error: float  # half of the 95% confidence interval, as a share; inf if the steps are too few
     tokens_per_second: float  # completion tokens that were trained on
     learner_idle_share: float  # of the time
     engine_idle_share: float
@@ -112,10 +109,15 @@ class SimulationResult:
 
 
 def simulate(
-    mode: TrainingMode, workload: Workload, layout: Layout, *, steps: int = 6, seed: int = 0
+    mode: TrainingMode, workload: Workload, layout: Layout, *, max_cycles: int = _MAX_CYCLES, seed: int = 0
 ) -> SimulationResult:
-    """Run so many steps after the engines have filled, and return what was measured."""
-    return _Run(mode, workload, layout, steps, seed).outcome()
+    """Run until the time of a step is known to 5%, or for so many cycles, and return what was measured.
+
+    As many batches as may be under way, staleness + 1, are asked at the beginning, and come in bursts ever after. So
+    steps are measured in cycles of so many; the first one fills the engines and does not count. The confidence interval
+    is that of the means of cycles, taken to be independent (the method of batch means).
+    """
+    return _Run(mode, workload, layout, seed).outcome(max_cycles)
 
 
 class _Step(NamedTuple):
@@ -129,73 +131,64 @@ class _Step(NamedTuple):
     learner_seconds: float
 
 
-class _Prompts:
-    """Endless prompts that all look the same; only their numbers differ."""
-
-    def prompt_at(self, position: int) -> TrainingPrompt:
-        return TrainingPrompt(str(position), (0,), Task())
+@dataclass(slots=True)
+class _Group:
+    start_version: int
+    is_rejected: bool
+    finished: list[SimulatedSample] = field(default_factory=list)
+    scored_at: float = 0.0  # when the reward of the last of them is known
 
 
 class _Run:
-    def __init__(self, way: TrainingMode, workload: Workload, layout: Layout, steps: int, seed: int) -> None:
+    def __init__(self, way: TrainingMode, workload: Workload, layout: Layout, seed: int) -> None:
         self._way, self._workload, self._layout = way, workload, layout
-        self._n_before = _STEPS_BEFORE + way.staleness
-        self._n_steps = self._n_before + steps
+        self._cycle = way.staleness + 1  # steps
         self._rng = random.Random(seed)
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._n_events = self._event = 0
         self._engines = [TimedEngine(layout.engine) for _ in range(layout.engines)]
         self._awaited = [0] * layout.engines  # number of the event at which each engine is looked at next
-        self._teaches: dict[int, bool] = {}
-        self._n_scored: Counter[int] = Counter()  # answers of each group
+        self._groups: dict[int, _Group] = {}  # asked, and neither used nor rejected
+        self._ready: list[tuple[int, int]] = []  # of those that can be trained on, start version and number
+        self._n_asked = self._n_taken = 0  # groups, batches
         self._engines_are_full = False
-        self._n_ready = 0  # groups that the controller holds for a cut
-        self._sent = 0, 0  # the group of the answer that is on its way, and the answer's place in it
         self._version = 0
         self._unpublished: int | None = None  # trained weights that are on their way to the engines
         self._learner_is_free = True
         self._learner_seconds = 0.0
-        self._of_cut = 0, 0.0, 0  # tokens of the batch in training, and their ages, mean and maximum
+        self._of_batch = 0, 0.0, 0  # tokens of the batch in training, and their ages, mean and maximum
         self._steps: list[_Step] = []
-        self._controller = Controller(
-            _Prompts(),
-            ControllerSettings(
-                prompts_per_batch=workload.groups,
-                completions_per_prompt=workload.completions,
-                total_steps=self._n_steps + way.staleness + 1,
-                max_tokens=ceil(workload.lengths.limit / workload.token_stride),
-                max_staleness=way.staleness,
-                online_filter=workload.rejected_share > 0,
-                max_rounds=1_000,
-                worker_timeout_seconds=_FOREVER,
-                min_lease_seconds=_FOREVER,
-            ),
-            NullJournal(),
-            submit=self._submit,
-            decode=lambda ids: "",
-            seed=seed,
-            now=lambda: self._now,
-        )
 
-    def outcome(self) -> SimulationResult:
-        self._controller.publish_weights(WeightManifest(0))
+    def outcome(self, max_cycles: int) -> SimulationResult:
         self._feed()
-        while len(self._steps) < self._n_steps:
-            self._now, self._event, happen = heappop(self._events)
-            happen()
-        first, last = self._steps[self._n_before - 1], self._steps[-1]
-        measured = self._steps[self._n_before :]
+        cycles: list[float] = []  # seconds, without the first one
+        first = self._make_cycle()
+        while len(cycles) < max_cycles and _relative_error(cycles) > _PRECISION:
+            start = self._now
+            last = self._make_cycle()
+            cycles.append(last.published - start)
+        measured = self._steps[self._cycle :]
         seconds = last.published - first.published
         tokens = sum(step.tokens for step in measured)
         return SimulationResult(
+            n_steps=len(measured),
             step_seconds=seconds / len(measured),
+            step_seconds_error=_relative_error(cycles),
             tokens_per_second=tokens / seconds,
             learner_idle_share=1 - (last.learner_seconds - first.learner_seconds) / seconds,
             engine_idle_share=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
             staleness_mean=fmean(step.age_mean for step in measured),
             staleness_max=max(step.age_max for step in measured),
         )
+
+    def _make_cycle(self) -> _Step:
+        """Let time pass until so many steps are over, and return the last one."""
+        n_steps = len(self._steps) + self._cycle
+        while len(self._steps) < n_steps:
+            self._now, self._event, happen = heappop(self._events)
+            happen()
+        return self._steps[-1]
 
     # --- events ---
 
@@ -211,17 +204,15 @@ class _Run:
             self._feed()
         self._await(number)
 
-    def _score(self, group: int, future: "Future[Reward]", reward: Reward) -> None:
-        future.set_result(reward)
-        self._n_scored[group] += 1
-        if self._n_scored[group] < self._workload.completions:
-            return
-        if self._teaches[group]:
-            self._n_ready += 1
+    def _end_scoring(self, number: int) -> None:
+        group = self._groups[number]
+        if group.is_rejected:
+            del self._groups[number]
+            self._feed()  # another can be asked
+        else:
+            self._ready.append((group.start_version, number))
             self._publish_if_possible()
             self._train_if_possible()
-        else:
-            self._feed()  # it was rejected, and another can be asked
 
     def _end_batch(self, version: int) -> None:
         self._learner_is_free = self._way.pipeline == "async"
@@ -235,30 +226,36 @@ class _Run:
     # --- the learner ---
 
     def _train_if_possible(self) -> None:
-        if not self._learner_is_free or self._n_ready < self._workload.groups:
+        if not self._learner_is_free or len(self._ready) < self._workload.groups:
             return
-        groups = self._controller.try_take_batch(self._controller.batches_taken)
-        if groups is None:
+        started = [group.start_version for group in self._groups.values()]
+        n_groups, staleness = self._workload.groups, self._way.staleness
+        numbers = select_batch(self._n_taken, self._ready, started, prompts=n_groups, staleness=staleness)
+        if numbers is None:
             return
-        self._n_ready -= len(groups)
-        n_taken, rates = self._controller.batches_taken, self._layout.learner
-        ages = [n_taken - 1 - version for group in groups for rollout in group for version in rollout.versions]
-        tokens = len(ages) * self._workload.token_stride
-        prompts = len(groups) * self._workload.prompt_tokens
-        seconds = (tokens + prompts) * rates.seconds_per_token + rates.batch_seconds
+        self._ready = [each for each in self._ready if each[1] not in set(numbers)]
+        groups = [self._groups.pop(number).finished for number in numbers]
+        ages = [age for group in groups for sample in group for age in _ages(sample, self._n_taken)]
+        self._n_taken += 1
+        rates, prompt = self._layout.learner, self._workload.prompt_tokens
+        tokens = sum(sample.tokens for group in groups for sample in group)
+        pairs = sum(attention_pairs(prompt, [sample.tokens for sample in group]) for group in groups)
+        seconds = (tokens + len(groups) * prompt) * rates.seconds_per_token + pairs * rates.seconds_per_pair
+        seconds += rates.batch_seconds
         if self._way.pipeline == "sync":
             seconds += rates.switch_seconds
         self._learner_is_free = False
         self._learner_seconds += seconds
-        self._of_cut = tokens, fmean(ages), max(ages)
-        self._add(self._now + seconds, partial(self._end_batch, n_taken))
+        age_mean = sum(age * n_tokens for age, n_tokens in ages) / tokens
+        self._of_batch = tokens, age_mean, max(age for age, n_tokens in ages if n_tokens)
+        self._add(self._now + seconds, partial(self._end_batch, self._n_taken))
         if self._way.pipeline == "one-off":
             self._feed()
 
     def _publish_if_possible(self) -> None:
         """Let the engines have new weights. In the pipeline "one-off" they wait until the next batch is there."""
         version = self._unpublished
-        is_sampled = self._n_ready >= self._workload.groups and not any(engine.n_pending for engine in self._engines)
+        is_sampled = len(self._ready) >= self._workload.groups and not any(each.n_pending for each in self._engines)
         if version is None or (self._way.pipeline == "one-off" and not is_sampled):
             return
         self._unpublished = None
@@ -270,9 +267,8 @@ class _Run:
             if self._way.interrupts or not engine.n_pending:
                 engine.load_weights(version)
                 self._await(number)
-        self._controller.publish_weights(WeightManifest(version))
         engine_seconds = sum(engine.busy_seconds for engine in self._engines)
-        self._steps.append(_Step(self._now, *self._of_cut, engine_seconds, self._learner_seconds))
+        self._steps.append(_Step(self._now, *self._of_batch, engine_seconds, self._learner_seconds))
         self._feed()
         self._train_if_possible()
 
@@ -283,9 +279,8 @@ class _Run:
 
         In the pipeline "one-off", the next batch is asked as a whole, once the one before is in training.
         """
-        if self._way.pipeline == "one-off" and self._controller.batches_taken not in (0, self._version + 1):
+        if self._way.pipeline == "one-off" and self._n_taken not in (0, self._version + 1):
             return
-        group = self._workload.completions  # samples
         least = [
             (engine.n_pending, number)
             for number, engine in enumerate(self._engines)
@@ -296,18 +291,33 @@ class _Run:
         while least:
             _, number = heappop(least)
             engine = self._engines[number]
-            leases = self._controller.request_leases(LeaseRequest(str(number), engine.version, group)).leases
-            if not leases:
+            if not self._may_ask(engine):
                 self._engines_are_full = False
                 break
             self._let_pass(number)
-            self._teaches[leases[0].group] = self._rng.random() >= self._workload.rejected_share
-            for place in range(group):
-                key, tokens = (leases[0].group, leases[0].attempt, place), self._workload.lengths.draw(self._rng)
-                engine.add(SimulatedSample(key, self._workload.prompt_tokens, tokens))
+            group, self._n_asked = self._n_asked, self._n_asked + 1
+            is_rejected = self._rng.random() < self._workload.rejected_share
+            self._groups[group] = _Group(engine.version, is_rejected)
+            engine.add(
+                *(
+                    SimulatedSample(
+                        (group, place), self._workload.prompt_tokens, self._workload.lengths.draw(self._rng)
+                    )
+                    for place in range(self._workload.completions)
+                )
+            )
             self._await(number)
             if self._has_room(engine):
                 heappush(least, (engine.n_pending, number))
+
+    def _may_ask(self, engine: TimedEngine) -> bool:
+        n_open, prompts, staleness = len(self._groups), self._workload.groups, self._way.staleness
+        return (
+            dispatch_capacity(
+                engine.version, self._n_taken, n_open, prompts=prompts, staleness=staleness, steps=sys.maxsize
+            )
+            > 0
+        )
 
     def _has_room(self, engine: TimedEngine) -> bool:
         return (
@@ -316,30 +326,18 @@ class _Run:
 
     def _await(self, number: int) -> None:
         at = self._engines[number].next_event()
-        if at < _FOREVER:
+        if at < inf:
             self._awaited[number] = self._add(at, partial(self._look_at, number))
 
     def _let_pass(self, number: int) -> None:
-        """Let an engine's time pass until now, and send the controller what it has drawn."""
-        for drawing in self._engines[number].advance(self._now):
-            group, attempt, place = drawing.key
-            n_tokens = ceil(drawing.tokens / self._workload.token_stride)
-            data = bytes(4 * n_tokens)
-            spans = _spans(drawing, n_tokens, self._workload.token_stride)
-            finish: Literal["stop", "length"] = "length" if drawing.tokens >= self._workload.lengths.limit else "stop"
-            answer = SampleResult(group, place, attempt, data, data, spans, finish)
-            self._sent = group, place
-            (receipt,) = self._controller.submit_results(SubmitRequest(str(number), (answer,)))
-            assert receipt == "taken", receipt
-
-    def _submit(self, completion: Completion, task: Task) -> "Future[Reward]":
-        future: Future[Reward] = Future()
+        """Let an engine's time pass until now, and have scored what it has drawn."""
         low, mode, high = self._workload.reward_seconds
-        seconds = self._rng.triangular(low, high, mode)
-        group, place = self._sent
-        reward = Reward(float(self._teaches[group] and place % 2), "", seconds)
-        self._add(self._now + seconds, partial(self._score, group, future, reward))
-        return future
+        for sample in self._engines[number].advance(self._now):
+            group = self._groups[sample.key[0]]
+            group.finished.append(sample)
+            group.scored_at = max(group.scored_at, self._now + self._rng.triangular(low, high, mode))
+            if len(group.finished) == self._workload.completions:
+                self._add(group.scored_at, partial(self._end_scoring, sample.key[0]))
 
     def _add(self, at: float, happen: Callable[[], None]) -> int:
         self._n_events += 1
@@ -347,9 +345,14 @@ class _Run:
         return self._n_events
 
 
-def _spans(drawing: SimulatedSample, n_tokens: int, token_stride: int) -> tuple[VersionSpan, ...]:
-    """Return the versions of a drawing as spans of the tokens that stand for it in a message."""
-    starts = [(version, min(round(drawn / token_stride), n_tokens - 1)) for version, drawn in drawing.versions]
-    starts[0] = (starts[0][0], 0)
-    ends = [start for _, start in starts[1:]] + [n_tokens]
-    return tuple((version, start, end) for (version, start), end in zip(starts, ends, strict=True) if end > start)
+def _ages(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
+    """Yield the age of each of an answer's versions when weights of this version train on it, and its tokens."""
+    for (drawn_by, start), (_, end) in pairwise([*sample.versions, (version, sample.tokens)]):
+        yield version - drawn_by, end - start
+
+
+def _relative_error(cycles: Sequence[float]) -> float:
+    """Return half of the 95% confidence interval of their mean, as a share of it; inf if they are too few."""
+    if len(cycles) < _MIN_CYCLES:
+        return inf
+    return _STUDENT_T * stdev(cycles) / sqrt(len(cycles)) / fmean(cycles)

@@ -5,10 +5,13 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from math import ceil
 
 from train.config import Config
 from train.errors import ConfigError, LearnerError
+from train.learning.flops import forward_flops, training_flops
 from train.learning.policy import load_hf_config
 from train.planning.engine import Gpu, ModelSize, estimate_engine_timings, estimate_learner_timings
 from train.planning.simulate import (
@@ -28,8 +31,7 @@ MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 
 _DEFAULT_MEAN_SHARE = 0.3
 _MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
 _PROMPT_TOKENS = 500
-_UNITS = 512  # tokens of the longest answer in a message, at most, unless answers are short on average
-_UNITS_OF_MEAN = 16  # tokens of an answer of mean length in a message, at least; they are rounded up
+_MAX_PARTS, _MIN_ENGINES = 4, 8  # of a run by which splits are compared: parts of the whole, and engines in a part
 _SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # of the GPUs, for the learner
 
 
@@ -54,17 +56,33 @@ class GpuSplit:
     result: SimulationResult
 
 
-def best_split(
-    mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload, *, steps: int = 6
-) -> GpuSplit | None:
-    """Return the fastest split, or None if the GPUs are too few for this way."""
-    splits = []
-    for learner_gpus, engines in candidate_splits(mode, cluster):
-        engine = estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel)
-        learner = estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus)
-        result = simulate(mode, workload, Layout(engines, engine, learner), steps=steps)
-        splits.append(GpuSplit(mode, learner_gpus, engines, result))
-    return max(splits, key=lambda split: split.result.tokens_per_second, default=None)
+def best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload) -> GpuSplit | None:
+    """Return the fastest split, or None if the GPUs are too few for this way.
+
+    Splits are compared by short runs with a part of everything, from one with few learner GPUs to its faster neighbor;
+    the last one is simulated until the result is precise.
+    """
+    splits = list(candidate_splits(mode, cluster))
+    if not splits:
+        return None
+    engine = estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel)
+
+    def layout(learner_gpus: float, engines: int) -> Layout:
+        return Layout(engines, engine, estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus))
+
+    @cache
+    def speed(place: int) -> float:
+        learner_gpus, engines = splits[place]
+        groups = ceil(workload.groups / min(_MAX_PARTS, max(1, engines // _MIN_ENGINES)))
+        part = groups / workload.groups
+        small = layout(learner_gpus * part, max(1, round(engines * part)))
+        return simulate(mode, replace(workload, groups=groups), small, max_cycles=1).tokens_per_second / part
+
+    fastest, before = min(1, len(splits) - 1), -1
+    while fastest != before:
+        before = fastest
+        fastest = max((place for place in (before, before - 1, before + 1) if 0 <= place < len(splits)), key=speed)
+    return GpuSplit(mode, *splits[fastest], simulate(mode, workload, layout(*splits[fastest])))
 
 
 def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
@@ -82,10 +100,21 @@ def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[
 
 
 def model_size(config: Config) -> ModelSize:
-    """Return the size of the run's model. Raises LearnerError if the model cannot be found."""
+    """Return the size of the run's model. Raises LearnerError if the model cannot be found.
+
+    Training includes the forward pass for the old log-probabilities, whatever the configuration says: "async" needs it,
+    and all pipelines are compared under one objective.
+    """
     memory = estimate(config.model, row_tokens=1, reference=False)
-    text_config = load_hf_config(config.model.path).get_text_config()
-    return ModelSize(memory.parameters, float(cache_bytes_per_token(text_config, 2)))
+    hf_config = load_hf_config(config.model.path)
+    forward = forward_flops(hf_config)
+    decoupled = replace(config, objective=replace(config.objective, old="learner"))
+    return ModelSize(
+        memory.parameters,
+        float(cache_bytes_per_token(hf_config.get_text_config(), 2)),
+        forward,
+        training_flops(forward, decoupled, recomputed=True),
+    )
 
 
 def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected_share: float) -> Workload:
@@ -106,7 +135,6 @@ def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, r
         min(_PROMPT_TOKENS, config.data.max_prompt_tokens),
         lengths,
         rejected_share,
-        token_stride=max(1, min(-(-limit // _UNITS), int(lengths.mean / _UNITS_OF_MEAN))),
     )
 
 

@@ -267,7 +267,7 @@ class PromptDataset:
     def __init__(self, data: DataConfig, prompt: PromptFormat, tokenizer: Any, *, seed: int, cache: Path) -> None:
         self._seed = seed
         self._tokenizer = tokenizer
-        self._template_arguments = prompt.template_arguments
+        self._template_arguments = prompt.chat_arguments
         self._targets = data.target_tokens
         self._cache = cache
         self._mixture = Mixture([weight for _, weight in data.parts()], seed=seed)
@@ -275,9 +275,10 @@ class PromptDataset:
         self.n_too_long = 0
         self.left_out: Counter[str] = Counter()
         self.kinds = ProblemKinds()
-        if tokenizer.chat_template is None:
+        if tokenizer.chat_template is None and prompt.format == "chat":
             raise ConfigError(
-                "the model has no chat template: it is a base model. Choose one that was trained to answer."
+                "the model has no chat template: it is a base model. Choose one that was trained to answer, or ask it "
+                "as DeepSeek-R1-Zero was asked: --prompt-format base"
             )
         digest = hashlib.sha256()
         with cache.open("wb") as file:
@@ -323,7 +324,7 @@ class PromptDataset:
         for problem in read_problems(
             dataset.name, TrustPolicy.from_choices(data.include), prompt, left_out, unverified
         ):
-            ids = tokenize_prompt(self._tokenizer, problem.chat, prompt.template_arguments)
+            ids = tokenize_prompt(self._tokenizer, problem.chat, prompt.chat_arguments)
             if len(ids) > data.max_prompt_tokens:
                 n_too_long += 1
                 continue

@@ -1,69 +1,97 @@
 """New weights for the sampler, and the proof that it uses them.
 
-train/sampling/proof.py compares what the sampler holds with what the learner sent, and its log-probabilities of fixed
-tokens with the learner's. When an engine has just been started, it also samples, and the learner must agree with the
-log-probabilities of what it drew: this detects log-probabilities before temperature, and options that change the
-distribution. `check_mismatch` compares the two again, over the tokens of a whole batch.
+train/sampling/proof.py compares what the sampler holds with what the learner sent, and its log-probabilities of answers
+to the last batch with the learner's. Of an engine that has just been started there are no answers yet: it samples some,
+and the learner must agree with the log-probabilities of what it drew. That also detects log-probabilities before
+temperature, and options that change the distribution. `check_mismatch` compares the two over the tokens of a batch.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
-from math import exp, isfinite, isnan, nan
+from math import isnan, nan
 
 from sandbox.concurrency.timeouts import call_with_timeout
 from train.errors import ParityError, SamplerError
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
-from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt, UpdatableSampler
+from train.rollouts.groups import Group
+from train.sampling.proof import PARITY_METRIC, logprob_differences
+from train.sampling.protocol import SampledCompletion, Sampler, SamplingParams, UpdatableSampler
 from train.weights.manifest import Probe
 
 log = logging.getLogger(__name__)
 
-_ANSWER_TOKENS = 8
-_PROBE_TOKENS = 256  # of each of the probe's sequences; prompts may be as long as the context
+_ANSWERS = 4  # with which sampler and learner are compared
+_ANSWER_TOKENS = 64  # of each of them
 
 Metrics = dict[str, float]
 
 
 def publish(
-    learner: Learner, sampler: UpdatableSampler, version: int, prompts: Sequence[tuple[int, ...]], *,
-    temperature: float, max_error: float, seconds: float = 1800.0, sampled: bool = False,
+    learner: Learner, sampler: UpdatableSampler, version: int, probe: Probe | None, *, max_error: float,
+    seconds: float = 1800.0,
 ) -> Metrics:  # fmt: skip
     """Hand the learner's weights to the sampler, prove that they have arrived, and return the metrics of the proof.
 
-    version      the number of these weights
-    prompts      token ids, whose log-probabilities are compared
-    temperature  the temperature at which it samples
-    max_error    upper bound of the mean of exp |log-probability by the learner - by the sampler| over the tokens;
-                 NeMo-RL calls this token_mult_prob_error and bounds it by 1.05
-    seconds      time limit for the sampler to load the weights and answer
-    sampled      whether the sampler answers the prompts, too, and the answers are compared
+    version    the number of these weights
+    probe      of `make_probe`; None: no log-probabilities are compared
+    max_error  upper bound of the mean of exp |log-probability by the learner - by the sampler| over the tokens;
+               NeMo-RL calls this token_mult_prob_error and bounds it by 1.05
+    seconds    time limit for the sampler to load the weights and answer
 
     Raises ParityError if the two differ by more, and SamplerError if the weights are not loaded in time.
     """
-    probe = make_probe(learner, prompts)
+    weights = learner.export_weights()
+    late = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
+    return call_with_timeout(lambda: sampler.update_weights(weights, version, probe, max_error), seconds, late)
 
-    def hand_over() -> Metrics:
-        weights = learner.export_weights()
-        late = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
-        return call_with_timeout(lambda: sampler.update_weights(weights, version, probe, max_error), seconds, late)
 
-    metrics = hand_over()
-    if sampled:
-        late = SamplerError(f"the engine did not sample {_ANSWER_TOKENS} tokens within {seconds:g} s")
-        answers = call_with_timeout(lambda: _answers(sampler, prompts, temperature), seconds, late)
-        _compare(learner, answers, version, max_error)
-        hand_over()  # its cache is empty again, so that what it draws does not depend on this comparison
+def compare_samples(
+    learner: Learner, sampler: Sampler, version: int, prompts: Sequence[tuple[int, ...]], *, temperature: float,
+    max_error: float, seconds: float = 1800.0,
+) -> Metrics:  # fmt: skip
+    """Let the sampler answer prompts, compare its log-probabilities with the learner's, and return their differences.
+
+    prompts      their token ids
+    temperature  the temperature at which it samples
+
+    Raises ParityError and SamplerError as `publish` does.
+    """
+    sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_ANSWER_TOKENS, logprobs=True)
+    late = SamplerError(f"the engine did not sample {_ANSWER_TOKENS} tokens within {seconds:g} s")
+    drawn = call_with_timeout(
+        lambda: list(sampler.sample([(ids, number) for number, ids in enumerate(prompts)], sampling)), seconds, late
+    )
+    answers = [answer for _, answer in drawn if isinstance(answer, SampledCompletion)]
+    if not answers:
+        raise SamplerError("the sampler refuses the prompts with which it is compared. Lower data.max_prompt_tokens")
+    if {version} != {token_version for answer in answers for token_version in answer.versions}:
+        raise ParityError(f"the sampler reports that its weights are not version {version}")
+    by_learner = learner.logprobs([_sequence(answer.prompt_ids, answer.token_ids) for answer in answers])
+    metrics = logprob_differences([logp_T.tolist() for logp_T in by_learner], [answer.logprobs for answer in answers])
+    error = metrics[PARITY_METRIC]
+    if not error <= max_error:
+        raise ParityError(
+            f"weights {version} arrived, but what the sampler draws with them is not what it says: the mean of exp "
+            f"|difference of log-probabilities| to the learner's is {error:.4f}, and engine.parity allows "
+            f"{max_error:g}. Options of the engine change the distribution, or the log-probabilities are those before "
+            "temperature. Compare engine.options, rollout.temperature and model.dtype."
+        )
     return metrics
 
 
-def make_probe(learner: Learner, sequences: Sequence[tuple[int, ...]]) -> Probe:
-    """Return fixed tokens with the learner's log-probabilities of them, before temperature.
+def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
+    """Return the beginnings of answers to the last batch with the learner's log-probabilities, before temperature.
 
-    sequences: token ids; prompts do well, since their tokens are anything but certain, and so show small differences
+    In half precision, tokens that were sampled differ less than those of prompts, which are improbable. None if there
+    are no answers.
     """
-    tokens = tuple(sequence[:_PROBE_TOKENS] for sequence in sequences if len(sequence) > 1)
-    by_learner = learner.logprobs([_sequence(ids[:1], ids[1:]) for ids in tokens], temperature=1.0)
+    rollouts = [group[0] for group in groups if group[0].token_ids][:_ANSWERS]
+    sequences = [_sequence(each.prompt_ids, each.token_ids[:_ANSWER_TOKENS]) for each in rollouts]
+    if not sequences:
+        return None
+    by_learner = learner.logprobs(sequences, temperature=1.0)
+    tokens = tuple((*sequence.prompt_ids, *sequence.token_ids) for sequence in sequences)
     return Probe(tokens, tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
 
@@ -89,35 +117,6 @@ def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fai
         )
     if kl > alarm:
         log.warning("%s. engine.mismatch_alarm is %g; training goes on", words, alarm)
-
-
-def _answers(
-    sampler: UpdatableSampler, prompts: Sequence[tuple[int, ...]], temperature: float
-) -> list[SampledCompletion]:
-    sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_ANSWER_TOKENS, logprobs=True)
-    seeded: list[SeededPrompt] = [(ids, number) for number, ids in enumerate(prompts)]
-    return [answer for _, answer in sampler.sample(seeded, sampling) if isinstance(answer, SampledCompletion)]
-
-
-def _compare(learner: Learner, answers: Sequence[SampledCompletion], version: int, max_error: float) -> None:
-    if not answers:
-        raise SamplerError("the sampler refuses the prompts with which it is compared. Lower data.max_prompt_tokens")
-    if {version} != {token_version for answer in answers for token_version in answer.versions}:
-        raise ParityError(f"the sampler reports that its weights are not version {version}")
-    by_learner = learner.logprobs([_sequence(answer.prompt_ids, answer.token_ids) for answer in answers])
-    differences = [
-        abs(mine - its)
-        for answer, logp_T in zip(answers, by_learner, strict=True)
-        for mine, its in zip(logp_T.tolist(), answer.logprobs, strict=True)
-    ]
-    error = sum(exp(min(difference, 50.0)) for difference in differences) / len(differences)
-    if not all(map(isfinite, differences)) or error > max_error:
-        raise ParityError(
-            f"weights {version} arrived, but what the sampler draws with them is not what it says: the mean of exp "
-            f"|difference of log-probabilities| to the learner's is {error:.4f}, and engine.parity allows "
-            f"{max_error:g}. Options of the engine change the distribution, or the log-probabilities are those before "
-            "temperature. Compare engine.options, rollout.temperature and model.dtype."
-        )
 
 
 def _sequence(prompt_ids: tuple[int, ...], token_ids: tuple[int, ...]) -> TrainingSequence:

@@ -30,6 +30,7 @@ class RunProgress:
     seconds: float = 0.0  # since the run's start
     stage: int = 0
     recent_clipped: tuple[float, ...] = ()
+    signal_share: float = 1.0  # of the groups of the latest batch, those that taught something
     sampled_ahead: tuple[Event, ...] = ()  # the groups of the next step's batch, if they were sampled already
     dataset_digest: str = ""  # digest of the questions, since a position is only meaningful for the same questions
     evaluated_seconds: float = 0.0  # when the latest evaluation began, since the run's start

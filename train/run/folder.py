@@ -12,7 +12,6 @@ RUN/workers/         what the workers of such a run say that are processes of th
 RUN/model/           the trained model, with its card
 """
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator
@@ -22,12 +21,13 @@ from typing import Any
 
 from curate.dataset.output_folder import write_atomic
 from curate.reading.values import shorten
+from sandbox.concurrency.file_lock import FileLock
 from train.config import Config, as_table, from_table
 from train.errors import ConfigError
 
-CONFIG = "config.json"
+CONFIG, _LOCK = "config.json", ".lock"
 # What is written before the first sample, and is there if the configuration, the model or the data is refused.
-_BEFORE = (".lock", CONFIG, "questions.jsonl", "workers", "journal")
+_BEFORE = (_LOCK, CONFIG, "questions.jsonl", "workers", "journal")
 # Sections and keys that may differ when a run is resumed, because the finished steps do not depend on them. Of
 # data.include, a checkpoint knows the problems that it was trained on.
 _MAY_CHANGE = (
@@ -49,27 +49,23 @@ def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: b
 
     A run that was refused before it sampled anything counts as none.
 
-    Raises ConfigError if the folder holds something else, a run that is not to be resumed, or one with other settings.
+    Raises ConfigError if the folder holds something else, a run that is not to be resumed, or one with other settings,
+    or if another command is writing to it.
     """
-    exists = (folder / CONFIG).exists()
-    if not exists and folder.exists() and any(folder.iterdir()):
+    if folder.exists() and not (folder / CONFIG).exists() and any(path.name != _LOCK for path in folder.iterdir()):
         raise ConfigError(f"{folder} exists and is not a training run. Choose another --out.")
-    has_begun = exists and _has_begun(folder)
-    if has_begun and not (resume or overwrite):
-        raise ConfigError(f"{folder} holds a run. Add --resume to continue it, or --overwrite to start anew.")
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(
-                f"another process is at work on {folder}. Wait for it, or choose another --out."
-            ) from None
+    in_use = ConfigError(f"another command is writing to {folder}. Wait for it, or choose another --out.")
+    with FileLock(folder / _LOCK, in_use):
+        exists = (folder / CONFIG).exists()
+        has_begun = exists and _has_begun(folder)
+        if has_begun and not (resume or overwrite):
+            raise ConfigError(f"{folder} holds a run. Add --resume to continue it, or --overwrite to start anew.")
         if has_begun and resume:
             _check_unchanged(folder, config)
         elif exists:
             for path in folder.iterdir():
-                if path.name != ".lock":
+                if path.name != _LOCK:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
         write_atomic(folder / CONFIG, json.dumps(as_table(config), indent=1) + "\n")
         yield

@@ -1,34 +1,38 @@
 """Estimates of the memory that each role of a run needs, from the model's configuration alone: no weights are read.
 
-Of the learner, weights, gradients, moments and reference are exact. Activations are found by running layers on tensors
-without data and counting what autograd keeps. Constants that are called approximate are not derived from the model:
-they cover CUDA, NCCL, allocators and the processes themselves.
+Of the learner, weights, gradients, moments and reference are exact. What a row adds is measured: the learner's own
+forward and backward pass run on tensors without data (FakeTensorMode), and the bytes that are alive are counted.
+Constants that are called approximate are not derived from the model: they cover CUDA, NCCL, allocators and the
+processes themselves.
 
-`curate train --dry-run` compares the needs with the machines that were named. GB are 10^9 bytes, as in the names of
-GPUs, which have some percent more.
+`curate train` compares the needs with its machine, or with the machines that were named. GB are 10^9 bytes, as in the
+names of GPUs, which have some percent more.
 """
 
 import json
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._guards import active_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.nn import Parameter
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from train.config import Config, EngineConfig, EvaluationConfig, ModelConfig
 from train.errors import ConfigError
 from train.learning.attention import PACKED
-from train.learning.logprob import CHUNK_TOKENS
-from train.learning.policy import base_dtype, insert_lora_layers, layers, load_hf_config
+from train.learning.policy import Policy, add_lora_and_checkpointing, layers, load_hf_config
+from train.learning.sequences import PackedRow
 
 GB = 10**9
-_COUNTED_TOKENS = 64
-_AUTOCAST = 1.5  # approximate: on one GPU, the residual stream and what norms keep of it are float32
-_OF_A_HEAD_WEIGHT = 8  # bytes: its gradient, and what a chunk adds to it, both in float32
+_MEASURED_LAYERS = (2, 3)  # memory is linear in their number from here on
 _VISITING_BYTES = GB  # moments that are on a GPU at once although their home is the CPU (optimizer.offload)
-_OF_A_LOGIT = 20  # bytes: of float32, the product, the same by temperature, probability and two gradients in backward
 _MACHINE_GPUS = 8
 _STATE_BYTES = 12  # of a trained weight in a checkpoint: itself and its two moments, in float32
 _GPU_OVERHEAD_BYTES = 3 * GB  # approximate: CUDA, NCCL, and what the allocator cannot use
@@ -47,12 +51,11 @@ class LearnerMemory:
 
     parameters: int
     trainable_parameters: int
-    weights: int  # as they are kept, and the copies with which the model computes
+    weights: int  # as they are kept
     gradients: int
     moments: int  # of AdamW
     reference: int  # the weights of the reference in k3
-    activations: int  # for one row
-    logits: int  # for one chunk, with the gradient of the head
+    activations: int  # what the longest row adds at its peak, with logits and the copies of weights that compute
 
     @property
     def bytes_by_purpose(self) -> dict[str, float]:
@@ -80,87 +83,140 @@ def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
 
 
 def gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
-    """Return the part of the memory that is on the GPU while the learner updates the weights."""
-    return replace(memory, moments=min(memory.moments, _VISITING_BYTES)) if offload else memory
+    """Return the part of the memory that is on the GPU: with `offload`, moments visit it when activations are gone."""
+    return replace(memory, moments=max(_VISITING_BYTES - memory.activations, 0)) if offload else memory
 
 
 def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
     config = load_hf_config(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
-    causal = _empty_model(config, model)
+    causal = model_without_data(config, model)
     parameters = sum(weight.numel() for weight in causal.parameters())
     trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
-    lasting = trained * 4 + (parameters - trained) * base_dtype(model).itemsize
+    kept = sum(weight.nbytes for weight in causal.parameters())
     n_layers = len(layers(causal))
-    of_a_layer = sum(each.numel() for each in layers(causal)[0].parameters())
-    head = causal.get_output_embeddings().weight
-    if ranks > 1:  # a layer computes while the next is gathered; what is not in layers is whole all the time
-        copies = (parameters - (n_layers - 2) * of_a_layer) * dtype.itemsize
-        if not model.lora_rank:  # whole gradients of a layer, which are then added up in float32
-            copies += of_a_layer * (dtype.itemsize + 4)
-    else:  # a copy of each weight that has another precision than the computation
-        copies = parameters * dtype.itemsize if dtype != base_dtype(model) else 0
-    autocast = ranks == 1 and dtype != torch.float32
+    in_layer = sum(weight.numel() for weight in layers(causal)[0].parameters())
     kind: Any = type(config)
-    settings = config.to_json_string(use_diff=False)
-    saved = _saved_bytes_per_layer(kind, settings, model, dtype) * (_AUTOCAST if autocast else 1)
-    residual = head.shape[1] * (4 if autocast else dtype.itemsize)
-    a_token = n_layers * residual + saved if model.activation_checkpointing else n_layers * saved
+    measured = _row_peaks(kind, config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
+    peaks = [few + (many - few) * (n_layers - _MEASURED_LAYERS[0]) for few, many in zip(*measured, strict=True)]
+    if ranks > 1:
+        # FSDP2 gathers a layer and the next one. What is in no layer is whole in every pass; its gradients are added up
+        # over the ranks, in float32, when the backward pass of all layers is over.
+        whole, layer = (parameters - n_layers * in_layer) * dtype.itemsize, in_layer * dtype.itemsize
+        trains_all = not model.lora_rank
+        layer_gradients, root_gradients = trains_all * in_layer * (dtype.itemsize + 4), trains_all * whole
+        in_layers = whole + 2 * layer
+        gathered = (in_layers, whole + layer, whole + layer, in_layers + layer_gradients + root_gradients)
+        peaks = [peak + bytes_gathered for peak, bytes_gathered in zip(peaks, gathered, strict=True)]
+        peaks.append(whole + root_gradients * (1 + 4 // dtype.itemsize))
     return LearnerMemory(
         parameters=parameters,
         trainable_parameters=trained,
-        weights=-(-lasting // ranks) + copies,
+        weights=-(-kept // ranks),
         gradients=-(-trained * 4 // ranks),
         moments=-(-trained * 8 // ranks),
         reference=-(-trained * 4 // ranks) if reference else 0,
-        activations=int(a_token * row_tokens),
-        logits=min(CHUNK_TOKENS, row_tokens) * head.shape[0] * _OF_A_LOGIT
-        + head.numel() * _OF_A_HEAD_WEIGHT * bool(head.requires_grad),
+        activations=int(max(peaks)),
     )
 
 
-def _empty_model(config: Any, model: ModelConfig, dtype: torch.dtype = torch.float32) -> Any:
+def model_without_data(config: Any, model: ModelConfig) -> Any:
+    """Return the learner's model with weights that have a shape only: in FakeTensorMode, of a CPU, or else of meta."""
     from transformers import AutoModelForCausalLM
 
-    with torch.device("meta"):
-        causal = AutoModelForCausalLM.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
-        if model.lora_rank:
-            insert_lora_layers(causal, model)
+    with unset_fake_temporarily(), torch.device("meta"):
+        causal = AutoModelForCausalLM.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
+        causal.train()
+        causal.set_attn_implementation(PACKED)
+        add_lora_and_checkpointing(causal, model)
+    if active_fake_mode():
+        made: dict[int, Tensor] = {}  # by the tensor of meta: weights can be tied
+        for module in causal.modules():
+            for tensors in (module._parameters, module._buffers):
+                for name, tensor in tensors.items():
+                    if tensor is not None and id(tensor) not in made:
+                        made[id(tensor)] = torch.empty(tensor.shape, dtype=tensor.dtype)
+                        if isinstance(tensor, Parameter):
+                            made[id(tensor)] = Parameter(made[id(tensor)], tensor.requires_grad)
+                    tensors[name] = None if tensor is None else made[id(tensor)]
     return causal
 
 
 @cache  # a plan asks for several numbers of ranks
-def _saved_bytes_per_layer(kind: Any, settings: str, model: ModelConfig, dtype: torch.dtype) -> float:
-    """Return the bytes per token that autograd keeps of one layer: those of two layers minus those of one.
+def _row_peaks(
+    kind: Any, settings: str, model: ModelConfig, row_tokens: int, alone: bool
+) -> tuple[list[float], list[float]]:
+    """Return the peaks of four phases with two numbers of layers, beyond what is kept: weights, gradients, moments.
+
+    The phases: forward through the layers, through the head, backward through the head, through the layers.
 
     kind      class of the model's configuration
     settings  the configuration as JSON
+    alone     whether weights are float32 and autocast converts them, as on a single rank; FSDP converts them before
     """
-    saved = []
-    for n_layers in (1, 2):
+    dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
+    measured = []
+    for n_layers in _MEASURED_LAYERS:
         shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
-        causal = _empty_model(shallow, model, dtype)
-        causal.set_attn_implementation(PACKED)
-        weights = {weight.untyped_storage()._cdata for weight in causal.parameters()}
-        saved_bytes: dict[int, int] = {}  # by storage, so that tensors that share one are counted once
+        with FakeTensorMode():
+            causal = model_without_data(shallow, model)
+            for weight in causal.parameters() if not alone else ():
+                weight.data = weight.data.to(dtype)
+            policy = Policy(causal, dtype, 1.0, autocast=alone, exact_logits=model.head_dtype == "float32")
+            trained = [weight for weight in causal.parameters() if weight.requires_grad]
+            for weight in trained:
+                weight.grad = torch.zeros_like(weight)  # of the rows before
+            index = torch.zeros(row_tokens, dtype=torch.int64)
+            row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
+            alive = LiveBytes([*causal.parameters(), *(weight.grad for weight in trained)])
 
-        def keep(tensor: Tensor, weights: set[int] = weights, saved_bytes: dict[int, int] = saved_bytes) -> Tensor:
-            storage = tensor.untyped_storage()
-            if storage._cdata not in weights:
-                saved_bytes[storage._cdata] = storage.nbytes()
-            return tensor
+            def end_decoder(module: Any, inputs: Any, made: Any, alive: "LiveBytes" = alive) -> None:
+                alive.end_phase()
+                made.last_hidden_state.register_hook(lambda gradient: alive.end_phase())
 
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            made = causal.get_decoder()(
-                input_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
-                position_ids=torch.zeros(1, _COUNTED_TOKENS, dtype=torch.int64, device="meta"),
-                use_cache=False,
-                lengths=((1,) * _COUNTED_TOKENS,),  # a fused kernel keeps no attention matrix: almost none is counted
-            )
-        del made
-        saved.append(sum(saved_bytes.values()))
-    return (saved[1] - saved[0]) / _COUNTED_TOKENS
+            causal.get_decoder().register_forward_hook(end_decoder)
+            with alive:
+                logp_R, _ = policy(row)
+                alive.end_phase()
+                logp_R.sum().backward()
+                alive.end_phase()
+        measured.append(alive.peaks)
+    few, many = measured
+    return few, many
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts the bytes of the storages that operations have made and that are alive.
+
+    known: tensors that are not counted
+    """
+
+    def __init__(self, known: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peaks: list[float] = []  # of each phase
+        self._bytes = self._peak = 0
+        self._sizes = {tensor.untyped_storage()._cdata: 0 for tensor in known}
+
+    def end_phase(self) -> None:
+        self.peaks.append(self._peak)
+        self._peak = self._bytes
+
+    def add(self, n_bytes: int) -> None:
+        self._bytes += n_bytes
+        self._peak = max(self._peak, self._bytes)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage())._cdata not in self._sizes:
+                self._sizes[storage._cdata] = storage.nbytes()
+                self.add(storage.nbytes())
+                weakref.finalize(storage, self._free, storage._cdata)
+        return made
+
+    def _free(self, storage: int) -> None:
+        self.add(-self._sizes.pop(storage))
 
 
 def cache_bytes_per_token(text_config: Any, number_bytes: int, *, tensor_parallel: int = 1) -> int:
@@ -185,6 +241,7 @@ class Machines:
     gpus: int  # of all machines together; 0: a machine without GPU
     gpu_gb: float = 80.0  # memory of a GPU
     host_gb: float = 0.0  # memory of each machine; 0: unknown, and not judged
+    ranks: int = 0  # of the learner; 0: as many as there are GPUs that no engine has
 
     @property
     def first_machine_gpus(self) -> int:
@@ -204,24 +261,17 @@ class MemoryNeed(NamedTuple):
         return sum(self.bytes_by_purpose.values())
 
 
-def format_memory_needs(config: Config, machines: Machines) -> Iterator[str]:
-    """Yield a line for each need. Raises ConfigError after the last one if the machines do not have enough."""
-    needs = list(memory_needs(config, machines))
+def format_memory_needs(needs: Sequence[MemoryNeed]) -> Iterator[str]:
+    """Yield a line for each need."""
     for need in needs:
         parts = ", ".join(f"{name} {size / GB:.1f}" for name, size in need.bytes_by_purpose.items() if size >= GB / 100)
         has = f" of {need.available / GB:.4g}" if need.available else ""
         yield f"{need.scope:<22} {parts}: {need.total / GB:.1f}{has}"
-    for need in needs:
-        if need.available and need.total > need.available:
-            raise ConfigError(
-                f"{need.scope} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
-                "or use more GPUs"
-            )
 
 
 def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
     """Yield what each role needs. Raises ConfigError if the GPUs cannot be divided as the configuration says."""
-    ranks, engine_gpus = _division(config, machines)
+    ranks, engine_gpus = divide_gpus(config, machines)
     shard = config.ranks.shard or ranks
     for key, value in (("shard", shard), ("context", config.ranks.context)):
         if ranks % value:
@@ -234,19 +284,23 @@ def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
     yield from _host_needs(config, machines, ranks, engine_gpus, learner)
 
 
-def _division(config: Config, machines: Machines) -> tuple[int, int]:
-    """Return the number of the learner's ranks, and of the GPUs of engines that this command starts."""
+def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
+    """Return the number of the learner's ranks, and of the GPUs of engines that this command starts.
+
+    Raises ConfigError if the configuration names GPUs that there are not, or none for the learner or for engines.
+    """
     starts_none = config.rollout.pipeline == "async" and not config.workers.local
     engines = () if starts_none else config.engine.gpus
-    if not machines.gpus:
-        return 1, len(engines)
     n_left = machines.gpus
+    if not n_left:
+        return 1, len(engines)
     for key, gpus in (("evaluation.gpus", config.evaluation.gpus), ("engine.gpus", engines)):
         if gpus and max(gpus) >= machines.first_machine_gpus:
             raise ConfigError(f"{key}: there is no GPU {max(gpus)}; they are counted from 0 on each machine")
         n_left -= len(gpus)
         if n_left <= 0:
             raise ConfigError(f"{key}: no GPU is left for the learner")
+    n_left = machines.ranks or n_left
     if not engines and not starts_none and n_left > 1:
         raise ConfigError(
             f"engine.gpus: {n_left} GPUs would all be the learner's. Name those of the engines, such as the last "

@@ -13,7 +13,16 @@ from train.config import Config, DataConfig
 from train.config.checks import config_warnings
 from train.rollouts.prompt_dataset import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
 from train.rollouts.rewards import check_scorable
-from train.run.memory import Machines, estimate_run, format_memory_needs, gpu_memory, row_tokens
+from train.run.fit import check_memory, launcher
+from train.run.memory import (
+    Machines,
+    divide_gpus,
+    estimate_run,
+    format_memory_needs,
+    gpu_memory,
+    memory_needs,
+    row_tokens,
+)
 from train.run.pending_evaluation import read_suites
 
 _RANKS = (1, 2, 4, 8)
@@ -54,8 +63,13 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     if machines is None:
         yield from _memory(config)
     else:
+        needs = list(memory_needs(config, machines))
         yield f"memory     rows of at most {row_tokens(config):,} tokens, GB:"
-        yield from (f"           {line}" for line in format_memory_needs(config, machines))
+        yield from (f"           {line}" for line in format_memory_needs(needs))
+        check_memory(config, machines)
+        n_ranks, _ = divide_gpus(config, machines)
+        if 1 < n_ranks < machines.gpus <= machines.first_machine_gpus:
+            yield f"start      {launcher(n_ranks)} curate train ..., without --dry-run"
 
 
 def _share(data: DataConfig, weight: float) -> str:
@@ -105,6 +119,7 @@ def _evaluation(config: Config) -> Iterator[str]:
 def _prompt(prompt: PromptFormat) -> Iterator[str]:
     """Yield a line about the prompt if it is not the default one."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
+    parts += ['format = "base"'] * (prompt.format == "base")
     parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]
     if parts:
         yield f"prompt     with {', '.join(parts)}"

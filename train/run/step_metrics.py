@@ -5,12 +5,13 @@ cannot be known is nan.
 """
 
 import resource
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, isnan, nan, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from rewards.reward import ACCEPTED
+from train.learning.flops import forward_flops, training_flops
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -223,63 +224,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     return known[max(ceil(share * len(known)), 1) - 1] if known else nan
 
 
-# Floating-point operations are those of products of matrices: 2 for each weight and token forward, and those of causal
-# attention. Backward takes twice as many; for weights that are frozen, once as many. What is computed again to save
-# memory is not counted.
-
-Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its answers
-
-
-class FlopsPerToken(NamedTuple):
-    """What a token costs."""
-
-    body_weights: float  # weights that each token is multiplied by; of experts, those that it is routed to
-    head_weights: float  # weights of the head, by which only tokens that predict others are multiplied
-    attention_width: float  # layers times the width of all heads together
-
-
-def flops_per_token(path: str) -> FlopsPerToken:
-    """Return the size of a model without its weights. Raises LearnerError if there is no such model."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from train.learning.policy import load_hf_config
-
-    config = load_hf_config(path)
-    with torch.device("meta"):
-        causal: Any = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
-    text = config.get_text_config()
-    head, embedding = causal.get_output_embeddings().weight, causal.get_input_embeddings().weight
-    routed = getattr(text, "num_experts_per_tok", 1) / (
-        getattr(text, "num_experts", None) or getattr(text, "num_local_experts", None) or 1
-    )
-    body = sum(
-        weight.numel() * (routed if ".experts." in name else 1.0)
-        for name, weight in causal.named_parameters()
-        if weight.ndim > 1 and weight is not head and weight is not embedding
-    )
-    head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return FlopsPerToken(body, head.numel(), text.num_hidden_layers * text.num_attention_heads * head_dim)
-
-
-def forward_flops(size: FlopsPerToken, groups: Iterable[Lengths]) -> float:
-    """Return the operations of one forward pass over groups of answers, each with its prompt computed once."""
-    total = 0.0
-    for prompt, answers in groups:
-        drawn, pairs = sum(answers), prompt**2 / 2 + sum(answer * prompt + answer**2 / 2 for answer in answers)
-        total += (
-            2 * size.body_weights * (prompt + drawn) + 2 * size.head_weights * drawn + 4 * size.attention_width * pairs
-        )
-    return total
-
-
-def training_flops(size: FlopsPerToken, groups: Iterable[Lengths], config: "Config") -> float:
-    """Return the operations of training on a batch, with the forward passes that its objective needs besides."""
-    backward = 1 if config.model.lora_rank else 2
-    besides = (config.objective.old == "learner") + (config.objective.kl > 0)
-    return forward_flops(size, groups) * (config.optimizer.epochs * (1 + backward) + besides)
-
-
 # Dense products of matrices in bfloat16, operations per second, from the makers' data sheets; by a part of the name
 # of the device, the more special one first.
 _PEAKS = {
@@ -289,17 +233,23 @@ _PEAKS = {
 _GIB = 2**30
 
 
+def peak_flops(device: str) -> float:
+    """Return the floating-point operations per second of a GPU in bfloat16, by its name; 0 if they are unknown."""
+    return next((peak for name, peak in _PEAKS.items() if name in device), 0.0)
+
+
 class Performance:
     """Figures of the steps of a run. n_ranks: number of the learner's processes, each with a GPU of its own."""
 
     def __init__(self, config: "Config", *, n_ranks: int) -> None:
         import torch
 
-        self._config = config
+        from train.learning.policy import load_hf_config
+
         self._on_gpu = torch.cuda.is_available()
         device = torch.cuda.get_device_name() if self._on_gpu and config.model.dtype == "bfloat16" else ""
-        self._peak = n_ranks * next((peak for name, peak in _PEAKS.items() if name in device), 0.0)  # 0: unknown
-        self._size = flops_per_token(config.model.path) if self._peak else None
+        self._peak = n_ranks * peak_flops(device)  # 0: unknown
+        self._flops = training_flops(forward_flops(load_hf_config(config.model.path)), config) if self._peak else None
 
     def step_metrics(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
         """Return the figures of a step that trained on these groups."""
@@ -315,6 +265,6 @@ class Performance:
         }
         if self._on_gpu:
             figures["perf/device_memory_gib"] = torch.cuda.max_memory_allocated() / _GIB
-        if self._size is not None:
-            figures["perf/mfu"] = training_flops(self._size, lengths, self._config) / train_seconds / self._peak
+        if self._flops is not None:
+            figures["perf/mfu"] = self._flops.total(lengths) / train_seconds / self._peak
         return figures

@@ -1,7 +1,16 @@
 """A model behind an OpenAI-compatible address: `vllm serve`, any other server, or a provider.
 
 There is one request per sample, and many at the same time, so that each answer comes back as soon as it is finished.
-Failed requests are repeated for some time.
+
+    reply                                              what follows
+    a completion                                       the sample
+    400, 413, 422 with the server's reason             the prompt is refused, the others go on
+    401, 402, 403, 404 and other 4xx                   SamplerError with the server's reason
+    408, 409, 425, 429, 5xx, no reply, a reply that    another attempt, with backoff and after the time that the server
+    is late, broken, empty, or an error with 200       asks for, until a limit; then SamplerError
+
+Replies are read by types that ignore what they do not know. A choice of another form than these is an error at once:
+another attempt would cost as much and end the same.
 """
 
 import json
@@ -12,8 +21,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from sandbox.concurrency.thread_map import map_futures
 from sandbox.extras import install_command
+from train.engine_options import DEFAULT_REQUEST_OPTIONS, RequestOptions
 from train.errors import SamplerError
 from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt, is_prefilled
 from train.sampling.text import NO_ARGUMENTS, truncate_at_stop
@@ -24,14 +37,114 @@ except ImportError as error:
     raise SamplerError(f"cannot ask a server: {error}. Type: {install_command('http')}") from error
 
 MAX_CONCURRENT_REQUESTS = 64  # by default; a provider that allows fewer responds with status 429
-_RETRYABLE_STATUSES = {408, 409, 429, 500, 502, 503, 504}
+_RETRYABLE_STATUSES = {408, 409, 425, 429}
+_RATE_LIMITED = 429
+_PERMANENT_SERVER_ERRORS = {501, 505}  # the others, such as 503 and 524, are a server's or a gateway's troubles
+_REFUSED_PROMPT = {400, 413, 422}
+_ADVICE = {
+    **dict.fromkeys((401, 403), " Set OPENAI_API_KEY to a key that it takes."),
+    404: " Does the address end in /v1, and does the server have the model?",
+}
 _CONNECT_SECONDS = 10
-_RESPONSE_TIMEOUT_SECONDS = 3600  # for a long answer in a long queue: no byte arrives before the answer is finished
 _MAX_BACKOFF_SECONDS = 20  # between repeats, unless the server says otherwise
+_MAX_REPLY_BYTES = 1 << 28
+_GET_ATTEMPTS = 3
 # Switches off the defaults that `vllm serve` takes from the model's generation_config.json, and asks for token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
 _MAX_STOPS = 4  # that servers take, after OpenAI's interface; vLLM takes any number
+_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"  # OpenAI's newer models refuse the older name
+_TRUNCATED = {"length", "max_tokens", "model_length"}  # words of several servers for a completion that was cut off
+
+
+class _Part(Struct):
+    """A part of a message: a text, or thinking, which is a text or has parts itself."""
+
+    text: str | None = None
+    thinking: "str | list[_Part] | None" = None
+
+
+class _Message(Struct):
+    content: str | list[_Part] | None = None
+    reasoning: str | list[_Part] | None = None
+    reasoning_content: str | list[_Part] | None = None
+
+
+class _Choice(Struct):
+    """A choice of /chat/completions, with a message, or of /completions, with a text."""
+
+    message: _Message | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    token_ids: tuple[int, ...] | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+
+
+class _Usage(Struct):
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+
+
+class _Completion(Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+
+
+class _Error(Struct):
+    message: str | None = None
+    param: str | None = None
+    code: str | int | None = None
+
+
+class _ErrorReply(Struct):
+    """The forms in which servers say what is wrong."""
+
+    error: _Error | str | None = None
+    detail: Any = None
+    message: str | None = None
+
+
+class _Model(Struct):
+    """An entry of the list of models, which is the value of `data` or, at some providers, the whole reply."""
+
+    id: Any = None
+    owned_by: Any = None
+    max_model_len: Any = None
+
+
+class _TransientFailure(Exception):
+    """An attempt that failed, though another one may succeed.
+
+    is_rate_limit        whether the server answers others meanwhile
+    retry_after_seconds  how long the server wants to be left alone; 0 if it does not say
+    """
+
+    def __init__(self, problem: str, *, is_rate_limit: bool = False, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(problem)
+        self.is_rate_limit, self.retry_after_seconds = is_rate_limit, retry_after_seconds
+
+
+def is_transient(status: int) -> bool:
+    """Return whether the same request may get another status later."""
+    return status in _RETRYABLE_STATUSES or (status >= 500 and status not in _PERMANENT_SERVER_ERRORS)
+
+
+def get_with_retries(client: HttpClient, path: str, max_seconds: float) -> HttpReply:
+    """Return the reply to a GET, after a few attempts if need be. Raises ServerUnreachable."""
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            reply = client.request("GET", path, read_seconds=max_seconds, max_seconds=max_seconds)
+        except ServerUnreachable:
+            if attempt == _GET_ATTEMPTS:
+                raise
+        else:
+            is_broken = reply.status == 200 and reply.json() is None
+            if attempt == _GET_ATTEMPTS or not (is_broken or is_transient(reply.status)):
+                return reply
+        time.sleep(0.2 * 2**attempt)
 
 
 class HttpSampler:
@@ -40,14 +153,18 @@ class HttpSampler:
     base_url            the address as OpenAI's clients take it, with /v1
     concurrency         requests at once; a server batches them, and a provider may allow fewer
     template_arguments  further arguments of the model's chat template, as vLLM's server takes them
-    retry_seconds       how long a request that fails is repeated
+    options             further fields of each request, and its time limit
+    retry_seconds       how long a request that fails is repeated; after status 429, how long while no other request
+                        succeeds
 
-    Raises SamplerError if there is no such server, or no such model.
+    Raises SamplerError if there is no such server, or no such model. A server without a list of models is taken to have
+    the model.
     """
 
     def __init__(
         self, model: str, base_url: str, *, concurrency: int = MAX_CONCURRENT_REQUESTS,
-        template_arguments: Mapping[str, Any] = NO_ARGUMENTS, retry_seconds: float = 300,
+        template_arguments: Mapping[str, Any] = NO_ARGUMENTS, options: RequestOptions = DEFAULT_REQUEST_OPTIONS,
+        retry_seconds: float = 300,
     ) -> None:  # fmt: skip
         key = os.environ.get("OPENAI_API_KEY")
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
@@ -58,11 +175,13 @@ class HttpSampler:
         except ValueError as error:
             raise SamplerError(f"{base_url!r} is not an address such as http://localhost:8000/v1") from error
         self._model, self._url, self._template_arguments = model, self._client.url, dict(template_arguments)
-        self._concurrency, self._retry_seconds = concurrency, retry_seconds
+        self._concurrency, self._options, self._retry_seconds = concurrency, options, retry_seconds
         self._closed = threading.Event()
+        self._last_success = 0.0  # of any request, by time.monotonic()
+        self._limit_name = _LIMIT
         about = self._describe_model()
-        self._is_vllm = about.get("owned_by") == "vllm"
-        context = about.get("max_model_len")
+        self._is_vllm = about.owned_by == "vllm"
+        context = about.max_model_len
         self._context = context if isinstance(context, int) else None  # in tokens; None if the server does not state it
 
     def sample(
@@ -79,22 +198,27 @@ class HttpSampler:
         self._closed.set()
         self._client.close()
 
-    def _describe_model(self) -> dict[str, Any]:
+    def _describe_model(self) -> _Model:
         try:
-            answer = self._client.request("GET", "/models", read_seconds=_CONNECT_SECONDS)
+            reply = get_with_retries(self._client, "/models", _CONNECT_SECONDS)
         except ServerUnreachable as error:
             raise SamplerError(
                 f"no server answers at {self._url}: {error}. Start one, for example: vllm serve {self._model}"
             ) from error
-        if answer.status in (401, 403):
-            raise SamplerError(f"the server at {self._url} refuses the key. Set OPENAI_API_KEY to one that it takes.")
-        models = answer.json_object().get("data")
-        if answer.status != 200 or not isinstance(models, list):
+        if reply.status in (401, 403):
+            raise self._permanent_error(reply.status, reply)
+        if reply.status != 200 and not is_transient(reply.status):  # no such list; the first request will tell more
+            return _Model()
+        try:
+            models = msgspec.convert(reply.json_object().get("data", reply.json()), list[_Model])
+        except msgspec.ValidationError:
+            models = None
+        if reply.status != 200 or models is None:
             raise SamplerError(
-                f"the server at {self._url} is not OpenAI-compatible: GET /models gave {answer.status}. "
+                f"the server at {self._url} is not OpenAI-compatible: GET /models gave {reply.status}. "
                 "Does the address end in /v1?"
             )
-        known = {str(entry.get("id")): entry for entry in models if isinstance(entry, dict)}
+        known = {str(model.id): model for model in models}
         if self._model not in known:
             names = ", ".join(sorted(known)[:10])
             raise SamplerError(f"the server at {self._url} has no model {self._model}. It has {names or 'none'}.")
@@ -109,42 +233,72 @@ class HttpSampler:
             request["stop"] = stops
         if self._is_vllm:
             request |= _VLLM_OPTIONS
-        body = json.dumps(request).encode()
+        request = self._options.add_to(request)
         first_failed: float | None = None
         tries = 0
         while not self._closed.is_set():
             tries += 1
-            pause = min(_MAX_BACKOFF_SECONDS, 0.2 * 2**tries)
             try:
-                answer = self._client.request("POST", path, body, read_seconds=_RESPONSE_TIMEOUT_SECONDS)
-            except ServerUnreachable as error:
-                problem = str(error)
+                completion = self._attempt(path, request, sampling)
+            except _TransientFailure as failure:
+                now = time.monotonic()
+                first_failed = first_failed or now
+                since = max(first_failed, self._last_success) if failure.is_rate_limit else first_failed
+                if now - since >= self._retry_seconds:
+                    raise SamplerError(
+                        f"a request to the server at {self._url} has failed for {now - since:.0f} s, the last of "
+                        f"{tries} attempts with: {failure}. Run the same command again later: it continues with the "
+                        "samples that are kept."
+                    ) from failure
+                backoff = min(_MAX_BACKOFF_SECONDS, 0.2 * 2 ** min(tries, 10))
+                self._closed.wait(max(backoff * random.uniform(1, 1.3), failure.retry_after_seconds))
             else:
-                if answer.status == 200:
-                    return _completion(answer, sampling.stop, self._url)
-                problem = f"{answer.status}, {answer.message()}"
-                if answer.status in (400, 413, 422):
-                    raise ValueError(problem)
-                if answer.status not in _RETRYABLE_STATUSES:
-                    raise SamplerError(f"the server at {self._url} answered {problem}")
-                pause = max(pause, answer.retry_after_seconds)
-            now = time.monotonic()
-            first_failed = first_failed or now
-            left = first_failed + self._retry_seconds - now
-            if left <= 0:
-                raise SamplerError(
-                    f"the server at {self._url} has stopped answering; the last of {tries} requests: {problem}. "
-                    "Start it again, then run the same command again to continue."
-                )
-            self._closed.wait(min(left, pause * random.uniform(1, 1.3)))
+                self._last_success = time.monotonic()
+                return completion
         raise SamplerError("the sampler was closed while it had work")
+
+    def _attempt(self, path: str, request: Mapping[str, Any], sampling: SamplingParams) -> SampledCompletion:
+        """Send a request once. Raises _TransientFailure, and what `_ask` raises."""
+        limit_name = self._limit_name  # another thread may change it
+        body = json.dumps({limit_name if name == _LIMIT else name: value for name, value in request.items()})
+        seconds = self._options.max_seconds
+        try:
+            reply = self._client.request(
+                "POST", path, body.encode(), read_seconds=seconds, max_seconds=seconds, max_bytes=_MAX_REPLY_BYTES
+            )
+        except ServerUnreachable as failure:
+            raise _TransientFailure(str(failure)) from failure
+        content = reply.json_object()
+        if reply.status == 200 and content.get("choices"):
+            return _completion(content, sampling, self._url)
+        error, status = _stated_error(content), reply.status
+        if status == 200 and error is not None and isinstance(error.code, int) and 400 <= error.code < 600:
+            status = error.code  # of a gateway, which has answered 200 before it knew
+        if status == 400 and limit_name == _LIMIT and error is not None and _wants_new_limit(error):
+            self._limit_name = _NEW_LIMIT
+            return self._attempt(path, request, sampling)
+        if status in _REFUSED_PROMPT and (status != 400 or error is not None):
+            raise ValueError(f"{status}, {_words(reply)}")
+        if status in (200, 400) or is_transient(status):
+            raise _TransientFailure(
+                f"{status}, {_words(reply)}",
+                is_rate_limit=status == _RATE_LIMITED,
+                retry_after_seconds=reply.retry_after_seconds,
+            )
+        raise self._permanent_error(status, reply)
+
+    def _permanent_error(self, status: int, reply: HttpReply) -> SamplerError:
+        return SamplerError(f"the server at {self._url} answered {status}, {_words(reply)}.{_ADVICE.get(status, '')}")
 
     def _request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
         """Return the path for a prompt of this form, and what a request there says about prompt and length."""
         if isinstance(prompt, list):
             asked: dict[str, Any] = {"messages": prompt}
-            if self._template_arguments:
-                asked["chat_template_kwargs"] = self._template_arguments
+            arguments = dict(self._template_arguments)
+            if "chat_template" in arguments:
+                asked["chat_template"] = arguments.pop("chat_template")
+            if arguments:
+                asked["chat_template_kwargs"] = arguments
             if self._is_vllm and is_prefilled(prompt):
                 asked |= _CONTINUE
             # The server would refuse more than its context. Without a number, an answer may use all that the prompt
@@ -163,32 +317,61 @@ class HttpSampler:
         return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
 
 
-def _completion(answer: HttpReply, stops: tuple[str, ...], url: str) -> SampledCompletion:
-    content = answer.json_object()
-    usage = content.get("usage") or {}
+def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> SampledCompletion:
+    """Return the completion in a body with choices.
+
+    Raises _TransientFailure if the server failed in the midst of it, SamplerError if it has another form.
+    """
     try:
-        choice = content["choices"][0]
-        message = choice["message"] if "message" in choice else {"content": choice["text"]}
-        whole = _text(message.get("content"))
-        text = truncate_at_stop(whole, stops)
-        ids = tuple(choice.get("token_ids") or ())
-        prompt_ids = tuple(content.get("prompt_token_ids") or choice.get("prompt_token_ids") or ())
-        return SampledCompletion(
-            text=text,
-            finish_reason="length" if choice["finish_reason"] == "length" and text == whole else "stop",
-            n_tokens=len(ids) or int(usage.get("completion_tokens") or 0),
-            prompt_ids=prompt_ids,
-            token_ids=ids,
-            # The newer of the two names comes first; some servers give both, with the same text.
-            reasoning=_text(message.get("reasoning") or message.get("reasoning_content")),
-            n_prompt_tokens=len(prompt_ids) or int(usage.get("prompt_tokens") or 0),
-        )
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise SamplerError(f"cannot read what the server at {url} answered: {answer.body[:200]!r}") from error
+        content = msgspec.convert(body, _Completion)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise SamplerError(f"cannot read what the server at {url} answered: {error}, in {str(body)[:200]}") from error
+    choice, usage = content.choices[0], content.usage or _Usage()
+    message = choice.message if choice.message is not None else _Message(choice.text)
+    if choice.finish_reason == "error" or (choice.message is None and choice.text is None):
+        raise _TransientFailure(f"the server failed while it generated: {str(body)[:200]}")
+    whole = _text(message.content)
+    text = truncate_at_stop(whole, sampling.stop)
+    ids = choice.token_ids or ()
+    prompt_ids = content.prompt_token_ids or choice.prompt_token_ids or ()
+    n_tokens = len(ids) or int(usage.completion_tokens or 0)
+    reached_limit = choice.finish_reason in _TRUNCATED if choice.finish_reason else n_tokens >= sampling.max_tokens
+    # The newer of the two names comes first; some servers give both, with the same text.
+    reasoning = _text(message.reasoning) or _text(message.reasoning_content)
+    if isinstance(message.content, list):
+        reasoning = reasoning or "".join(_text(part.thinking) for part in message.content)
+    return SampledCompletion(
+        text=text,
+        finish_reason="length" if reached_limit and text == whole else "stop",
+        n_tokens=n_tokens,
+        prompt_ids=prompt_ids,
+        token_ids=ids,
+        reasoning=reasoning,
+        n_prompt_tokens=len(prompt_ids) or int(usage.prompt_tokens or 0),
+    )
 
 
-def _text(value: object) -> str:
-    """Return a text that may be null. Raises TypeError for anything else."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    raise TypeError(f"{type(value).__name__} in place of a text")
+def _text(content: str | list[_Part] | None) -> str:
+    """Return a text that may be null or in parts."""
+    return "".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
+
+
+def _stated_error(content: Mapping[str, Any]) -> _Error | None:
+    """Return the error that a reply states; None if there is none."""
+    try:
+        reply = msgspec.convert(content, _ErrorReply)
+    except msgspec.ValidationError:
+        return None
+    if isinstance(reply.error, _Error):
+        return reply.error
+    words = reply.error or reply.detail or reply.message
+    return _Error(str(words)) if words else None
+
+
+def _wants_new_limit(error: _Error) -> bool:
+    is_unsupported = error.param == _LIMIT and error.code == "unsupported_parameter"
+    return is_unsupported or _NEW_LIMIT in (error.message or "")
+
+
+def _words(reply: HttpReply) -> str:
+    return " ".join(reply.message().split()).rstrip(".")

@@ -9,6 +9,7 @@ from train.errors import SamplerError
 _PATH_PREFIXES = (".", "/", "~")  # anything else may be the name of a model on the Hub
 _HUB_SECONDS = 10.0
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
 
 
 def check_model(model: str, revision: str | None = None) -> None:
@@ -34,11 +35,23 @@ def check_folder(model: str) -> None:
         )
 
 
+def check_tokenizer(model: str) -> None:
+    """Raise SamplerError if a folder has no tokenizer: transformers would invent an empty one."""
+    folder = Path(model).expanduser()
+    if folder.is_dir() and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        raise SamplerError(
+            f"{model} has no tokenizer: none of {', '.join(_TOKENIZER_FILES)} is there. Copy these files from the "
+            "model that it was made from."
+        )
+
+
 def check_chat_template(model: str, revision: str | None = None) -> None:
     """Raise SamplerError if the files of a model say that it has no chat template, as base models have none.
 
-    Nothing is loaded or fetched: a model on the Hub whose files are not here yet is not checked.
+    Nothing is loaded or fetched: a model on the Hub whose files are not here yet is not checked. A folder without any
+    tokenizer is refused as such.
     """
+    check_tokenizer(model)
     settings = _file(model, "tokenizer_config.json", revision)
     if settings is None or any(_file(model, name, revision) for name in _TEMPLATE_FILES):
         return
@@ -48,8 +61,8 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
         return  # the engine will say more about such a file
     if not template:
         raise SamplerError(
-            f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give --mode complete, "
-            "or the tokenizer of a model of chat: --engine tokenizer=NAME."
+            f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give "
+            "--prompt-format base, --mode complete, or the tokenizer of a model of chat: --engine tokenizer=NAME."
         )
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import AutoConfig
 
-from sandbox.concurrency.timeouts import call_with_timeout
 from train.config import Config
 from train.engine_options import EngineOptions
-from train.errors import ConfigError, SamplerError
+from train.errors import ConfigError
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import Sampler, UpdatableSampler
+from train.sampling.sampler_thread import SamplerThread
 from train.sampling.text import NO_ARGUMENTS
 from train.weights import nccl
 
@@ -29,7 +29,7 @@ def open_sampler(
 ) -> Sampler:  # fmt: skip
     """Load the model in this process or, given a URL, use the one of that name at an OpenAI-compatible server.
 
-    engine: options of vLLM, and the number of requests that a server gets at once
+    engine: options of vLLM, or those of the requests to a server
 
     Raises SamplerError, and ConfigError for options that a server does not take.
     """
@@ -37,7 +37,10 @@ def open_sampler(
         from train.sampling.http import MAX_CONCURRENT_REQUESTS, HttpSampler
 
         concurrency = engine.server_concurrency() or MAX_CONCURRENT_REQUESTS
-        return HttpSampler(model, base_url, concurrency=concurrency, template_arguments=template_arguments)
+        return HttpSampler(
+            model, base_url, concurrency=concurrency, template_arguments=template_arguments, options=engine.request
+        )
+    engine.refuse_request_fields()
     from train.sampling.vllm import VllmSampler
 
     return VllmSampler(model, template_arguments=template_arguments, **engine.for_vllm())
@@ -50,11 +53,16 @@ def open_engine(config: Config) -> UpdatableSampler:
 
         spec = engine_spec(config)
         return EngineProcesses(spec.model, config.engine, _vllm_options(config, spec))
+    if config.engine.kind == "vllm":
+        return SamplerThread(lambda: open_engine_in_process(config), seconds=config.engine.load_seconds)
     return open_engine_in_process(config)
 
 
 def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler":
-    """Start the engine in this process. Raises SamplerError and ConfigError as `open_engine` does."""
+    """Start the engine in this process, in the thread in which it will draw; see sampler_thread.py.
+
+    Raises SamplerError and ConfigError as `open_engine` does.
+    """
     engine = config.engine
     if engine.kind == "vllm" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError(
@@ -66,7 +74,7 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
         from train.sampling.transformers import TransformersSampler
 
         return TransformersSampler(
-            spec.model, context_tokens=spec.context_tokens, template_arguments=config.prompt.template_arguments
+            spec.model, context_tokens=spec.context_tokens, template_arguments=config.prompt.chat_arguments
         )
     # vLLM's own process for its engine would take tensors only as files.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
@@ -77,11 +85,7 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
     # Trainer and engine can take turns with the memory of one GPU only if nothing is sampled during training.
     takes_turns = config.rollout.pipeline == "sync" and config.evaluation.where != "idle"
     options = {**_vllm_options(config, spec), "enable_sleep_mode": torch.cuda.is_available() and takes_turns}
-    return call_with_timeout(
-        lambda: VllmSampler(spec.model, **options),
-        engine.load_seconds,
-        SamplerError(f"vLLM did not load {spec.model} within {engine.load_seconds:g} s"),
-    )
+    return VllmSampler(spec.model, **options)
 
 
 def engine_spec(config: Config, run: str = "") -> EngineSpec:
@@ -107,7 +111,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
 def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
     """Return the options of an engine that the trainer itself starts and gives its weights."""
     transfer = {"weight_transfer_config": {"backend": nccl.BACKEND}} if config.engine.transfer == nccl.BACKEND else {}
-    return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.template_arguments)}
+    return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.chat_arguments)}
 
 
 def _context_tokens(config: Config, path: str) -> int:

@@ -9,7 +9,8 @@
 
 import logging
 import time
-from math import exp, isfinite, prod
+from collections.abc import Sequence
+from math import exp, inf, isfinite, prod
 
 from train.errors import ParityError, SamplerError
 from train.sampling.protocol import Engine
@@ -18,6 +19,7 @@ from train.weights.source import Weights, with_checksums
 
 log = logging.getLogger(__name__)
 
+PARITY_METRIC = "parity/token_mult_prob_error"  # mean of exp |difference of log-probabilities|, NeMo-RL's name
 CHECKED_SHARE_METRIC = "parity/checked"  # a figure: the share of the weights whose checksums were compared
 _MAX_NAMED = 3  # tensors that a message names
 _REMEDY = (
@@ -74,13 +76,26 @@ def _agreement(engine: Engine, manifest: WeightManifest, probe: Probe) -> dict[s
             f"the engine cannot take {max(map(len, probe.tokens))} tokens to compare it with the learner: {refusal}. "
             "Give it a larger max_model_len"
         ) from refusal
-    of_sequences = zip(probe.logprobs, by_engine, strict=True)
-    differences = [abs(sent - held) for of_both in of_sequences for sent, held in zip(*of_both, strict=True)]
-    error = sum(exp(min(difference, 50.0)) for difference in differences) / max(len(differences), 1)
-    if not all(map(isfinite, differences)) or error > manifest.max_error:
+    of_answers = [held[len(held) - len(sent) :] for sent, held in zip(probe.logprobs, by_engine, strict=True)]
+    metrics = logprob_differences(probe.logprobs, of_answers)
+    if not metrics[PARITY_METRIC] <= manifest.max_error:
         raise ParityError(
-            f"after weight update {manifest.version} sampler and learner differ: for {len(differences)} fixed tokens "
-            f"the mean of exp |difference of log-probabilities| is {error:.4f}, and engine.parity allows "
-            f"{manifest.max_error:g}. Compare engine and model.dtype. {_REMEDY}"
+            f"after weight update {manifest.version} sampler and learner differ: for {sum(map(len, of_answers))} fixed "
+            f"tokens the mean of exp |difference of log-probabilities| is {metrics[PARITY_METRIC]:.4f}, and "
+            f"engine.parity allows {manifest.max_error:g}. Compare engine and model.dtype. {_REMEDY}"
         )
-    return {"parity/token_mult_prob_error": error, "parity/logp_difference_max": max(differences, default=0.0)}
+    return metrics
+
+
+def logprob_differences(
+    by_learner: Sequence[Sequence[float]], by_engine: Sequence[Sequence[float]]
+) -> dict[str, float]:
+    """Return how far the log-probabilities of the same tokens differ; PARITY_METRIC is infinite if one is not finite.
+
+    Each argument has one list for each sequence.
+    """
+    of_both = zip(by_learner, by_engine, strict=True)
+    differences = [abs(mine - its) for pair in of_both for mine, its in zip(*pair, strict=True)]
+    finite = all(map(isfinite, differences))
+    error = sum(exp(min(difference, 50.0)) for difference in differences) / max(len(differences), 1) if finite else inf
+    return {PARITY_METRIC: error, "parity/logp_difference_max": max(differences, default=0.0)}

@@ -89,10 +89,10 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
 
     if not isinstance(prompt, list):
         return list(prompt if isinstance(prompt, tuple) else tokenizer.encode(prompt))
-    if tokenizer.chat_template is None:
+    if tokenizer.chat_template is None and "chat_template" not in arguments:
         raise SamplerError(
             f"{tokenizer.name_or_path} has no chat template: it is a base model. Give one that was trained to answer, "
-            "or give curate evaluate --mode complete."
+            "or --prompt-format base, or give curate evaluate --mode complete."
         )
     prefilled = is_prefilled(prompt)
     options = {**arguments, "add_generation_prompt": not prefilled, "continue_final_message": prefilled}
@@ -104,9 +104,9 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
 
 def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: str) -> None:
     """Warn about arguments that the chat template does not mention, and which therefore change nothing."""
-    template = tokenizer.chat_template
+    template = arguments.get("chat_template", tokenizer.chat_template)
     text = "\n".join(template.values()) if isinstance(template, Mapping) else str(template or "")
-    for name in arguments:
+    for name in arguments.keys() - {"chat_template"}:
         if not re.search(rf"\b{re.escape(name)}\b", text):
             log.warning("the chat template of %s does not use %s, so that argument changes nothing", model, name)
 

@@ -190,13 +190,16 @@ class VllmSampler(TextSampler):
     def sleep(self) -> None:
         """Lend the memory of weights and cache to the learner, if they are on one GPU."""
         if self._sleeps:
-            self._llm.sleep(level=_DISCARD)
+            with self._turn:
+                with self._nothing_in_flight():
+                    pass  # with asynchronous scheduling, a step can be left after the last answer
+                self._llm.sleep(level=_DISCARD)
 
     def _load(self, method: str, version: int, **arguments: Any) -> None:
         with self._turn:
             if self._closed:
                 raise SamplerError("the sampler was closed before new weights came")
-            with _translate_errors("vLLM did not load new weights"):
+            with _translate_errors("vLLM did not load new weights"), _whole_device():
                 if self._sleeps:
                     self._llm.wake_up(tags=["weights"])
                 with self._nothing_in_flight():
@@ -346,6 +349,18 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
         llm.llm_engine.engine_core.shutdown()
         raise SamplerError('vLLM cannot compute the head in float32 here. Set model.head_dtype = "model".')
     return llm
+
+
+@contextmanager
+def _whole_device() -> Iterator[None]:
+    """Wait for what other streams do with the weights, before they are read here and after."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    yield
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def _number(label: str) -> int:

@@ -1,4 +1,4 @@
-"""The folder of a coordinator.
+"""The folder of a coordinator, and the lock on it.
 
 run.key          the key of the run, which signs everything
 settings         SwarmSettings, sealed
@@ -16,7 +16,24 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
+from sandbox.concurrency.file_lock import FileLock
 from train.errors import ConfigError
+
+
+def lock_folder(folder: Path, user: str, option: str) -> FileLock:
+    """Make a folder, and keep other processes from it until the lock is released.
+
+    user    what runs in the folder, for messages
+    option  names the folder on the command line
+
+    Raises ConfigError if the folder cannot be written to, or if another process has it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        in_use = ConfigError(f"another {user} is writing to {folder}. Stop it, or choose another {option}.")
+        return FileLock(folder / ".lock", in_use)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {folder}: {error.strerror}. Choose another {option}.") from error
 
 
 class SwarmAddress(Struct, frozen=True):

@@ -4,22 +4,23 @@ A download that breaks off continues where it stopped, also after the process wa
 name the same folder share it: one of them fetches a version, and the others wait and read it from there.
 """
 
-import fcntl
 import logging
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import urllib3
 from blake3 import blake3
 from urllib3.exceptions import HTTPError
 
+from sandbox.concurrency.file_lock import FileLock
 from train.errors import TransferError
 from train.weights.manifest import WeightFile, WeightManifest
 from train.weights.source import TensorFiles
@@ -33,7 +34,6 @@ _MAX_FAILED_ATTEMPTS = 6  # successive attempts that bring no byte
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 8.0
 _RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # statuses after which the same request may succeed later
 _NAME = re.compile(r"\w[\w.-]*")  # of a file; a manifest comes from outside, and must not name files elsewhere
-_EXCLUSIVE_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 _FREE_SHARE = 1.05  # a disk that is filled to the brim causes trouble for others
 
 
@@ -63,7 +63,7 @@ class HttpSource:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._folder.stat().st_uid != os.getuid():
                 raise OSError("it belongs to another user")
-            with _locked(self._folder / ".lock"):
+            with FileLock(self._folder / ".lock", wait_seconds=inf):
                 # Sizes are enough: damage after the download is found by the proof.
                 if any(_size(whole / file.name) != file.size for file in manifest.files):
                     shutil.rmtree(whole, ignore_errors=True)
@@ -71,7 +71,7 @@ class HttpSource:
                     self._download(manifest, part)
                     part.rename(whole)
                 self._in_use.close()
-                self._in_use.enter_context(_locked(whole / ".in-use", fcntl.LOCK_SH))
+                self._in_use.enter_context(FileLock(whole / ".in-use", shared=True))
                 self._remove_unused()
         except OSError as error:
             raise TransferError(
@@ -85,13 +85,13 @@ class HttpSource:
         self._pool.clear()
         self._in_use.close()
         # A process that has the lock fetches a version, and removes the others itself. Without a folder, there is none.
-        with suppress(OSError), _locked(self._folder / ".lock", _EXCLUSIVE_NOW):
+        with suppress(OSError), FileLock(self._folder / ".lock"):
             self._remove_unused()
 
     def _remove_unused(self) -> None:
         """Remove all versions that no process has in use. The caller has the lock, so none is being fetched."""
         for folder in self._folder.glob("weights-*"):
-            with suppress(OSError), _locked(folder / ".in-use", _EXCLUSIVE_NOW):
+            with suppress(OSError), FileLock(folder / ".in-use"):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _download(self, manifest: WeightManifest, part: Path) -> None:
@@ -163,11 +163,3 @@ def default_folder(url: str) -> Path:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-@contextmanager
-def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock that ends with the process. Raises OSError if another process has it and this one does not wait."""
-    with path.open("ab") as file:
-        fcntl.flock(file, kind)
-        yield

@@ -28,7 +28,7 @@ class Probe(Struct, frozen=True):
     """Fixed tokens, and their log-probabilities under the weights, before temperature.
 
     tokens    the ids of each sequence
-    logprobs  for each sequence, one for every token but the first
+    logprobs  for each sequence, those of its last tokens: of the answer without its prompt, for example
     """
 
     tokens: tuple[tuple[int, ...], ...]

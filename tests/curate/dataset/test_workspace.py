@@ -18,7 +18,7 @@ def manifest(plan):
 
 
 def complete(out, plan=PLAN):
-    with open_work_folder(out, plan, overwrite=False) as work:
+    with open_work_folder(out, plan, overwrite=True) as work:
         for name in ("data", "evidence", "rejected"):
             (work / "final" / name).mkdir(parents=True)
             (work / "final" / name / "train.parquet").write_text(json.dumps(to_json(plan)))
@@ -127,7 +127,17 @@ def test_a_work_folder_without_a_readable_plan_is_not_continued(tmp_path, text):
 def test_two_builds_do_not_write_to_one_folder(tmp_path):
     with (
         open_work_folder(tmp_path, PLAN, overwrite=False),
-        pytest.raises(CurateError, match="another build"),
+        pytest.raises(CurateError, match="another command is writing to .*. Wait for it, or choose another --out"),
+        open_work_folder(tmp_path, PLAN, overwrite=False),
+    ):
+        pass
+
+
+def test_a_build_that_another_command_has_finished_meanwhile_is_not_repeated(tmp_path):
+    assert finished_manifest(tmp_path, PLAN, overwrite=False) is None
+    (tmp_path / "manifest.json").write_text("{}")
+    with (
+        pytest.raises(CurateError, match="just finished .* same command"),
         open_work_folder(tmp_path, PLAN, overwrite=False),
     ):
         pass

@@ -1,6 +1,4 @@
-import fcntl
 import json
-import os
 import random
 import sys
 from pathlib import Path
@@ -14,6 +12,7 @@ from exported import JOINS, JUDGE, SUM, SUMS, problem, problems, write
 from cli import main
 from curate.exports._target import target_names
 from sandbox import Case, Suite
+from sandbox.concurrency.file_lock import FileLock
 
 ROOT = Path(__file__).parents[3]
 
@@ -192,15 +191,13 @@ def test_the_remains_of_a_killed_export_are_removed(dataset, tmp_path):
 
 
 def test_two_exports_do_not_write_to_one_folder(dataset, tmp_path):
-    (tmp_path / ".out.new").mkdir()
-    other = os.open(tmp_path / ".out.new", os.O_RDONLY)
-    fcntl.flock(other, fcntl.LOCK_EX)
-    try:
+    with FileLock(tmp_path / ".out.lock"):
         result = invoke(dataset, "jsonl", tmp_path / "out")
-    finally:
-        os.close(other)
     assert result.exit_code == 1
-    assert "another export to" in result.stderr
+    assert f"another command is writing to {tmp_path}/out. Wait for it" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == [".out.lock"]
+    assert invoke(dataset, "jsonl", tmp_path / "out").exit_code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_more_tests_than_the_scorer_of_verl_counts_are_refused(dataset, tmp_path):

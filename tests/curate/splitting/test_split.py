@@ -11,7 +11,7 @@ from solve_rates import write_solve_rates
 from source_rows import livecodebench_row, words, write_jsonl
 
 from cli import main
-from curate.dataset.output_folder import read_manifest
+from curate.dataset.output_folder import lock_output, read_manifest
 from curate.dedup.shingles import jaccard, shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
@@ -40,6 +40,16 @@ def rows(folder, table="data"):
 
 def ids(folder):
     return [row["id"].partition("/")[2] for row in rows(folder)]
+
+
+def test_two_commands_do_not_split_into_one_folder(built, tmp_path):
+    out = tmp_path / "new" / "out"
+    with (
+        lock_output(out, out / ".lock", temporary=True),
+        pytest.raises(CurateError, match="another command is writing to .*/out. Wait for it"),
+    ):
+        split(built, out, SplitOptions({"validation": 0.2}))
+    assert not list(out.iterdir())
 
 
 def test_the_parts_have_all_rows_and_none_near_a_row_of_another(built, tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from sandbox.commands.judge import command
+from sandbox.concurrency.file_lock import FileLock
 
 TESTS = [{"input": "1\n", "output": "1\n"}, {"input": "2\n", "output": "2\n"}]
 ROOT = Path(__file__).parents[3]
@@ -60,6 +61,28 @@ def test_an_interrupted_command_continues_with_what_is_left(records: Path, tmp_p
     assert judge(records, out).exit_code == 0
     assert verdicts(out) == [("kept", "accepted"), (1, "wrong_answer"), (2, "accepted")]
     assert not partial.exists()
+
+
+def test_a_second_command_judges_nothing_meanwhile(records: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    with FileLock(partial_of(records, out)):
+        refused = judge(records, out)
+    assert refused.exit_code == 1
+    assert f"another command is writing to {partial_of(records, out)}. Wait for it" in refused.output
+    assert judge(records, out).exit_code == 0
+
+
+def test_a_damaged_line_is_refused_and_the_verdicts_before_it_are_kept(records: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    partial = partial_of(records, out)
+    partial.write_text(text := '{"id": "kept", "verdict": "accepted"}\n\0\0\n{"id": 2, "verdict": "accepted"}\n')
+    refused = judge(records, out)
+    assert refused.exit_code == 1
+    assert f"{partial} is damaged at line 2" in refused.output
+    assert partial.read_text() == text
+    subprocess.run(shlex.split(refused.output.rpartition(": ")[2]), check=True)
+    assert judge(records, out).exit_code == 0
+    assert verdicts(out) == [("kept", "accepted"), (1, "wrong_answer"), (2, "accepted")]
 
 
 def test_other_records_and_other_options_are_other_work(records: Path, tmp_path: Path) -> None:

@@ -60,7 +60,17 @@ def by_number(answer, task):
 
 
 def lockstep(
-    sampler=None, way="sync", minibatches=1, last_step=3, *, submit=by_number, position=0, step=0, ahead=(), **settings
+    sampler=None,
+    way="sync",
+    minibatches=1,
+    last_step=3,
+    *,
+    submit=by_number,
+    position=0,
+    step=0,
+    share=1.0,
+    ahead=(),
+    **settings,
 ):
     """Return a pipeline whose weights have just been published, and its controller."""
     config = Config(
@@ -76,7 +86,9 @@ def lockstep(
         submit=submit, decode=fleet.text_of, step=step, position=position,
     )  # fmt: skip
     timeline = SimpleNamespace(clock=time.monotonic, record=lambda *part, batch: None)
-    pipeline = LockstepPipeline(config, controller, sampler or Sampler(), None, Endless(), timeline, step=step)
+    pipeline = LockstepPipeline(
+        config, controller, sampler or Sampler(), None, Endless(), timeline, step=step, share=share
+    )
     controller.publish_weights(WeightManifest(step))
     return pipeline, controller
 
@@ -115,21 +127,31 @@ def test_a_minibatch_is_handed_out_before_the_others_are_sampled():
     assert names(batch) == [[["q1"]], [["q2"]]]
 
 
-def test_groups_that_teach_nothing_are_replaced_until_the_batch_is_full():
-    def odd_ones(answer, task):
-        return by_number(answer, task) if int(answer.text.split()[0]) % 2 else known(1.0)
+def odd_ones(answer, task):
+    """Score every other answer to a question with an odd number as right, and all others."""
+    return by_number(answer, task) if int(answer.text.split()[0]) % 2 else known(1.0)
 
+
+def test_groups_that_teach_nothing_are_replaced_until_the_batch_is_full():
     groups, made = first_batch(submit=odd_ones)
     assert [group[0].problem_id for group in groups] == ["q1", "q3", "q5"]
-    assert made.resume_point() == (6, [])
-    assert counted(made) == {"rounds": 3, "all": 3, "some": 3}
+    # A third of the first round taught something, so the second has three times what is missing.
+    assert counted(made) == {"rounds": 2, "all": 5, "some": 4, "surplus": 1}
+    assert made.resume_point() == (6, 4 / 9, [])  # what was drawn in vain is asked again
+
+
+def test_a_batch_begins_with_as_many_groups_as_it_is_expected_to_need():
+    groups, made = first_batch(submit=odd_ones, share=0.5)
+    assert [group[0].problem_id for group in groups] == ["q1", "q3", "q5"]
+    assert counted(made) == {"rounds": 1, "all": 3, "some": 3}
+    assert made.resume_point() == (6, 0.5, [])
 
 
 def test_refilling_ends_after_max_rounds():
     groups, made = first_batch(submit=lambda answer, task: known(0.0))
     assert groups == []
-    assert counted(made) == {"rounds": 4, "none": 12}
-    assert made.resume_point() == (12, [])
+    assert counted(made) == {"rounds": 2, "none": 12}
+    assert made.resume_point() == (12, 1 / 12, [])
 
 
 def test_a_batch_that_max_rounds_did_not_fill_is_short():
@@ -137,7 +159,7 @@ def test_a_batch_that_max_rounds_did_not_fill_is_short():
         submit=lambda answer, task: by_number(answer, task) if answer.text.startswith("2 ") else known(0.0)
     )
     assert [group[0].problem_id for group in groups] == ["q2"]
-    assert counted(made) == {"rounds": 4, "none": 8, "some": 1}
+    assert counted(made) == {"rounds": 3, "none": 11, "some": 1}
 
 
 def test_without_the_filter_everything_is_kept():
@@ -220,7 +242,15 @@ def test_every_pipeline_hands_out_the_same_groups(way):
         controller.publish_weights(WeightManifest(step))
         sampler.version = step
     assert found == [[f"q{n}", f"q{n + 1}"] for n in range(0, 12, 2)]
-    assert made.resume_point() == (12, [])
+    assert made.resume_point() == (12, 1.0, [])
+
+
+@pytest.mark.parametrize("way", ["sync", "minibatch", "one-off"])
+def test_a_batch_has_as_many_minibatches_as_configured_even_if_they_do_not_divide_it(way):
+    made, _ = lockstep(way=way, minibatches=3, prompts=4)
+    found = [minibatch for stretch in names(made.ready_minibatches(1)) for minibatch in stretch]
+    assert found == [["q0"], ["q1"], ["q2", "q3"]]
+    made.wait_for_sampling()
 
 
 def test_one_off_samples_the_next_batch_while_it_trains_on_this_one(tmp_path):
@@ -229,7 +259,7 @@ def test_one_off_samples_the_next_batch_while_it_trains_on_this_one(tmp_path):
     for _ in made.ready_minibatches(1):
         made.wait_for_sampling()  # instead of learning
         assert len(sampler.asked) == 16
-    position, ahead = made.resume_point()
+    position, _, ahead = made.resume_point()
     assert position == 8
     write_events(tmp_path / "ahead", ahead)
     sampler.version = 1

@@ -20,7 +20,7 @@ def test_the_two_published_models_differ_as_published(tmp_path):
     assert done.exit_code == 0, done.output
     assert [line.split() for line in done.stdout.splitlines()[2:4]] == [
         ["o1-preview", "279", "0.427", *"------"],
-        ["o1-mini", "279", "0.520", "+0.093", "+0.044..+0.143", "0.0004", "0.071", "39", "13"],
+        ["o1-mini", "279", "0.520", "+0.093", "+0.042..+0.143", "0.0004", "0.071", "39", "13"],
     ]
     assert "52 problems changed, the 2 with the largest change:" in done.stdout
     assert run(preview, mini, "--fail-if-worse", "--fail-under", 0).exit_code == 0
@@ -43,9 +43,19 @@ def test_three_models_are_compared_with_the_best_and_corrected(tmp_path):
     ]
     done = run(*files, "--changed", 0)
     assert done.stdout.startswith("lcb: differences from b, the best\n")
-    assert "p (Holm)" in done.stdout
+    assert "p (all pairs)" in done.stdout
     assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == ["b", "a", "c"]
-    assert "from a, the first" in run(*files, "--reference", "first").stdout
+    of_first = run(*files, "--reference", "first").stdout
+    assert "from a, the first" in of_first
+    assert "p (Holm)" in of_first
+
+
+def test_settings_that_differ_are_said_before_the_numbers(tmp_path):
+    first = of_bits(tmp_path / "a.json", "1", "1")
+    second = of_bits(tmp_path / "b.json", "10", "11")
+    lines = run(first, second).stdout.splitlines()
+    assert lines[:2] == ["lcb: differences from a, the first", "Settings differ: k: 1 (a), 2 (b)."]
+    assert "Settings" not in run(first, first).stdout
 
 
 def test_different_problems_or_tests_are_refused(tmp_path):

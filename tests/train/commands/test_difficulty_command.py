@@ -13,6 +13,7 @@ from pathlib import Path
 import forked
 import pytest
 import tiny_world
+from canned_server import answering
 from click.testing import CliRunner
 from source_rows import write_jsonl
 
@@ -211,6 +212,19 @@ def test_without_vllm_the_error_says_what_to_install(dataset, tmp_path):
     assert " vllm==" in done.stderr
     assert "--base-url" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_more_samples_are_asked_with_the_fields_of_the_first(dataset):
+    with answering("I do not know.") as (url, asked):
+        words = [dataset, "--model", "m", "--base-url", url, *SAMPLING, "--k", 1]
+        assert invoke(*words, "--request", "top_k=20").exit_code == 0
+        done = invoke(*words, "--n", 2)
+        assert done.exit_code == 0, done.output
+        assert len(asked) == 12
+        assert {request["top_k"] for _, request in asked} == {20}
+        other = invoke(*words, "--n", 3, "--request", "top_k=5")
+    assert other.exit_code == 1
+    assert 'have engine {"request": {"top_k": 20}}, not {"request": {"top_k": 5}}' in other.output
 
 
 def test_a_folder_without_problems_is_refused(tmp_path):

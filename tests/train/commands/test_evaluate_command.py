@@ -1,6 +1,8 @@
 """`curate evaluate` measures several suites by a protocol, in chats and by completion."""
 
 import json
+import shlex
+import subprocess
 
 import pytest
 from canned_server import answering
@@ -9,6 +11,7 @@ from evalplus_rows import PROMPT, humaneval_plus_row
 from source_rows import SUM, livecodebench_row, write_jsonl
 
 from cli import main
+from train.evaluation.sample_store import SampleStore
 
 UP = "def up(ns):\n    return [n + 1 for n in ns]"
 BOTH = f"```python\n{UP}\nif __name__ == '__main__':\n    {SUM}\n```"
@@ -81,6 +84,40 @@ def test_a_suite_that_fails_does_not_lose_the_others(tmp_path, lcb, humaneval, m
     assert (tmp_path / "out" / "humaneval+.json").is_file()
 
 
+def test_a_second_command_on_the_same_output_asks_the_model_nothing(tmp_path, lcb, humaneval):
+    words = ["--suite", f"lcb={lcb}", "--k", 1, "--out", tmp_path / "new" / "r.json"]
+    both = ["--suite", f"humaneval+={humaneval}", *words[:4], "--out", tmp_path / "new"]
+    with answering(BOTH) as (url, asked), SampleStore(tmp_path / "new" / "r.json.samples.jsonl") as kept:
+        done = evaluate(url, *words)
+        assert done.exit_code == 1
+        assert f"another command is writing to {tmp_path}/new/r.json.samples.jsonl. Wait for it" in done.stderr
+        assert not asked
+        kept.close()
+        with SampleStore(tmp_path / "new" / "lcb.json.samples.jsonl"):
+            done = evaluate(url, *both)
+        assert done.exit_code == 1
+        assert "lcb was not evaluated: another command is writing to" in done.stderr
+        assert len(asked) == 1
+        assert evaluate(url, *words).exit_code == 0
+        assert evaluate(url, *both).exit_code == 0
+        assert len(asked) == 1 + 3 + 3
+
+
+def test_damaged_samples_are_refused_before_the_model_is_asked(tmp_path, lcb):
+    words = ["--suite", f"lcb={lcb}", "--k", 1, "--out", tmp_path / "r.json"]
+    samples = tmp_path / "r.json.samples.jsonl"
+    with answering(BOTH) as (url, asked):
+        assert evaluate(url, *words).exit_code == 0
+        lines = samples.read_text().splitlines(keepends=True)
+        samples.write_text("".join([lines[0], lines[1][:20], *lines[2:]]))
+        done = evaluate(url, *words)
+        assert done.exit_code == 1
+        assert f"{samples} is damaged: no record at line 2" in done.stderr
+        subprocess.run(shlex.split(done.stderr.rpartition(": ")[2]), check=True)
+        assert evaluate(url, *words).exit_code == 0
+        assert len(asked) == 3 + 2
+
+
 def test_a_window_is_for_the_suites_that_have_dates(lcb, humaneval):
     words = ["--suite", f"lcb={lcb}", "--suite", f"humaneval+={humaneval}", "--k", 1]
     with answering(BOTH) as (url, asked):
@@ -115,6 +152,36 @@ def test_a_prefilled_answer_is_judged_with_its_beginning(humaneval):
     assert (request["temperature"], request["max_tokens"]) == (0.0, 768)
     assert request["stop"] == ["\n```\n", "\nif __name__", "\ndef main(", "\nprint("]
     assert done.stdout.splitlines()[-1].split()[:3] == ["all", "1", "1.000"]
+
+
+def test_fields_of_requests_are_sent_and_recorded_and_their_samples_are_kept_apart(tmp_path, humaneval):
+    out = tmp_path / "r.json"
+    words = ["--suite", f"humaneval+={humaneval}", "--k", 1, "--out", out]
+    fields = ["--request", "reasoning_effort=high", "--request", "seed=null"]
+    with answering(BOTH) as (url, asked):
+        assert evaluate(url, *words).exit_code == 0
+        assert "request" not in json.loads(out.read_text())["sampling"]
+        done = evaluate(url, *words, *fields)
+        assert done.exit_code == 0, done.output
+        assert evaluate(url, *words, *fields).stdout == done.stdout
+    assert ["reasoning_effort" in request for _, request in asked] == [False, True]
+    assert ["seed" in request for _, request in asked] == [True, False]
+    assert json.loads(out.read_text())["sampling"]["request"] == {"reasoning_effort": "high", "seed": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--request", "temperature=1"], "the field temperature of requests is set by --temperature"),
+        (["--request", "messages=[]"], "the field messages of requests is set by curate itself"),
+        (["--request", "top_k"], "give KEY=VALUE"),
+        (["--request-timeout", "0"], "--request-timeout"),
+    ],
+)
+def test_wrong_options_of_requests_are_explained(humaneval, words, said):
+    done = evaluate("http://127.0.0.1:9/v1", "--suite", f"humaneval+={humaneval}", *words)
+    assert done.exit_code == 2
+    assert said in done.output
 
 
 @pytest.mark.parametrize(

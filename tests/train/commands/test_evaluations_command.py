@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from codeforces_api import BUSY, TOO_OFTEN, Api, serving
 
 from cli import main
+from curate.dataset.output_folder import lock_output
 from train.evaluation.codeforces.contests import DEEPCODER_CONTESTS, default_path, read_contests
 
 ROOT = Path(__file__).parents[3]
@@ -133,6 +134,18 @@ def test_mistakes_are_explained(tmp_path, more, said):
     done = CliRunner().invoke(main, ["evaluations", "fetch", "codeforces", "--out", str(tmp_path / "c.parquet"), *more])
     assert done.exit_code != 0
     assert said in done.output
+
+
+def test_two_commands_do_not_fetch_into_one_file(tmp_path):
+    out = tmp_path / "new" / "c.parquet"
+    with serving(Api((1971,))) as api:
+        with lock_output(out, out.with_name(".c.parquet.lock"), temporary=True):
+            done = run(api, "--contests", 1971, "--out", out)
+        assert done.exit_code == 1
+        assert f"another command is writing to {out}" in done.output
+        assert not api.asked
+        assert run(api, "--contests", 1971, "--out", out).exit_code == 0
+    assert [path.name for path in out.parent.iterdir()] == ["c.parquet"]
 
 
 def test_a_file_of_something_else_is_not_overwritten(tmp_path):

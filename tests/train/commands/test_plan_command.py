@@ -16,7 +16,7 @@ def plan(*words):
 
 
 def test_every_pipeline_is_simulated_and_one_is_advised(small):
-    done = plan(small, "--gpus", 8, "--mean-tokens", 12, "--steps", 2)
+    done = plan(small, "--gpus", 8, "--mean-tokens", 12)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     assert lines[0].endswith("on 8 x H100 SXM; 3 x 6 answers of 12 tokens on average, at most 36")

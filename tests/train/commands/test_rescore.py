@@ -1,11 +1,13 @@
 """Kept answers are judged again, with other tests or another extraction."""
 
 import json
+import shutil
 
 import pytest
 import tiny_world
 from canned_results import bits, evaluated
 from click.testing import CliRunner
+from codeforces_rows import open_r1_row
 from source_rows import livecodebench_row, write_jsonl
 
 from cli import main
@@ -95,10 +97,67 @@ def test_problems_that_the_other_rows_lack_are_left_out_and_counted(result, tmp_
     done = rescore(result, "--suite", f"lcb={some}")
     assert done.exit_code == 0, done.output
     assert "does not have 2 of the problems" in done.stderr
+    before = result.read_bytes()
+    done = rescore(result, "--suite", f"lcb={some}", "--out", result)
+    assert done.exit_code == 1
+    assert "does not have livecodebench/a, livecodebench/c, which" in done.output
+    shutil.copy(some, tmp_path / "lcb" / "test.jsonl")
+    done = rescore(result)
+    assert done.exit_code == 1
+    assert "does not have livecodebench/a, livecodebench/c any more" in done.output
+    assert result.read_bytes() == before
     none = write_jsonl(tmp_path / "none.jsonl", [livecodebench_row("z", "Task z.")])
     done = rescore(result, "--suite", f"lcb={none}")
     assert done.exit_code == 1
     assert "has none of the problems" in done.output
+
+
+def cut_off_the_last_answer(lines):
+    return lines[:-1]
+
+
+def damage_an_answer_in_the_middle(lines):
+    return [*lines[:2], b"\0" * len(lines[2]) + b"\n", *lines[3:]]
+
+
+def tear_the_last_answer(lines):
+    return [*lines[:-1], lines[-1][:30]]
+
+
+@pytest.mark.parametrize("onto_itself", [False, True], ids=["another file", "the same file"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (cut_off_the_last_answer, "lacks 1 of the 6 answers of"),
+        (tear_the_last_answer, "lacks 1 of the 6 answers of"),
+        (damage_an_answer_in_the_middle, "no record at line 3"),
+    ],
+)
+def test_no_result_is_written_over_fewer_samples(result, tmp_path, change, words, onto_itself):
+    answers = result.with_name("r.json.samples.jsonl")
+    answers.write_bytes(b"".join(change(answers.read_bytes().splitlines(keepends=True))))
+    before = result.read_bytes()
+    out = result if onto_itself else tmp_path / "again.json"
+    for chosen in ((), ("--out", out)):
+        done = rescore(result, "--extraction", "lcb", *chosen)
+        assert done.exit_code == 1
+        assert words in done.output
+    assert result.read_bytes() == before
+    assert not (tmp_path / "again.json").exists()
+
+
+def test_a_checker_that_fails_leaves_the_result_as_it_is(box, tmp_path):
+    location = write_jsonl(tmp_path / "rows.jsonl", [open_r1_row("1971/A"), open_r1_row("1971/B")])
+    out = tmp_path / "r.json"
+    answer = f"```python\n{SUM}\n```\n"
+    evaluated(out, box, "codeforces", location, lambda id, n: answer, k=1)
+    before = out.read_bytes()
+    write_jsonl(location, [open_r1_row("1971/A"), open_r1_row("1971/B", generated_checker="raise ValueError")])
+    done = rescore(out, "--out", out)
+    assert done.exit_code == 1
+    assert "1 of 2 verdicts changed" in done.stdout
+    assert "1 samples had a verdict and have none now, so no result is written" in done.stderr
+    assert out.read_bytes() == before
 
 
 def test_what_the_result_knows_of_problems_is_kept_where_the_other_rows_do_not_tell_it(result, tmp_path):

@@ -39,11 +39,13 @@ def test_the_best_is_marked_and_what_is_close_to_it(folder):
 
 def test_markdown_html_and_csv_say_the_same(folder, tmp_path):
     markdown = run(folder, "--format", "markdown")
-    assert "| b | **1.000** (0.758-1.000) |  |" in markdown
+    assert "| b | **1.000** (0.700-1.000) |  |" in markdown
     assert "| c | 0.917 ~ (" in markdown
     out = tmp_path / "page" / "results.html"
     run(folder, "--format", "html", "--out", out)
-    assert "<tr><th>b</th><td><b>1.000</b> <small>(0.758-1.000)</small></td><td></td></tr>" in out.read_text()
+    html = out.read_text()
+    assert "<b>1.000</b>" in html
+    assert "<small>0.700-1.000</small>" in html
     rows = {(row["model"], row["suite"]): row for row in csv.DictReader(run(folder, "--format", "csv").splitlines())}
     assert len(rows) == 4
     assert (rows["b", "lcb"]["best"], rows["c", "lcb"]["not_significantly_worse"]) == ("1", "1")
@@ -51,9 +53,31 @@ def test_markdown_html_and_csv_say_the_same(folder, tmp_path):
     assert rows["a", "humaneval"]["pass_at_1"] == "0.5"
 
 
+def test_all_models_that_share_the_highest_pass_at_1_are_the_best(tmp_path):
+    bits = {"a": ("1", "0", "1"), "b": ("1", "1", "0"), "c": ("0", "0", "0")}
+    for name, of_model in bits.items():
+        of_bits(tmp_path / f"{name}.json", *of_model)
+    marks = {line.split()[0]: line.split()[-1] for line in run(tmp_path).splitlines()[1:4]}
+    assert marks == {"a": "*", "b": "*", "c": "~"}
+    assert run(tmp_path, "--format", "markdown").count("**0.667**") == 2
+
+
+def test_settings_that_differ_are_said_for_each_suite(folder):
+    of_bits(folder / "d.json", *["11"] * 12)
+    sentence = "lcb: Settings differ: k: 1 (a, b, c), 2 (d)."
+    assert run(folder).splitlines()[0] == sentence
+    assert f"- {sentence}\n" in run(folder, "--format", "markdown")
+    assert f'<p class="warning">{sentence}</p>' in run(folder, "--format", "html")
+    rows = csv.DictReader(run(folder, "--format", "csv").splitlines())
+    assert {(row["k"], row["temperature"], row["top_p"], row["max_tokens"], row["protocol"]) for row in rows} == {
+        ("1", "0.6", "0.95", "1024", ""),
+        ("2", "0.6", "0.95", "1024", ""),
+    }
+
+
 def test_names_of_models_are_no_markup(tmp_path):
     file = of_bits(tmp_path / "m.json", "1", model="a<b>|c")
-    assert "<th>a&lt;b&gt;|c</th>" in run(file, "--format", "html")
+    assert "<td>a&lt;b&gt;|c</td>" in run(file, "--format", "html")
     assert "| a<b>\\|c |" in run(file, "--format", "markdown")
 
 

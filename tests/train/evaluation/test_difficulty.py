@@ -365,6 +365,24 @@ def test_two_processes_do_not_sample_the_same_model(dataset):
         run(dataset, never)
 
 
+@pytest.mark.parametrize(("line", "n_asked"), [("\0", 0), ('["key", 3]', 6)])
+def test_a_damaged_verdict_is_refused_and_once_deleted_costs_one_sample(dataset, line, n_asked):
+    run(dataset, Model())
+    (path,) = (dataset / "difficulty" / ".work").glob("*.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    line = line.replace("key", json.loads(lines[2])[0])
+    path.write_text("".join([*lines[:2], f"{line}\n", *lines[3:]]))
+    model = Model()
+    with pytest.raises(CurateError, match=r"no record at line 3.* sed -i '3d' "):
+        run(dataset, model, asked={"n": 5})
+    assert len(model.asked) == n_asked
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:2], *lines[3:]]))
+    run(dataset, model, asked={"n": 5})
+    assert len(model.asked) == 7  # six more, and the one that was damaged
+    assert {row["n"] for row in table(dataset).values()} == {5}
+
+
 def test_a_folder_that_is_not_a_dataset_is_left_alone(tmp_path):
     with pytest.raises(CurateError, match="Give the folder of a dataset"):
         run(tmp_path, never)

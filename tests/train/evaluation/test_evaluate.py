@@ -15,7 +15,7 @@ from cli import main
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from sandbox import Case, RefereeError, Sandbox, SandboxError, Suite
-from train.engine_options import EngineOptions
+from train.engine_options import EngineOptions, RequestOptions
 from train.errors import SamplerError
 from train.evaluation.evaluate import evaluate, sample_fingerprint
 from train.evaluation.exercises import read_exercises
@@ -223,6 +223,16 @@ def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     exercise = Exercise("a", PromptFormat().chat("s", "", Suite([])), SuiteJudge(Suite([Case("1", "2")])))
     settings = sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2}))
     assert sample_fingerprint(exercise, settings, 0) == "4766e941eb5a8f20824bdf7c768cd79d"
+
+
+def test_samples_that_were_asked_with_other_fields_have_other_names():
+    def settings(**fields):
+        engine = EngineOptions(request=RequestOptions(fields, max_seconds=9.0))
+        return sample_dependencies("m", SamplingParams(), PromptFormat(), engine)
+
+    assert settings() == sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions())
+    assert json.dumps(settings(a=1, b=2)) == json.dumps(settings(b=2, a=1))
+    assert len({json.dumps(each) for each in (settings(), settings(a=1), settings(a=2), settings(a=None))}) == 4
 
 
 @pytest.mark.parametrize(

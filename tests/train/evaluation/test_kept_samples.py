@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import tiny_world
 
+from curate.errors import CurateError
 from sandbox import Case, Limits, RefereeError, Sandbox, Suite
 from train.evaluation.evaluate import evaluate
 from train.evaluation.judges.judge import SuiteJudge
@@ -117,6 +118,37 @@ def test_a_line_that_was_not_written_whole_loses_no_answer(path, box, lost_bytes
     second = evaluated(path, 6, box, silent_model)
     path.write_bytes(path.read_bytes()[:-lost_bytes])
     assert evaluated(path, 6, box, silent_model) == second
+
+
+@pytest.mark.parametrize("line", ["\0" * 40, "[3]", '["key", {"id": "a"}]'], ids=["NULs", "another list", "no sample"])
+def test_a_damaged_line_is_refused_and_once_deleted_costs_one_sample(path, box, line):
+    first = evaluated(path, 7, box, model)
+    whole = path.read_text()
+    key = json.loads(whole.splitlines()[2])[0]
+    lines = whole.splitlines(keepends=True)
+    lines[2] = line.replace("key", key) + "\n"
+    path.write_text("".join(lines))
+    with pytest.raises(CurateError, match="r.json.samples.jsonl is damaged: no record at line 3.* sed -i '3d' "):
+        evaluated(path, 7, box, silent_model)
+    assert path.read_text() == "".join(lines)
+    assert not pending_path(path).exists()
+    path.write_text("".join(lines[:2] + lines[3:]))
+    n_asked = 0
+
+    def counted_model(prompts):
+        nonlocal n_asked
+        for index, answer in model(prompts):
+            n_asked += 1
+            yield index, answer
+
+    assert evaluated(path, 7, box, counted_model) == first
+    assert n_asked == 1
+
+
+def test_one_process_at_a_time_adds_samples(path):
+    with SampleStore(path), pytest.raises(CurateError, match="another command is writing to .*r.json.samples.jsonl"):
+        SampleStore(path)
+    assert not list(path.parent.iterdir())  # it had no sample
 
 
 def test_a_record_says_all_that_is_known(path, box):

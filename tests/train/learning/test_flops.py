@@ -1,4 +1,6 @@
-"""What a batch costs is compared with the operations that torch counts while a model computes."""
+"""What a batch costs is compared with the operations that torch counts while a model computes, and a learner trains."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +10,15 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 
 from train.config import Config, DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
-from train.run.step_metrics import flops_per_token, forward_flops, training_flops  # noqa: E402
+from train.learning.flops import Flops, attention_pairs, forward_flops, training_flops  # noqa: E402
+from train.learning.learner import Learner  # noqa: E402
+from train.learning.policy import load_hf_config  # noqa: E402
+
+DECOUPLED = ObjectiveConfig(old="learner")
+
+
+def of_forward(path: str) -> Flops:
+    return forward_flops(load_hf_config(path))
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
@@ -18,12 +28,12 @@ def test_a_forward_pass_takes_the_operations_that_torch_counts(tmp_path, family)
 
     path = random_models.folder(tmp_path, family)
     model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="eager")
-    size, prompt, answer = flops_per_token(path), 5, 40
+    flops, prompt, answer = of_forward(path), 5, 40
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(torch.randint(random_models.VOCABULARY, (1, prompt + answer)))
     # torch's attention computes the half that causality hides, and this pass has logits for the prompt, too
-    hidden_half = 4 * size.attention_width * (prompt + answer) ** 2 / 2
-    expected = forward_flops(size, [(prompt, [answer])]) + hidden_half + 2 * size.head_weights * prompt
+    hidden_half = flops.per_pair * (prompt + answer) ** 2 / 2
+    expected = flops.total([(prompt, [answer])]) + hidden_half + flops.per_prediction * prompt
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.01)
 
 
@@ -35,21 +45,65 @@ def test_only_the_experts_of_a_token_count(tmp_path):
     weights = {name: weight.numel() for name, weight in model.named_parameters() if weight.ndim > 1}
     experts = sum(n for name, n in weights.items() if ".experts." in name)
     embeddings = sum(n for name, n in weights.items() if "embed_tokens" in name or "lm_head" in name)
-    assert flops_per_token(path).body_weights == sum(weights.values()) - embeddings - experts / 2  # two of four
+    assert of_forward(path).per_token == 2 * (sum(weights.values()) - embeddings - experts / 2)  # two of four
 
 
-def test_the_prompt_of_a_group_is_computed_once_and_the_objective_needs_passes_of_its_own(tmp_path):
-    size = flops_per_token(random_models.folder(tmp_path))
-    alone, together = (forward_flops(size, groups) for groups in ([(50, [9]), (50, [9])], [(50, [9, 9])]))
-    assert 0.5 * alone < together < 0.7 * alone
-    plain = Config(ModelConfig("m"), DataConfig("d"))
-    assert training_flops(size, [(50, [9, 9])], plain) == 3 * together
-    decoupled = Config(
-        ModelConfig("m"),
+def test_attention_counts_each_pair_of_tokens_once_and_pairs_with_a_shared_prompt_for_each_answer():
+    def causal(tokens: int, before: int = 0) -> int:
+        return sum(before + own for own in range(1, tokens + 1))  # each token, with itself and all before it
+
+    expected = causal(500) + causal(3000, before=500) + causal(9000, before=500)
+    assert attention_pairs(500, [3000, 9000]) == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("objective", "minibatches", "model"),
+    [
+        (ObjectiveConfig(), 2, {}),
+        (DECOUPLED, 1, {}),
+        (DECOUPLED, 4, {}),
+        (replace(DECOUPLED, kl=0.1), 2, {}),
+        (replace(DECOUPLED, mismatch_high=1e9), 2, {}),
+        (DECOUPLED, 2, {"activation_checkpointing": True}),
+    ],
+)
+def test_training_takes_the_operations_that_torch_counts(tmp_path, objective, minibatches, model):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    settings = Config(
+        ModelConfig(random_models.folder(tmp_path), **model),
         DataConfig("d"),
-        objective=ObjectiveConfig(old="learner", kl=0.1),
-        optimizer=OptimizerConfig(epochs=2),
+        objective=objective,
+        optimizer=OptimizerConfig(minibatches=minibatches, epochs=2, row_tokens=128),
     )
-    assert training_flops(size, [(50, [9, 9])], decoupled) == (2 * 3 + 2) * together
-    lora = Config(ModelConfig("m", lora_rank=4), DataConfig("d"))
-    assert training_flops(size, [(50, [9, 9])], lora) == 2 * together
+    learner = Learner(settings.model, settings.objective, settings.optimizer, temperature=1.0, total_updates=99, seed=0)
+    prompts = [(number, 7, 7) for number in range(1, 9)]
+    (sequence,) = random_models.sequences(1)
+    ones = (1.0,) * 50
+    batch = [
+        replace(sequence, prompt_ids=prompt, token_ids=(answer,) * 50, sampler_logprobs=ones, advantages=ones)
+        for prompt in prompts
+        for answer in (3, 4)
+    ]
+    size = len(batch) // minibatches
+    with FlopCounterMode(display=False) as counter:
+        learner.begin_batch(batch)
+        for _ in range(settings.optimizer.epochs):
+            for start in range(0, len(batch), size):
+                learner.update(batch[start : start + size])
+    products = [
+        flops for name, flops in counter.get_flop_counts()["Global"].items() if str(name) in ("aten.mm", "aten.addmm")
+    ]  # without attention, which is computed whole on a CPU; the last token of an answer predicts nothing
+    flops = training_flops(of_forward(settings.model.path), settings, recomputed=True)._replace(per_pair=0.0)
+    # Activation checkpointing stops before the last product of a layer, of which nothing is saved.
+    tolerance = 0.05 if model else 0.02
+    assert sum(products) == pytest.approx(flops.total([(3, [49, 49])] * len(prompts)), rel=tolerance)
+
+
+def test_what_is_computed_again_counts_for_the_time_of_training_but_not_for_its_use_of_the_gpu():
+    forward = Flops(1.0, 1.0, 1.0)
+    plain = Config(ModelConfig("m", activation_checkpointing=True), DataConfig("d"))
+    assert training_flops(forward, plain) == (3, 3, 3)
+    assert training_flops(forward, plain, recomputed=True) == (4, 4, 4.5)
+    lora = replace(plain, model=replace(plain.model, lora_rank=4))
+    assert training_flops(forward, lora) == (2, 2, 3)  # attention has no weights that could be frozen

@@ -2,6 +2,9 @@
 
 import dataclasses
 import math
+import resource
+import threading
+from concurrent.futures import Future
 
 import pytest
 
@@ -11,8 +14,11 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 from learner_states import load_into, state_of  # noqa: E402
 
-from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
+from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig, ParallelismConfig  # noqa: E402
+from train.errors import CheckpointError  # noqa: E402
+from train.learning import sharded_state  # noqa: E402
 from train.learning.learner import Learner, LearnerError  # noqa: E402
+from train.learning.ranks import RankGroup  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -357,3 +363,66 @@ def test_the_saved_model_is_the_trained_one(path, tmp_path, lora_rank):
     saved = dict(AutoModelForCausalLM.from_pretrained(tmp_path / "saved", dtype=torch.float32).named_parameters())
     assert saved.keys() == weights(one).keys()
     assert distance(saved, weights(one)) == 0
+
+
+def test_the_copy_of_the_last_whole_step_takes_the_memory_of_the_one_before(path, tmp_path):
+    one = learner(path)
+    one.update(random_models.sequences())
+    one.snapshot()
+    before = {name: (copy.data_ptr(), copy.clone()) for name, copy in one._snapshot.items()}
+    one.update(random_models.sequences(seed=1))
+    one.snapshot()
+    after = {name: copy for name, copy in one._snapshot.items() if name != "updates"}
+    assert {name: copy.data_ptr() for name, copy in after.items()} == {name: before[name][0] for name in after}
+    assert any(not torch.equal(copy, before[name][1]) for name, copy in after.items())
+
+
+def test_a_copy_that_is_being_written_is_not_overwritten(path, tmp_path, monkeypatch):
+    one = learner(path)
+    one.update(random_models.sequences())
+    writing, written = Future(), {}
+
+    def write(state, folder, group, *, begin):
+        written.update({name: (value, value.clone()) for name, value in state.items()})
+        return writing
+
+    monkeypatch.setattr(sharded_state, "write_in_background", write)
+    one.save_state(tmp_path / "state")
+    one.update(random_models.sequences(seed=1))
+    one.snapshot()
+    assert all(torch.equal(value, copy) for value, copy in written.values())
+    writing.set_result(None)
+    one.close()
+
+
+def test_the_thread_of_a_checkpoint_begins_with_the_gpu_of_its_rank(path, tmp_path, monkeypatch):
+    one = learner(path)
+    threads = []
+    monkeypatch.setattr(one._ranks, "use_device", lambda: threads.append(threading.current_thread().name))
+    one.save_state(tmp_path / "state").result(60)
+    assert threads == ["checkpoint"]
+
+
+def test_a_state_for_which_there_is_no_room_is_reported_in_the_words_of_the_system(path, tmp_path):
+    one = learner(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(CheckpointError, match=r"rank 0: OSError: \[Errno 27\] File too large"):
+            one.save_state(tmp_path / "state").result(60)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_rank_names_its_gpu_with_its_index(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", chosen.append)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    assert RankGroup(ParallelismConfig()).device == torch.device("cuda:3")
+    assert chosen == [torch.device("cuda:3"), "expandable_segments:True"]
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:512")
+    RankGroup(ParallelismConfig())
+    assert chosen[2:] == [torch.device("cuda:3")]

@@ -13,11 +13,11 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 from learner_states import state_of  # noqa: E402
 
+from benchmarks import memory  # noqa: E402
 from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
-from train.learning.policy import Policy, load_causal_lm  # noqa: E402
-from train.learning.sequences import pack_into_rows  # noqa: E402
+from train.learning.policy import load_causal_lm  # noqa: E402
 from train.run.memory import estimate  # noqa: E402
 
 
@@ -46,27 +46,11 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
     assert found.weights == found.parameters * 4 == sum(each.nbytes for each in load_causal_lm(model).parameters())
 
 
-@pytest.mark.parametrize("activation_checkpointing", [False, True])
-def test_estimated_activations_are_close_to_those_that_autograd_keeps(path, activation_checkpointing):
-    model = ModelConfig(path, activation_checkpointing=activation_checkpointing)
-    policy = Policy(load_causal_lm(model), torch.float32, 1.0)
-    (row,) = pack_into_rows(random_models.sequences(40), row_tokens=10_000)
-    weights = {each.untyped_storage().data_ptr() for each in policy.parameters()}
-    held = {}
-
-    def keep(tensor):
-        if tensor.untyped_storage().data_ptr() not in weights:
-            held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        made = policy(row)
-    kept, tokens = sum(held.values()), len(row.token_ids_L)
-    of_a_layer = estimate(ModelConfig(path), row_tokens=tokens, reference=False).activations / 2
-    again = of_a_layer if activation_checkpointing else 0  # made again, one layer at a time, in backward
-    found = estimate(model, row_tokens=tokens, reference=False).activations
-    assert found == pytest.approx(kept + again, rel=0.35)
-    del made
+@pytest.mark.parametrize(("ranks", "lora_rank"), [(1, 0), (4, 0), (4, 2)])
+def test_the_plan_is_what_the_learner_takes_in_its_own_forward_and_backward_pass(path, ranks, lora_rank):
+    """All layers on tensors without data, sharded by FSDP2 itself if there are several ranks."""
+    found = memory.compare(Path(path), 2000, ranks, lora_rank=lora_rank)
+    assert found["measured"] == pytest.approx(found["planned"], rel=0.05)
 
 
 def test_ranks_share_weights_and_their_states(path):
@@ -79,7 +63,7 @@ def test_ranks_share_weights_and_their_states(path):
 
 def test_longer_rows_take_more_and_checkpointing_less(path):
     short, long = (estimate(ModelConfig(path), row_tokens=tokens, reference=False) for tokens in (1000, 2000))
-    assert long.activations == pytest.approx(2 * short.activations, abs=2)
+    assert 1.5 * short.activations < long.activations < 2 * short.activations  # logits are computed for some tokens
     lean = estimate(ModelConfig(path, activation_checkpointing=True), row_tokens=1000, reference=False)
     assert lean.activations < short.activations
 
@@ -97,7 +81,7 @@ def test_a_missing_model_is_reported(tmp_path):
         pytest.param({"lora_rank": 8}, id="lora", marks=pytest.mark.thorough),
     ],
 )
-def test_the_measured_peak_is_below_the_estimate_by_a_quarter_at_most(options, tmp_path):
+def test_the_measured_peak_is_the_estimate_up_to_a_tenth(options, tmp_path):
     """Measured is the resident memory of a process on the CPU, where malloc keeps no freed blocks for later."""
     import peak_memory
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -123,4 +107,4 @@ def test_the_measured_peak_is_below_the_estimate_by_a_quarter_at_most(options, t
     )
     model = ModelConfig(str(tmp_path / "model"), **options)
     found = estimate(model, row_tokens=peak_memory.ROW_TOKENS, reference=True).total
-    assert int(measured.stdout) < found < 1.25 * int(measured.stdout)
+    assert found == pytest.approx(int(measured.stdout), rel=0.1)

@@ -1,6 +1,9 @@
 """Models of many families take packed rows; the others are refused with an explanation."""
 
 import dataclasses
+import inspect
+import math
+from itertools import pairwise
 
 import pytest
 
@@ -8,11 +11,13 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
 import random_models  # noqa: E402
+from torch.nn.attention.varlen import varlen_attn  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.attention import _sequence_ends, packed_attention  # noqa: E402
-from train.learning.policy import Policy, export_tensors, load_causal_lm  # noqa: E402
+from train.learning import attention  # noqa: E402
+from train.learning.attention import _sequence_ends, packed_attention, repeat_heads  # noqa: E402
+from train.learning.policy import Policy, check_trained_experts, export_tensors, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
 
@@ -131,3 +136,66 @@ def test_unsupported_attention_is_refused(extra):
     one = torch.ones(1, 1, 3, 8)
     with pytest.raises(ValueError, match="soft caps"):
         packed_attention(torch.nn.Identity(), one, one, one, None, lengths=((3,),), **{extra: 1.0})
+
+
+def test_repeated_heads_for_keys_give_the_same_attention(monkeypatch):
+    """As on a GPU in float32, where torch has no memory-efficient kernel for queries with more heads than keys."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, heads, 12, 8, generator=generator) for heads in (6, 2, 2))
+    lengths = ((3, 4), (2, 3))
+    shared, _ = packed_attention(torch.nn.Identity(), query, key, value, None, lengths=lengths)
+    own, _ = packed_attention(torch.nn.Identity(), query, *repeat_heads(key, value, heads=6), None, lengths=lengths)
+    torch.testing.assert_close(own, shared)
+
+
+def reference_varlen_attn(
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale=None, window_size=(-1, -1), enable_gqa=False
+):
+    """What torch's kernel computes, sequence by sequence in float64; queries are the last ones of a sequence."""
+    groups = query.shape[1] // key.shape[1]
+    assert enable_gqa == (groups > 1)
+    assert window_size[1] == 0
+    attended = []
+    for (first_q, end_q), (first_k, end_k) in zip(
+        pairwise(cu_seq_q.tolist()), pairwise(cu_seq_k.tolist()), strict=True
+    ):
+        assert end_q - first_q <= max_q
+        assert end_k - first_k <= max_k
+        q, k, v = query[first_q:end_q].double(), key[first_k:end_k].double(), value[first_k:end_k].double()
+        scores = torch.einsum("qhe,khe->hqk", q, k.repeat_interleave(groups, 1))
+        back = torch.arange(len(k) - len(q), len(k))[:, None] - torch.arange(len(k))
+        seen = (back >= 0) & ((back <= window_size[0]) | (window_size[0] < 0))
+        weights = (scores * (scale or q.shape[-1] ** -0.5)).masked_fill(~seen, -math.inf).softmax(-1)
+        attended.append(torch.einsum("hqk,khe->qhe", weights, v.repeat_interleave(groups, 1)))
+    return torch.cat(attended).to(query.dtype)
+
+
+@pytest.mark.parametrize("sliding_window", [None, 3])
+def test_the_one_kernel_of_gpus_attends_as_the_sequences_do_alone(sliding_window, monkeypatch):
+    monkeypatch.setattr(torch.nn.attention.varlen, "varlen_attn", reference_varlen_attn)
+    parameters = inspect.signature(reference_varlen_attn).parameters
+    assert parameters.keys() <= inspect.signature(varlen_attn).parameters.keys()
+    generator = torch.Generator().manual_seed(0)
+    lengths = ((3, 4, 2), (2,), (5, 1))
+    tensors = [torch.randn(1, heads, 17, 8, generator=generator, requires_grad=True) for heads in (4, 2, 2)]
+    one, each = (
+        attend(*tensors, lengths, None, sliding_window) for attend in (attention._one_kernel, attention._one_by_one)
+    )
+    torch.testing.assert_close(one, each, rtol=1e-5, atol=1e-6)
+    weights = torch.randn(one.shape, generator=generator)
+    for mine, theirs in zip(
+        torch.autograd.grad((one * weights).sum(), tensors),
+        torch.autograd.grad((each * weights).sum(), tensors),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_mixture_of_experts_is_not_trained_whole_in_mixed_precision_by_a_single_gpu(tmp_path):
+    path = random_models.folder(tmp_path / "moe", "qwen3-moe")
+    causal = load_causal_lm(ModelConfig(path))
+    with pytest.raises(LearnerError, match="mixture of experts.*torchrun, or set model.lora_rank"):
+        check_trained_experts(causal, path)
+    check_trained_experts(causal.requires_grad_(False), path)  # as with LoRA, which keeps them in half precision
+    dense = random_models.folder(tmp_path / "dense")
+    check_trained_experts(load_causal_lm(ModelConfig(dense)), dense)

@@ -11,15 +11,20 @@ RATES = EngineTimings(
     step_seconds_per_answer=0.002,
     step_seconds_per_context_token=0.0001,
     prefill_seconds_per_token=0.003,
+    prefill_seconds_per_pair=0.0001,
     load_seconds=0.5,
     cache_tokens=1e9,
     max_concurrent=8,
 )
 
 
+def prefill_seconds(tokens: float) -> float:
+    return tokens * RATES.prefill_seconds_per_token + tokens**2 / 2 * RATES.prefill_seconds_per_pair
+
+
 def finished_at(answers: list[tuple[int, int]]) -> list[float]:
     """Return when answers of (prompt tokens, tokens) finish, drawn token by token; all begin at 0."""
-    now = sum(prompt for prompt, _ in answers) * RATES.prefill_seconds_per_token
+    now = sum(prefill_seconds(prompt) for prompt, _ in answers)
     context = float(sum(prompt for prompt, _ in answers))
     left = {number: tokens for number, (_, tokens) in enumerate(answers)}
     ends = [0.0] * len(answers)
@@ -45,13 +50,12 @@ def test_answers_finish_when_a_loop_over_tokens_says() -> None:
     answers = [(rng.randint(1, 20), rng.randint(1, 300)) for _ in range(8)]
     engine = TimedEngine(RATES)
     for number, (prompt, tokens) in enumerate(answers):
-        engine.add(SimulatedSample((number, 0, 0), prompt, tokens))
+        engine.add(SimulatedSample((number, 0), prompt, tokens))
     ends: dict[int, float] = {}
     while engine.n_pending:
         now = engine.next_event()
         ends |= {drawing.key[0]: now for drawing in engine.advance(now)}
     assert [ends[number] for number in range(8)] == pytest.approx(finished_at(answers), rel=0.03)
-    assert engine.drawn_tokens == pytest.approx(sum(tokens for _, tokens in answers))
     assert engine.busy_seconds == pytest.approx(max(ends.values()))
 
 
@@ -62,7 +66,7 @@ def test_looking_in_between_changes_nothing() -> None:
     def ends(looks: list[float]) -> dict[int, float]:
         engine, found = TimedEngine(RATES), {}
         for number, (prompt, tokens) in enumerate(answers):
-            engine.add(SimulatedSample((number, 0, 0), prompt, tokens))
+            engine.add(SimulatedSample((number, 0), prompt, tokens))
         looks = list(looks)
         while engine.n_pending:
             now = engine.next_event()
@@ -77,12 +81,37 @@ def test_looking_in_between_changes_nothing() -> None:
 
 def test_new_weights_cost_their_loading_and_the_cache_that_is_computed_again() -> None:
     engine = TimedEngine(RATES)
-    engine.add(SimulatedSample((0, 0, 0), 10, 100))
+    answers = [SimulatedSample((0, 0), 10, 100), SimulatedSample((0, 1), 10, 200)]
+    for answer in answers:
+        engine.add(answer)
     undisturbed = engine.next_event()
-    engine.advance(0.4)
-    drawn = engine.drawn_tokens
+    engine.advance(1.4)
     engine.load_weights(1)
-    lost = RATES.load_seconds + (10 + drawn) * RATES.prefill_seconds_per_token
-    assert engine.next_event() == pytest.approx(undisturbed + lost)
-    (drawing,) = engine.advance(engine.next_event())
-    assert drawing.versions == [(0, 0), (1, round(drawn))]
+    lost = engine.next_event() - undisturbed
+    assert engine.advance(engine.next_event()) == answers[:1]
+    (_, began), (version, drawn) = answers[0].versions
+    assert (began, version) == (0, 1)
+    assert 20 < drawn < 80
+    assert lost == pytest.approx(RATES.load_seconds + 2 * prefill_seconds(10 + drawn), rel=0.02)
+
+
+def test_a_cache_that_is_full_makes_the_youngest_answer_wait_and_be_computed_again() -> None:
+    rates = EngineTimings(1.0, 0.0, 0.0, 0.01, load_seconds=0.0, cache_tokens=150)
+    engine = TimedEngine(rates)
+    old, young = (SimulatedSample((0, place), 0, 100) for place in (0, 1))
+    engine.add(old)
+    engine.add(young)
+    assert engine.advance(80.0) == []
+    engine.load_weights(1)
+    assert engine.advance(100.0 + 80 * 0.01) == [old]  # 80 of its tokens are computed again
+    end = 100 + 0.8 + 75 * 0.01 + 25  # the other one stopped at 75, when both filled the cache
+    assert engine.next_event() == pytest.approx(end)
+    assert engine.advance(end) == [young]
+    assert [old.versions, young.versions] == [[(0, 0), (1, 80)], [(0, 0), (1, 75)]]
+
+
+def test_a_single_answer_may_be_longer_than_the_cache() -> None:
+    engine = TimedEngine(EngineTimings(1.0, 0.0, 0.0, 0.0, load_seconds=0.0, cache_tokens=50))
+    engine.add(SimulatedSample((0, 0), 0, 100))
+    engine.add(SimulatedSample((0, 1), 0, 100))
+    assert len(engine.advance(200.0)) == 2

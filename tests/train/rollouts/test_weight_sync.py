@@ -15,7 +15,8 @@ from transformers import AutoTokenizer  # noqa: E402
 from train import loop  # noqa: E402
 from train.errors import ParityError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
-from train.rollouts.weight_sync import check_mismatch, make_probe, publish  # noqa: E402
+from train.rollouts.groups import Rollout  # noqa: E402
+from train.rollouts.weight_sync import check_mismatch, compare_samples, make_probe, publish  # noqa: E402
 from train.run.folder import open_run  # noqa: E402
 from train.sampling.transformers import TransformersSampler  # noqa: E402
 
@@ -35,6 +36,11 @@ def prompts(tiny_model):
     return [tuple(tokenizer.apply_chat_template(chat, add_generation_prompt=True)["input_ids"]) for chat in chats]
 
 
+def answer(prompt, tokens=8):
+    ids = tuple(range(5, 5 + tokens))
+    return Rollout("sum", prompt, ids, (-1.0,) * tokens, (0,) * tokens, False, "", 1.0, "accepted", 0.0)
+
+
 class Deaf(TransformersSampler):
     """A sampler that reports new weights but keeps the old ones."""
 
@@ -45,13 +51,14 @@ class Deaf(TransformersSampler):
 
 def test_a_sampler_that_keeps_old_weights_is_detected_after_the_smallest_change(learner, prompts, tiny_model):
     sampler = Deaf(str(tiny_model))
-    publish(learner, sampler, 1, prompts, temperature=0.7, max_error=1.01)  # there is nothing to miss
+    publish(learner, sampler, 1, None, max_error=1.01)  # there is nothing to miss
     state = state_of(learner)
     state["weights"]["model.norm.weight"][3] += 1e-6
     load_into(learner, state)
     with pytest.raises(ParityError, match=r"1 of 26 tensors in the engine differ .*model.norm.weight"):
-        publish(learner, sampler, 2, prompts, temperature=0.7, max_error=1.01)
-    figures = publish(learner, TransformersSampler(str(tiny_model)), 2, prompts, temperature=0.7, max_error=1.001)
+        publish(learner, sampler, 2, None, max_error=1.01)
+    probe = make_probe(learner, [[answer(prompt)] for prompt in prompts])
+    figures = publish(learner, TransformersSampler(str(tiny_model)), 2, probe, max_error=1.001)
     assert figures["parity/checked"] == 1
 
 
@@ -59,17 +66,22 @@ def test_a_sampler_whose_log_probabilities_are_at_another_temperature_is_detecte
     learner, prompts, tiny_model
 ):
     sampler = TransformersSampler(str(tiny_model))
-    publish(learner, sampler, 0, prompts, temperature=0.7, max_error=1.001, sampled=True)
+    publish(learner, sampler, 0, None, max_error=1.001)
+    figures = compare_samples(learner, sampler, 0, prompts, temperature=0.7, max_error=1.001)
+    assert figures["parity/token_mult_prob_error"] == pytest.approx(1, abs=1e-3)
     with pytest.raises(ParityError, match="weights 0 arrived, but what the sampler draws with them is not what it"):
-        publish(learner, sampler, 0, prompts, temperature=1.4, max_error=1.001, sampled=True)
+        compare_samples(learner, sampler, 0, prompts, temperature=1.4, max_error=1.001)
 
 
-def test_the_probe_is_before_temperature_and_of_bounded_length(learner, prompts, tiny_model):
-    probe = make_probe(learner, [*prompts, prompts[0] * 20, (3,)])
-    assert [len(ids) for ids in probe.tokens] == [len(prompts[0]), len(prompts[1]), 256]
+def test_the_probe_is_the_beginnings_of_answers_before_temperature(learner, prompts, tiny_model):
+    groups = [[answer(prompts[0], 5), answer(prompts[0])], [answer(prompts[1], 100)], [answer(prompts[1], 0)]]
+    probe = make_probe(learner, groups)
+    assert [len(logprobs) for logprobs in probe.logprobs] == [5, 64]
+    assert [ids[: len(prompt)] for ids, prompt in zip(probe.tokens, prompts, strict=True)] == prompts
     by_sampler = TransformersSampler(str(tiny_model)).logprobs(probe.tokens)
     for mine, its in zip(probe.logprobs, by_sampler, strict=True):
-        assert mine == pytest.approx(its, abs=1e-4)
+        assert mine == pytest.approx(its[-len(mine) :], abs=1e-4)
+    assert make_probe(learner, [[answer(prompts[0], 0)]]) is None
 
 
 def test_the_mismatch_over_a_batch_is_an_alarm_and_then_the_end(caplog):

@@ -7,10 +7,21 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 
 from train.config import presets, read_config  # noqa: E402
 from train.errors import ConfigError  # noqa: E402
+from train.run import fit  # noqa: E402
 from train.run.memory import GB, Machines, format_memory_needs, memory_needs  # noqa: E402
 
 _QWEN = {"vocab_size": 152064, "hidden_size": 5120, "num_attention_heads": 40, "num_key_value_heads": 8}
 SHAPES = {  # models like those that the presets are for
+    "1.5B": transformers.Qwen2Config(
+        vocab_size=151936,
+        hidden_size=1536,
+        intermediate_size=8960,
+        num_hidden_layers=28,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        max_position_embeddings=131072,
+        tie_word_embeddings=False,
+    ),
     "7B": transformers.LlamaConfig(
         vocab_size=102400, hidden_size=4096, intermediate_size=11008, num_hidden_layers=30, num_attention_heads=32
     ),
@@ -36,11 +47,9 @@ MACHINES = {  # as the presets' own comments name them
 def config(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shapes")
 
-    def read(preset, size, *changes):
+    def read(preset, size, *changes, machine=()):
         SHAPES[size].save_pretrained(folder / size)
-        path = folder / f"{preset}.toml"
-        path.write_text(f'preset = "{preset}"\n[model]\npath = "{folder / size}"\n[data]\ndataset = "data"\n')
-        return read_config(path, changes)
+        return read_config(None, changes, preset=preset, model=str(folder / size), dataset="data", machine=machine)
 
     return read
 
@@ -49,12 +58,14 @@ def config(tmp_path_factory):
 def test_a_preset_runs_on_the_machines_that_it_names(preset, config):
     size, named = MACHINES[preset]
     for machines in named:
-        told = list(format_memory_needs(config(preset, size), machines))
-        assert len(told) == (4 if machines.gpus > 8 else 3)
+        read = config(preset, size)
+        fit.check_memory(read, machines)
+        assert len(list(memory_needs(read, machines))) == (4 if machines.gpus > 8 else 3)
 
 
 def test_an_engine_that_evaluates_beside_the_run_takes_its_gpus_from_the_learner(config):
-    told = list(format_memory_needs(config("deepcoder-16k", "14B", *OWN, "evaluation.gpus=[4,5]"), Machines(16, 80)))
+    needs = memory_needs(config("deepcoder-16k", "14B", *OWN, "evaluation.gpus=[4,5]"), Machines(16, 80))
+    told = list(format_memory_needs(list(needs)))
     assert [line.split(" GPUs")[0] for line in told[:3]] == ["each of 12", "each of 2 engine", "each of 2 evaluation"]
     assert "weights 29.5, cache of the longest answer 6.8" in told[2]  # one GPU for each, longer answers
 
@@ -82,7 +93,65 @@ def test_an_engine_that_evaluates_beside_the_run_takes_its_gpus_from_the_learner
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_with_words(size, changes, machines, words, config):
     with pytest.raises(ConfigError, match=words):
-        list(format_memory_needs(config("deepcoder-16k", size, *changes), machines))
+        fit.check_memory(config("deepcoder-16k", size, *changes), machines)
+
+
+@pytest.mark.parametrize(
+    ("preset", "size", "gpus"),
+    [
+        ("deepcoder-16k", "1.5B", 1),
+        ("deepcoder-16k", "1.5B", 2),
+        ("deepcoder-16k", "1.5B", 8),
+        ("areal", "1.5B", 4),
+        ("deepcoder-32k", "7B", 1),
+    ],
+)
+def test_a_preset_is_fitted_to_the_gpus_that_there_are(preset, size, gpus, config):
+    machines = Machines(gpus, 80, 1000)
+    fitted = fit.adapt(lambda changes: config(preset, size, machine=changes), machines)
+    if (size, gpus) == ("7B", 1):  # its weights and gradients alone take 61 GB
+        with pytest.raises(ConfigError, match=r"These values fit: .*--set model.lora_rank=32"):
+            fit.check_memory(fitted, machines)
+        return
+    fit.check_memory(fitted, machines)
+    changed = fit.changed_values(config(preset, size), fitted)
+    assert changed.keys() <= {
+        "rollout.pipeline", "engine.gpus", "engine.tensor_parallel", "engine.memory_share", "optimizer.offload"
+    }  # fmt: skip
+    assert (fitted.rollout.pipeline == "sync") == (gpus == 1)
+    assert bool(fitted.engine.gpus) == (gpus > 1)
+
+
+def test_what_the_user_has_chosen_stays_and_the_rest_is_fitted_to_it(config):
+    def read(changes):
+        return config("deepcoder-16k", "1.5B", "engine.memory_share=0.4", machine=changes)
+
+    fitted = fit.adapt(read, Machines(1))
+    assert (fitted.engine.memory_share, fitted.rollout.pipeline) == (0.4, "sync")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(["engine.gpus=[]", "engine.tensor_parallel=1"], id="an engine that is awake"),
+        pytest.param(["engine.gpus=[]", "engine.tensor_parallel=1", "rollout.pipeline=sync"], id="a large share"),
+        pytest.param([], id="GPUs that there are not"),
+    ],
+)
+def test_the_advice_leads_to_a_run_that_fits(changes, config):
+    with pytest.raises(ConfigError, match="These values fit: ") as refusal:
+        fit.check_memory(config("deepcoder-16k", "1.5B", *changes), Machines(1))
+    advice = [word for word in str(refusal.value).partition("These values fit: ")[2].split("--set ") if word]
+    fit.check_memory(config("deepcoder-16k", "1.5B", *changes, *map(str.strip, advice)), Machines(1))
+
+
+def test_a_run_on_several_gpus_is_started_with_a_rank_for_each_of_the_learner(config, monkeypatch):
+    read = config("deepcoder-16k", "1.5B")
+    monkeypatch.setenv("WORLD_SIZE", "6")
+    fit.check_ranks(read, Machines(8))
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    with pytest.raises(ConfigError, match="the learner has 6 of 8 GPUs, and 8 ranks .* torchrun --nproc-per-node 6 "):
+        fit.check_ranks(read, Machines(8))
 
 
 def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from curate.prompt import PromptFormat
 from train.errors import SamplerError
+from train.sampling.model_check import check_chat_template
 from train.sampling.text import tokenize_prompt, warn_unknown_arguments
 
 TEMPLATE = (
@@ -43,6 +45,22 @@ def test_a_base_model_takes_text_and_no_chats(tokenizer):
         tokenize_prompt(tokenizer, CHAT, {})
 
 
+def test_a_base_model_can_be_asked_as_deepseek_r1_zero_was(tokenizer, caplog):
+    tokenizer.chat_template, tokenizer.bos_token = None, None
+    arguments = PromptFormat(format="base").chat_arguments
+    warn_unknown_arguments(tokenizer, arguments, "m")
+    assert caplog.messages == []
+
+    def text(chat):
+        return tokenizer.decode(tokenize_prompt(tokenizer, chat, arguments))
+
+    assert text(CHAT) == "Be brief.\n\nUser: Add.\n\nAssistant:"
+    assert text(CHAT[1:]).startswith("A conversation between User and Assistant. The user asks a question, and")
+    assert text(CHAT[1:]).endswith("provides the answer.\n\nUser: Add.\n\nAssistant:")
+    prefilled = [*CHAT, {"role": "assistant", "content": "```python\n"}]
+    assert text(prefilled).endswith("User: Add.\n\nAssistant: ```python\n")
+
+
 def test_a_prefill_is_left_open_and_a_text_is_taken_as_it_is(tokenizer):
     prefilled = [*CHAT, {"role": "assistant", "content": "```python\n"}]
     assert tokenizer.decode(tokenize_prompt(tokenizer, prefilled, {})).endswith("user: Add.\nassistant: ```python\n")
@@ -56,3 +74,9 @@ def test_an_argument_that_the_template_does_not_know_is_reported(template, caplo
             SimpleNamespace(chat_template=template), {"enable_thinking": False, "thinking": True}, "m"
         )
     assert caplog.messages == ["the chat template of m does not use thinking, so that argument changes nothing"]
+
+
+def test_a_folder_without_a_tokenizer_is_not_called_a_base_model(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(SamplerError, match="has no tokenizer: none of tokenizer.json, "):
+        check_chat_template(str(tmp_path))

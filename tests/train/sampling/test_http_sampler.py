@@ -1,13 +1,16 @@
 """The sampler is tested with vLLM's own OpenAI-compatible server, and with servers that fail."""
 
+import itertools
 import threading
+import time
 
 import pytest
 import tiny_world
+from hiccups import HICCUPS
 from loopback_server import answering
 
-from train.engine_options import EngineOptions
-from train.errors import SamplerError
+from train.engine_options import EngineOptions, RequestOptions
+from train.errors import ConfigError, SamplerError
 from train.sampling.http import HttpSampler
 from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SampledCompletion, SamplingParams
@@ -86,9 +89,32 @@ def test_an_invalid_address_is_refused(url):
 
 def test_a_server_that_is_not_openai_compatible_is_recognised():
     with (
-        answering(lambda *_: (404, {"detail": "Not Found"})) as (url, _),
-        pytest.raises(SamplerError, match=r"is not OpenAI-compatible: GET /models gave 404.*/v1"),
+        answering(lambda *_: (200, b"<html>Welcome")) as (url, _),
+        pytest.raises(SamplerError, match=r"is not OpenAI-compatible: GET /models gave 200.*/v1"),
     ):
+        open_sampler("m", url)
+    with answering(lambda *_: (404, {"detail": "Not Found"})) as (url, _):
+        sampler = open_sampler("m", url)
+        with pytest.raises(SamplerError, match=r"answered 404, Not Found\. Does the address end in /v1"):
+            list(sampler.sample(prompts("sum", times=1), SAMPLING))
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        pytest.param((404, b"<html>"), id="no list"),
+        pytest.param((405, {"error": "GET?"}), id="no GET"),
+        pytest.param((200, [{"id": "m"}]), id="a bare list"),
+    ],
+)
+def test_a_server_may_have_no_list_of_models_or_a_bare_one(models):
+    with answering(lambda path, *_: models if path == "/v1/models" else (200, ANSWER)) as (url, _):
+        assert only_answer(url, PREFILLED).text == "Yes."
+
+
+def test_a_server_that_stumbles_when_it_is_asked_for_its_models_is_asked_again():
+    first = {1: (503, b""), 2: (200, b"<html>")}
+    with answering(lambda path, number, content: first.get(number) or plain(path, number, content)) as (url, _):
         open_sampler("m", url)
 
 
@@ -148,12 +174,81 @@ def test_an_answer_that_was_cut_off_while_it_reasoned_has_no_text():
     assert (answer.text, answer.reasoning, answer.finish_reason) == ("", "Hm", "length")
 
 
-def test_an_answer_in_parts_is_not_a_completion():
-    with (
-        answering(answering_with(message={"content": [{"text": "Yes."}]}, finish_reason="stop")) as (url, _),
-        pytest.raises(SamplerError, match="cannot read what the server"),
-    ):
-        only_answer(url, PREFILLED)
+def test_content_in_parts_is_joined_and_thinking_is_kept_apart():
+    content = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "H"}, {"type": "text", "text": "m"}]},
+        {"type": "text", "text": "Ye"},
+        {"type": "text", "text": "s."},
+    ]
+    with answering(answering_with(message={"content": content}, finish_reason="stop")) as (url, _):
+        answer = only_answer(url, PREFILLED)
+    assert (answer.text, answer.reasoning) == ("Yes.", "Hm")
+
+
+@pytest.mark.parametrize(
+    ("choice", "finish_reason"),
+    [
+        ({"finish_reason": None}, "stop"),
+        ({}, "stop"),
+        ({"finish_reason": "eos_token"}, "stop"),
+        ({"finish_reason": "model_length"}, "length"),
+    ],
+)
+def test_only_words_for_a_limit_mean_that_an_answer_was_cut_off(choice, finish_reason):
+    with answering(answering_with(message={"content": "Yes."}, **choice)) as (url, _):
+        assert only_answer(url, PREFILLED, SamplingParams(max_tokens=41)).finish_reason == finish_reason
+
+
+def test_without_a_reason_an_answer_of_all_tokens_was_cut_off():
+    with answering(answering_with(message={"content": "Yes."})) as (url, _):
+        assert only_answer(url, PREFILLED, SamplingParams(max_tokens=40)).finish_reason == "length"
+
+
+def test_half_of_a_character_that_JSON_allows_is_kept():
+    with answering(answering_with(message={"content": "\ud83d"}, finish_reason="stop")) as (url, _):
+        assert only_answer(url, PREFILLED).text == "\ud83d"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param({"message": "no", "param": "max_tokens", "code": "unsupported_parameter"}, id="by its name"),
+        pytest.param({"message": "Use 'max_completion_tokens' instead."}, id="by the new name"),
+    ],
+)
+def test_a_server_that_refuses_max_tokens_gets_the_limit_under_its_newer_name(error):
+    def reply(path, number, content):
+        if content and "max_tokens" in content:
+            return 400, {"error": error}
+        return plain(path, number, content)
+
+    with answering(reply) as (url, asked):
+        sampler = open_sampler("m", url, EngineOptions(concurrency=1))
+        assert len(list(sampler.sample(prompts("sum", times=3), SAMPLING))) == 3
+    assert [content.get("max_completion_tokens") for *_, content in asked[1:]] == [None] + [SAMPLING.max_tokens] * 3
+
+
+def test_further_fields_of_requests_replace_ours_and_null_leaves_one_out():
+    fields = {"reasoning_effort": "high", "seed": None, "max_completion_tokens": 9}
+    with answering(plain) as (url, asked):
+        sampler = open_sampler("m", url, EngineOptions(request=RequestOptions(fields)))
+        list(sampler.sample(prompts("sum", times=1), SAMPLING))
+    sent = asked[1][2]
+    assert sent.keys() == {
+        "model", "messages", "temperature", "top_p", "reasoning_effort", "max_completion_tokens"
+    }  # fmt: skip
+    assert sent["max_completion_tokens"] == 9
+
+
+@pytest.mark.parametrize(("name", "value"), [("stream", True), ("n", None), ("temperature", 1), ("messages", [])])
+def test_fields_that_curate_or_other_options_set_are_refused(name, value):
+    with pytest.raises(ConfigError, match=f"the field {name} of requests is set by"):
+        RequestOptions({name: value})
+
+
+def test_a_model_in_this_process_takes_no_fields_of_requests():
+    with pytest.raises(ConfigError, match=r"only a server takes --request top_k.*--base-url"):
+        open_sampler("m", None, EngineOptions(request=RequestOptions({"top_k": 20})))
 
 
 def test_other_servers_get_a_prefill_as_it_is_and_at_most_four_stops():
@@ -227,18 +322,39 @@ def test_arguments_of_the_chat_template_go_to_the_server():
     assert [content["chat_template_kwargs"] for _, _, content in asked[1:]] == [{"enable_thinking": False}] * 4
 
 
-def test_requests_are_repeated_until_a_passing_failure_is_over():
-    def troubled(path, number, content):
-        if path == "/v1/models":
-            return plain(path, number, content)
-        return {2: (503, {"error": "busy"}), 3: (429, {"error": {"message": "slower"}}), 4: None}.get(
-            number, (200, ANSWER)
-        )
+def test_a_request_is_repeated_after_every_kind_of_hiccup():
+    names, met = list(HICCUPS), []
 
-    with answering(troubled) as (url, asked):
-        answers = list(HttpSampler("m", url).sample(prompts("sum", times=1), SAMPLING))
-    assert [answer.text for _, answer in answers] == ["Yes."]
-    assert len(asked) == 5
+    def stumbling(path, number, content):
+        if content is None or content["seed"] in met:
+            return plain(path, number, content)
+        met.append(content["seed"])
+        return HICCUPS[names[content["seed"]]]
+
+    with answering(stumbling) as (url, asked):
+        sampler = HttpSampler("m", url, options=RequestOptions(max_seconds=1))
+        answers = dict(sampler.sample(prompts("sum", times=len(names)), SAMPLING))
+    assert {names[index]: answer.text for index, answer in answers.items()} == dict.fromkeys(names, "Yes.")
+    assert len(asked) == 1 + 2 * len(names)
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_says():
+    began = []
+
+    def limiting(handler):
+        handler.send_response(429)
+        handler.send_header("retry-after", "1.5")
+        handler.end_headers()
+
+    def reply(path, number, content):
+        if content is None:
+            return plain(path, number, content)
+        began.append(time.monotonic())
+        return limiting if began[-1] - began[0] < 1.4 else (200, ANSWER)
+
+    with answering(reply) as (url, _):
+        assert only_answer(url, PREFILLED).text == "Yes."
+    assert len(began) == 2
 
 
 def test_a_server_that_stops_is_reported_with_what_to_do():
@@ -248,25 +364,58 @@ def test_a_server_that_stops_is_reported_with_what_to_do():
     with answering(dying) as (url, _):
         stream = HttpSampler("m", url, retry_seconds=1).sample(prompts("sum", times=8), SAMPLING)
         got = [next(stream), next(stream)]
-        with pytest.raises(SamplerError, match=r"has stopped answering.* Start it again, then run the same command"):
+        with pytest.raises(SamplerError, match=r"has failed for 1 s.* attempts with: .* Run the same command again"):
             list(stream)
     assert len(got) == 2
 
 
-def test_an_unreadable_answer_is_not_a_completion():
-    def odd(path, number, content):
-        return plain(path, number, content) if path == "/v1/models" else (200, b"<html>")
+def test_a_rate_limit_is_no_failure_while_the_server_answers_others():
+    began = []
 
-    with answering(odd) as (url, _), pytest.raises(SamplerError, match="cannot read what the server"):
-        list(HttpSampler("m", url).sample(prompts("sum", times=1), SAMPLING))
+    def limiting(path, number, content):
+        if content is None:
+            return plain(path, number, content)
+        if content["seed"] == 0:
+            began.append(time.monotonic())
+            return (200, ANSWER) if began[-1] - began[0] > 3 else (429, {"error": {"message": "slower"}})
+        threading.Event().wait(0.1)
+        return 200, ANSWER
+
+    with answering(limiting) as (url, _):
+        sampler = HttpSampler("m", url, concurrency=2, retry_seconds=2)
+        seeds = ((tiny_world.chat(tiny_world.statement("sum")), seed) for seed in itertools.count())
+        assert next(answer.text for index, answer in sampler.sample(seeds, SAMPLING) if index == 0) == "Yes."
+        sampler.close()
+    assert len(began) > 2
 
 
-def test_a_refused_request_is_an_error_rather_than_an_empty_answer():
+def test_an_answer_of_another_form_is_an_error_at_once():
+    odd = answering_with(message={"content": 5}, finish_reason="stop")
+    with answering(odd) as (url, asked), pytest.raises(SamplerError, match="cannot read what the server.*content"):
+        only_answer(url, PREFILLED)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(401, "Set OPENAI_API_KEY"), (402, ""), (403, "Set OPENAI_API_KEY"), (404, "have the model"), (501, "")],
+)
+def test_what_cannot_get_better_ends_at_once_with_the_words_of_the_server(status, advice):
     def forbidding(path, number, content):
-        return plain(path, number, content) if path == "/v1/models" else (402, {"error": {"message": "no money"}})
+        return plain(path, number, content) if path == "/v1/models" else (status, {"error": {"message": "no money"}})
 
-    with answering(forbidding) as (url, _), pytest.raises(SamplerError, match="402, no money"):
-        list(HttpSampler("m", url).sample(prompts("sum", times=1), SAMPLING))
+    with answering(forbidding) as (url, asked), pytest.raises(SamplerError, match=f"{status}, no money.*{advice}"):
+        list(HttpSampler("m", url, concurrency=1).sample(prompts("sum", times=1), SAMPLING))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("reply", [(400, {"message": "too long"}), (413, b"too long"), (422, {"detail": "too long"})])
+def test_a_prompt_that_the_server_refuses_is_not_asked_again(reply):
+    with answering(lambda *asked: plain(*asked) if asked[2] is None else reply) as (url, asked):
+        refusal = only_answer(url, PREFILLED)
+    assert isinstance(refusal, ValueError)
+    assert str(refusal) == f"{reply[0]}, too long"
+    assert len(asked) == 2
 
 
 def test_closing_ends_what_another_thread_waits_for():

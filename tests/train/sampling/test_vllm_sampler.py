@@ -2,7 +2,7 @@
 
 import shutil
 import threading
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
 
 import pytest
@@ -111,6 +111,72 @@ def test_it_samples_with_the_new_weights(sampler, tiny_model, tmp_path, by_file)
         torch.testing.assert_close(torch.tensor(answer.logprobs), logprobs_of(model, answer, 0.7), atol=1e-4, rtol=0)
     finally:
         load(known, 0)
+
+
+@pytest.fixture
+def core(sampler):
+    """Return the engine's core, with the queue that asynchronous scheduling has on GPUs: a step is always in flight."""
+    core = sampler._core
+    core.batch_queue, core.batch_queue_size, core.step_fn = deque(maxlen=2), 2, core.step_with_batch_queue
+    yield core
+    core.batch_queue, core.batch_queue_size, core.step_fn = None, 1, core.step
+
+
+@pytest.fixture
+def models(tiny_model):
+    """Return the model, and the same after an update."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    models = [AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32) for _ in range(2)]
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in models[1].parameters():
+            parameter += 0.03 * torch.randn_like(parameter)
+    return models
+
+
+def weights(model):
+    return [(name, weight.detach().clone()) for name, weight in model.named_parameters()]
+
+
+def test_a_step_in_flight_belongs_to_the_weights_before_a_load(sampler, core, models):
+    import torch
+
+    sampler.load(weights(models[0]), 0)
+    sampling = SamplingParams(temperature=0.7, top_p=1.0, max_tokens=20, logprobs=True)
+    for key in ("a", "b"):
+        sampler.add(key, tuple(range(5, 25)), ord(key), sampling)
+    n_steps = 0
+    while n_steps < 8 or not any(step.total_num_scheduled_tokens for _, step, _ in core.batch_queue):
+        assert sampler.step() == []
+        n_steps += 1
+    sampler.load(weights(models[1]), 1)
+    assert not core.batch_queue
+    answers = []
+    while len(answers) < 2:
+        answers += [answer for _, answer in sampler.step()]
+    sampler.load(weights(models[0]), 0)
+    for answer in answers:
+        assert set(answer.versions) == {0, 1}
+        by_version = [logprobs_of(model, answer, 0.7) for model in models]
+        expected = [by_version[version][place] for place, version in enumerate(answer.versions)]
+        torch.testing.assert_close(torch.tensor(answer.logprobs), torch.stack(expected), atol=1e-4, rtol=0)
+
+
+def test_an_engine_sleeps_and_wakes_with_nothing_in_flight(sampler, core, models, monkeypatch):
+    """On a CPU the memory stays; the order of calls is what counts."""
+    calls = []
+    monkeypatch.setattr(sampler, "_sleeps", True)
+    monkeypatch.setattr(sampler._llm, "sleep", lambda level: calls.append(("sleep", len(core.batch_queue))))
+    monkeypatch.setattr(sampler._llm, "wake_up", lambda tags: calls.append((*tags, len(core.batch_queue))))
+    before = dict(sampler.sample(prompts("sum", times=1), SAMPLING))
+    assert core.batch_queue
+    sampler.sleep()
+    sampler.load(weights(models[0]), 0)
+    assert calls == [("sleep", 0), ("weights", 0), ("kv_cache", 0)]
+    assert not core.is_scheduler_paused()
+    assert dict(sampler.sample(prompts("sum", times=1), SAMPLING)) == before
 
 
 def test_an_answer_that_does_not_end_is_cut_off(sampler):

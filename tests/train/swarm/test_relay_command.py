@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from published_weights import PUBLIC, RUN, publish, relay
 
 from curate.commands.main import main
+from sandbox.concurrency.file_lock import FileLock
 from train.swarm.broadcast.relay_source import RelaySource
 
 ROOT = Path(__file__).parents[3]
@@ -64,6 +65,14 @@ def test_weights_pass_through_relays_that_are_processes(tmp_path: Path) -> None:
         for path in files.paths:
             assert path.read_bytes() == (tmp_path / "weights" / "2" / path.name).read_bytes()
         source.close()
+
+
+def test_two_relays_do_not_share_a_folder(tmp_path: Path) -> None:
+    options = ["--from", "http://127.0.0.1:1", "--run", RUN, "--public-key", PUBLIC.hex(), "--folder", str(tmp_path)]
+    with FileLock(tmp_path / ".lock"):
+        result = CliRunner().invoke(main, ["relay", "--listen", "127.0.0.1:0", *options])
+    assert result.exit_code == 1
+    assert f"another relay is writing to {tmp_path}. Stop it, or choose another --folder." in result.output
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from train.sampling.engine_spec import EngineSpec
 from train.sampling.transformers import TransformersSampler
 from train.swarm.files.writer import write_rollout_file
 from train.swarm.messages import SwarmLease
-from train.swarm.node.identity_key import load_or_create_key
+from train.swarm.node.identity_key import load_or_create_key, lock_key
 from train.swarm.verdict import ACCEPTED, LeaseVerdict
 from train.swarm.verifier.verifier_process import VerifierOptions, VerifierProcess
 from train.weights.manifest import WeightFile, WeightManifest
@@ -140,7 +140,11 @@ def test_a_verifier_ends_with_the_run(world: swarms.World, model: Path, tmp_path
 
 def test_two_processes_do_not_share_a_key(world: swarms.World, model: Path, tmp_path: Path) -> None:
     load_or_create_key(tmp_path / "verifier.key")
-    with coordinator(world, model), verifier(swarms.invite(world.place, "verifier").text, tmp_path) as process:
+    with (
+        lock_key(tmp_path / "verifier.key"),
+        coordinator(world, model),
+        verifier(swarms.invite(world.place, "verifier").text, tmp_path) as process,
+    ):
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "another process uses the key" in said

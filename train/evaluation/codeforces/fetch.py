@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.output_folder import lock_output
 from curate.errors import CurateError
 from curate.progress import Progress, no_progress
 from sandbox.http_client import HttpClient, ServerUnreachable
@@ -63,16 +64,19 @@ def fetch_contests(
 
     pause_seconds: least time between two requests
 
-    Raises CurateError if the API does not answer, or if the file exists and is not one of contests.
+    Raises CurateError if the API does not answer, if the file exists and is not one of contests, or if another command
+    is writing to it.
     """
     wanted = sorted(set(ids))
-    contests = {contest.id: contest for contest in read_contests(path)} if path.exists() else {}
-    missing = [id for id in wanted if id not in contests]
-    n_cached = len(wanted) - len(missing)
-    path.parent.mkdir(parents=True, exist_ok=True)
     refused: dict[int, str] = {}
-    progress(_STAGE, n_cached, len(wanted))
-    with closing(ApiClient(base_url, pause_seconds)) as client:
+    with (
+        lock_output(path, path.with_name(f".{path.name}.lock"), temporary=True),
+        closing(ApiClient(base_url, pause_seconds)) as client,
+    ):
+        contests = {contest.id: contest for contest in read_contests(path)} if path.exists() else {}
+        missing = [id for id in wanted if id not in contests]
+        n_cached = len(wanted) - len(missing)
+        progress(_STAGE, n_cached, len(wanted))
         for done, id in enumerate(missing, start=n_cached + 1):
             standings, changes = client.get(STANDINGS.format(id)), client.get(RATING_CHANGES.format(id))
             try:

@@ -247,4 +247,5 @@ class _Runs:
         """Note that runs from the later statements of a run end where it ends."""
         for node in tree.body if self._has_numbers else ():
             decorators = node.decorator_list if isinstance(node, _Definition) else []
-            self._last[begin + min([node.lineno, *(one.lineno for one in decorators)]) - 1] = last
+            parts: list[ast.stmt | ast.expr] = [node, *decorators]
+            self._last[begin + min(part.lineno for part in parts) - 1] = last

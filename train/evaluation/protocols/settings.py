@@ -210,13 +210,15 @@ class EvaluationSettings:
         if self.protocol is None:
             return ""
         instead = [
-            f"{name} {_shown(used)}" + (f" instead of {_shown(self.protocol[name])}" if name in self.protocol else "")
+            f"{name} {format_setting(used)}"
+            + (f" instead of {format_setting(self.protocol[name])}" if name in self.protocol else "")
             for name, used in self.overrides.items()
         ]
         return "; ".join([f"protocol {self.protocol['name']}, form {self.protocol['form']}", *instead])
 
 
-def _shown(value: object) -> str:
+def format_setting(value: object) -> str:
+    """Return the value of a setting in a few characters."""
     if value in (None, "", []):
         return "none"
     text = repr(value) if isinstance(value, list | dict) or "\n" in str(value) else str(value)

@@ -100,6 +100,7 @@ class Result:
     ratings         ratings of the model, if the suite has any
     prices          of the tokens; None: unknown
     path            of the file
+    curate_version  of the curate that wrote the file; None: unknown
     """
 
     model_metadata: Mapping[str, Any]
@@ -115,6 +116,7 @@ class Result:
     ratings: tuple[Rating, ...] = ()
     prices: Prices | None = None
     path: Path = Path()
+    curate_version: str | None = None
 
     @property
     def model(self) -> str:
@@ -198,6 +200,7 @@ class Result:
             tuple(from_json(Rating, entry, ignore_unknown=True) for entry in content.get("ratings", ())),
             None if prices is None else Prices(**prices),
             path,
+            content.get("curate"),
         )
         _ = result.model, result.suite  # a damaged one is refused now, not where it is shown
         return result

@@ -8,11 +8,11 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from math import isnan
+from math import isclose, isnan
 
 from curate.errors import CurateError
 from train.evaluation.results.result import Prices, Result, TokenCounts, cost, model_names
+from train.evaluation.results.settings_table import settings_difference, settings_table
 from train.evaluation.statistics.comparison import ComparedModel, best_model, compare_with_reference
 from train.evaluation.statistics.outcomes import (
     UNKNOWN,
@@ -72,8 +72,8 @@ def format_percent(value: float) -> str:
 
 
 def format_tokens(n: float) -> str:
-    """Return a number of tokens in few characters, such as 812, 9.8k and 29k."""
-    if isnan(n):
+    """Return a number of tokens in few characters, such as 812, 9.8k and 29k. No sample is known to have 0."""
+    if isnan(n) or not n:
         return _NONE
     return f"{n:.0f}" if n < 1000 else f"{n / 1000:.1f}k" if n < 9950 else f"{n / 1000:.0f}k"
 
@@ -87,17 +87,22 @@ def format_cost(tokens: TokenCounts, prices: Prices) -> str:
 
 
 def difference_table(
-    reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], contenders: Mapping[str, ComparedModel]
+    reference: str,
+    models: Mapping[str, Sequence[ProblemOutcomes]],
+    contenders: Mapping[str, ComparedModel],
+    *,
+    is_selected: bool = False,
 ) -> tuple[list[str], list[list[str]]]:
     """Return the differences of models from a reference, which has the first row.
 
-    With more than one other model, a column has the p-values after Holm's correction. If all models have one sample
-    of each problem, two columns have the problems that only one of two models solved.
+    With more than one other model, a column has the p-values after correction for all comparisons: by Holm's method or,
+    if the reference was selected as the best, for all pairs. If all models have one sample of each problem, two columns
+    have the problems that only one of two models solved.
     """
     names = ["", "problems", "pass@1", "difference", "95%", "p", "visible"]
     several = len(contenders) > 1
     single = all(problem.n <= 1 for outcomes in models.values() for problem in outcomes)
-    names += ["p (Holm)"] if several else []
+    names += ["p (all pairs)" if is_selected else "p (Holm)"] if several else []
     names += ["only it", f"only {reference}"] if single and contenders else []
 
     def solved(name: str) -> list[str]:
@@ -150,8 +155,8 @@ def format_p_value(p: float) -> str:
 class Cell:
     """The result of a model on a suite.
 
-    is_best     whether it has the highest pass@1 of the suite
-    contender   compared with the best; None for the best, and without any verdict
+    is_best     whether it has the highest pass@1 of the suite; several models can share it
+    contender   compared with the best; None for that one, and without any verdict
     """
 
     result: Result
@@ -162,7 +167,7 @@ class Cell:
     @property
     def is_close(self) -> bool:
         """Return whether it is not the best, but not significantly worse."""
-        return self.contender is not None and not self.contender.differs
+        return not self.is_best and self.contender is not None and not self.contender.differs
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +200,11 @@ def _ranked(results: dict[str, Result]) -> dict[str, Cell]:
     models = {name: result.outcomes for name, result in results.items()}
     best = best_model(models)
     known = {name: outcomes for name, outcomes in models.items() if any(problem.n for problem in outcomes)}
-    contenders = compare_with_reference(best, known) if len(known) > 1 else {}
+    contenders = compare_with_reference(best, known, is_selected=True) if len(known) > 1 else {}
+    summaries = {name: summarize(outcomes) for name, outcomes in models.items()}
+    highest = summaries[best].pass_at_1
     return {
-        name: Cell(result, summarize(result.outcomes), name == best, contenders.get(name))
+        name: Cell(result, summaries[name], isclose(summaries[name].pass_at_1, highest), contenders.get(name))
         for name, result in results.items()
     }
 
@@ -250,6 +257,7 @@ def _model_card_row(result: Result) -> str:
 LEGEND = "pass@1 with its 95% interval. Best of a suite: {best}. Not significantly worse than the best: {close}."
 _CSV = ("model", "suite", "file", "problems", "samples", "k", "pass_at_1", "standard_error", "low", "high")
 _CSV_MARKS = ("best", "p_from_best", "not_significantly_worse")
+_CSV_SETTINGS = ("temperature", "top_p", "max_tokens", "protocol")
 _CSV_RATING = ("rating", "rating_by", "rating_low", "rating_high", "percentile")
 
 
@@ -260,6 +268,15 @@ def rating_notes(board: Leaderboard) -> list[str]:
         for (model, suite), cell in board.cells.items()
         for rating in cell.result.ratings[:1]
     ]
+
+
+def settings_notes(board: Leaderboard) -> list[str]:
+    """Return a line for each suite on which models were measured with different settings."""
+    by_suite: dict[str, dict[str, Result]] = {}
+    for (model, suite), cell in board.cells.items():
+        by_suite.setdefault(suite, {})[model] = cell.result
+    differences = {suite: settings_difference(results) for suite, results in by_suite.items()}
+    return [f"{suite}: {difference}" for suite, difference in differences.items() if difference]
 
 
 def leaderboard_table(board: Leaderboard, mark: Callable[[Cell, str, str], str]) -> tuple[list[str], list[list[str]]]:
@@ -297,59 +314,24 @@ def as_markdown(board: Leaderboard) -> str:
     names, rows = leaderboard_table(board, text)
     lines = [names, ["---", *["--:"] * len(board.suites)], *([row[0].replace("|", "\\|"), *row[1:]] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    notes = "".join(f"- {note}\n" for note in rating_notes(board))
+    notes = "".join(f"- {note}\n" for note in [*settings_notes(board), *rating_notes(board)])
     return f"{table}\n\n{LEGEND.format(best='bold', close='~')}\n" + (f"\n{notes}" if notes else "")
-
-
-def as_html(board: Leaderboard) -> str:
-    """Return a whole page with one table."""
-
-    def text(cell: Cell, value: str, range: str) -> str:
-        shown = f"<b>{value}</b>" if cell.is_best else f"{value}{' ~' if cell.is_close else ''}"
-        return f"{shown} <small>{range}</small>"
-
-    names, rows = leaderboard_table(board, text)
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "\n".join(
-        f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>" for row in rows
-    )
-    notes = "".join(f"<p>{escape(note)}</p>\n" for note in rating_notes(board))
-    return f"""<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><title>Evaluations</title>
-<style>
-body {{ font-family: sans-serif; margin: 2em; }}
-table {{ border-collapse: collapse; }}
-th, td {{ padding: 0.3em 1em; text-align: right; border-bottom: 1px solid #ddd; }}
-th:first-child {{ text-align: left; }}
-small {{ color: #666; }}
-</style></head>
-<body>
-<table>
-<thead><tr>{head}</tr></thead>
-<tbody>
-{body}
-</tbody>
-</table>
-<p>{escape(LEGEND.format(best="bold", close="~"))}</p>
-{notes}</body>
-</html>
-"""
 
 
 def as_csv(board: Leaderboard) -> str:
     """Return one line for each model and suite, with all digits. What is unknown is empty."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([*_CSV, *_CSV_MARKS, *_CSV_RATING])
+    writer.writerow([*_CSV, *_CSV_MARKS, *_CSV_RATING, *_CSV_SETTINGS])
     for (model, suite), cell in board.cells.items():
-        found = cell.summary
+        found, settings = cell.summary, settings_table(cell.result)
         numbers = [found.pass_at_1, found.standard_error, found.low, found.high]
         writer.writerow(
             [model, suite, cell.result.path, found.n_problems, found.n_samples, cell.result.k]
             + list(map(_digits, numbers))
             + [int(cell.is_best), _digits(cell.contender.p_corrected if cell.contender else None), int(cell.is_close)]
             + _rating_cells(cell.result)
+            + [settings[name] for name in _CSV_SETTINGS]
         )
     return written.getvalue()
 

@@ -10,7 +10,10 @@ are counted by the sums that they lead to, of which there are few. If there are 
 numbers of samples, 10,000 random choices stand for all. With one sample of each problem, it is McNemar's exact test.
 
 Among many comparisons, some look significant by chance alone. With Holm's correction (1979), the probability that any
-comparison of equal models has a p-value below 0.05 is at most 5%.
+comparison of equal models has a p-value below 0.05 is at most 5%. If the reference is the model that came out best, any
+pair of models could have been the one that is compared, so all pairs count. The worst model is removed while it differs
+from the best, as in the model confidence set of Hansen, Lunde and Nason (2011, Econometrica 79, 453-497), with
+Bonferroni's correction for the pairs of the models that are left in place of their bootstrap.
 """
 
 import random
@@ -18,11 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from fractions import Fraction
-from math import lcm, nan
+from math import comb, lcm, nan
 from statistics import fmean
 
 from curate.errors import CurateError
-from train.evaluation.statistics.intervals import interval_of_mean, standard_error
+from train.evaluation.statistics.intervals import difference_interval, standard_error
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
 
 _VISIBLE = 2.8  # standard errors: 1.96 for the level of 5%, and 0.84 for a power of 80%
@@ -40,7 +43,7 @@ class ModelComparison:
     n_unknown           problems for which one of them has none; they are left out
     difference          mean over problems of the second model's share of right samples minus the first one's
     standard_error      of the difference; nan for one problem
-    low, high           bounds of its 95% confidence interval; it has no width if all differences are equal
+    low, high           bounds of its 95% confidence interval
     p                   two-sided p-value of the sign-flip permutation test
     minimum_detectable  the difference that such an evaluation would find significant in 80% of the cases; nan if it
                         cannot be estimated, because all differences are equal
@@ -72,7 +75,8 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
     exact = {a.id: Fraction(b.n_correct, b.n) - Fraction(a.n_correct, a.n) for a, b in known}
     values = [float(difference) for difference in exact.values()]
     error = standard_error(values)
-    low, high = interval_of_mean(values)
+    step = 1 / max(min(a.n, b.n) for a, b in known)
+    low, high = difference_interval(values, step)
     return ModelComparison(
         n_problems=len(known),
         n_unknown=len(pairs) - len(known),
@@ -149,7 +153,7 @@ def _drawn(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """A model that is compared with the reference, and the p-value after Holm's correction for all comparisons."""
+    """A model that is compared with the reference, and the p-value after the correction for all comparisons."""
 
     comparison: ModelComparison
     p_corrected: float
@@ -169,17 +173,19 @@ def best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
 
 
 def compare_with_reference(
-    reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], *, seed: int = 0
+    reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], *, is_selected: bool = False, seed: int = 0
 ) -> dict[str, ComparedModel]:
     """Compare each other model with the reference; differences are positive where it is better than the reference.
 
-    reference: the name of one of the models.
+    reference    the name of one of the models
+    is_selected  whether it is the reference because it came out best of them
+
     Raises CurateError if the models were not evaluated on the same problems with the same tests.
     """
     comparisons = {
         name: compare(models[reference], outcomes, seed=seed) for name, outcomes in models.items() if name != reference
     }
-    corrected = holm({name: comparison.p for name, comparison in comparisons.items()})
+    corrected = corrected_p({name: comparison.p for name, comparison in comparisons.items()}, all_pairs=is_selected)
     return {name: ComparedModel(comparison, corrected[name]) for name, comparison in comparisons.items()}
 
 
@@ -189,12 +195,17 @@ def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
     return fmean(shares) if shares else -1.0
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return the corrected p-values, under the same names and in the same order."""
+def corrected_p(p_values: Mapping[str, float], *, all_pairs: bool = False) -> dict[str, float]:
+    """Return p-values of comparisons with one reference after correction, under the same names and in the same order.
+
+    all_pairs  whether the reference was selected, so that all pairs of models count; otherwise Holm's method
+    """
     corrected: dict[str, float] = {}
     largest = 0.0
     for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[name]))
+        n_left = len(p_values) - place
+        n_comparisons = comb(n_left + 1, 2) if all_pairs else n_left
+        largest = max(largest, min(1.0, n_comparisons * p_values[name]))
         corrected[name] = largest
     return {name: corrected[name] for name in p_values}
 

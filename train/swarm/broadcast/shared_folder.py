@@ -1,21 +1,16 @@
-"""A folder of versions that several processes of one machine share: one of them fetches, the others wait and read.
+"""A folder of versions that several processes of one machine share: one of them fetches, the others wait and read."""
 
-Locks are those of the kernel, so that they end with their process, however it ends.
-"""
-
-import fcntl
 import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
+from sandbox.concurrency.file_lock import FileLock
 from train.errors import TransferError
 
 _LOCK, _IN_USE = ".lock", ".in-use-"
-_RETRY_SECONDS = 0.05
 
 
 class SharedVersionFolder:
@@ -30,36 +25,25 @@ class SharedVersionFolder:
             raise TransferError(f"{folder} belongs to another user. Name another folder.")
         self.folder = folder
         self._keep = keep
-        self._used: deque[tuple[int, int]] = deque()  # versions, and descriptors of the locks on them
+        self._used: deque[tuple[int, FileLock]] = deque()  # versions, and the locks on them
 
     def version_path(self, version: int) -> Path:
         """Return where a version is, or would be."""
         return self.folder / f"{version:06d}"
 
-    @contextmanager
-    def exclusive_lock(self, deadline: float) -> Iterator[None]:
+    def exclusive_lock(self, deadline: float) -> FileLock:
         """Be the one process that changes the folder. Raises TransferError if another one is until that time."""
-        with (self.folder / _LOCK).open("ab") as file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise TransferError(f"another process of this machine still fetches to {self.folder}") from None
-                    time.sleep(_RETRY_SECONDS)
-            yield
+        in_use = TransferError(f"another process of this machine still fetches to {self.folder}")
+        return FileLock(self.folder / _LOCK, in_use, wait_seconds=deadline - time.monotonic())
 
     def mark_in_use(self, version: int) -> None:
         """Let other processes know that this one reads a version, and no longer those long before. Needs the lock."""
         for used in [used for used in self._used if used[0] == version]:
             self._used.remove(used)
-            os.close(used[1])
-        lock = os.open(self._lock_on(version), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        self._used.append((version, lock))
+            used[1].close()
+        self._used.append((version, FileLock(self._lock_on(version), shared=True)))
         while len(self._used) > self._keep:
-            os.close(self._used.popleft()[1])
+            self._used.popleft()[1].close()
 
     def remove_unused(self) -> None:
         """Remove all that no process uses. Needs the lock, so that nothing is being fetched."""
@@ -71,15 +55,13 @@ class SharedVersionFolder:
 
     def remove_if_unused(self, version: int) -> None:
         """Remove a version that no process uses. Needs the lock."""
-        with suppress(OSError), self._lock_on(version).open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), FileLock(self._lock_on(version), temporary=True):
             shutil.rmtree(self.version_path(version), ignore_errors=True)
-            self._lock_on(version).unlink()
 
     def close(self) -> None:
         """Use nothing any more, and remove what others do not use either."""
         while self._used:
-            os.close(self._used.popleft()[1])
+            self._used.popleft()[1].close()
         with suppress(OSError, TransferError), self.exclusive_lock(0.0):
             self.remove_unused()
 

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from train.swarm.broadcast.request import NotAvailable, RelayError, get
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.uploads import UploadStore
-from train.swarm.folder import SwarmAddress, SwarmFolder
+from train.swarm.folder import SwarmAddress, SwarmFolder, lock_folder
 from train.swarm.ledger.ledger import Ledger
 from train.swarm.protocol.requests import INCARNATION_BYTES
 from train.swarm.settings import SwarmSettings, read_settings, sign_settings
@@ -76,15 +77,15 @@ def run_coordinator(
     on_ready      called with the URL of the coordinator, and that of its page
     note          called with a line when a version is published, or the trainer is waited for
 
-    Raises ConfigError and RunError.
+    Raises ConfigError, also if another coordinator runs in the folder, and RunError.
     """
     raise_descriptor_limit()
-    opened = _Opened(options, settings_for, note)
-    try:
+    with (
+        lock_folder(options.folder, "coordinator", "FOLDER"),
+        closing(_Opened(options, settings_for, note)) as opened,
+    ):
         on_ready(opened.address.coordinator, opened.place.page_url())
         opened.serve(stop or threading.Event())
-    finally:
-        opened.close()
 
 
 class _Opened:
@@ -96,10 +97,6 @@ class _Opened:
         settings_for: Callable[[ControllerClient], SwarmSettings],
         note: Callable[[str], None],
     ) -> None:
-        try:
-            options.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"cannot make {options.folder}: {error.strerror}. Choose another FOLDER.") from error
         self.place = place = SwarmFolder(options.folder)
         self._controller = ControllerClient(options.controller, options.token, reply_seconds=_CONTROLLER_SECONDS)
         run = sanitize_run_name(wait_for_engine_spec(self._controller, note).run)

@@ -15,7 +15,7 @@ from train.errors import ConfigError
 from train.sampling.engine_spec import clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
 from train.swarm.broadcast.relay_source import RelaySource, default_folder
-from train.swarm.node.identity_key import DEFAULT_KEY_PATH, load_or_create_key
+from train.swarm.node.identity_key import DEFAULT_KEY_PATH, load_or_create_key, lock_key
 from train.swarm.node.node_description import engine_description, hardware_description
 from train.swarm.node.swarm_controller import SwarmController
 from train.swarm.node_lifecycle import HEARTBEAT_SECONDS
@@ -70,9 +70,11 @@ class NodeProcess:
     def run(self) -> None:
         """Work until the run is over, or `leave` is called.
 
-        Raises the errors of Worker.run, and ConfigError for options that the engine does not have.
+        Raises the errors of Worker.run, and ConfigError if another process uses the key, or for options that the engine
+        does not have.
         """
         with ExitStack() as stack:
+            stack.enter_context(lock_key(self._options.key_path))
             stack.enter_context(closing(self._client))
             retry = RetryPolicy(self._options.retry_timeout_seconds, self._pause)
             settings = retry.call_with_retries(lambda: self._join(""))  # they say which engine the run needs

@@ -1,10 +1,12 @@
 """Bars as a TOML file: a table for each pair of engines, such as ["vllm/transformers"]."""
 
 import tomllib
+from math import inf
 from pathlib import Path
 
 import msgspec
 
+from sandbox.concurrency.file_lock import FileLock
 from train.errors import ConfigError
 from train.swarm.settings import Thresholds
 
@@ -27,6 +29,17 @@ def _check(pair: str, table: dict[str, float]) -> None:
             raise ValueError(f'["{pair}"] has {name}, which is not a bar')
         if not value >= 0:  # beyond a bar that is not a number, nothing ever is
             raise ValueError(f'["{pair}"] has {name} = {value}, which must be 0 or more')
+
+
+def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
+    """Write the bars of one pair of engines, and keep those of others. Raises ConfigError if that is not possible."""
+    try:
+        lock = FileLock(path.with_name(f".{path.name}.lock"), wait_seconds=inf, temporary=True)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
+    with lock:
+        others = read_thresholds(path) if path.exists() else {}
+        write_thresholds(path, {**others, pair: thresholds})
 
 
 def write_thresholds(path: Path, thresholds: dict[str, Thresholds]) -> None:

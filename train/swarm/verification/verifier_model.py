@@ -48,7 +48,7 @@ class VerifierModel:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         path = str(Path(model).expanduser())
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype))
             tokenizer: Any = AutoTokenizer.from_pretrained(path)

@@ -17,7 +17,7 @@ from train.sampling.model_check import check_model
 from train.swarm.files.self_test import self_test
 from train.swarm.files.sizes import max_file_bytes
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
-from train.swarm.node.identity_key import load_or_create_key
+from train.swarm.node.identity_key import load_or_create_key, lock_key
 from train.swarm.protocol.client import JoinRequired, SignedClient
 from train.swarm.protocol.invites import read_invite
 from train.swarm.protocol.joining import join
@@ -74,12 +74,13 @@ class VerifierProcess:
     def run(self) -> None:
         """Verify until the run is over, or `leave` is called.
 
-        Raises ControllerUnreachable when the coordinator has been away for too long, RunError if it refuses this
-        verifier, TransferError if there are no weights, SamplerError if the model cannot be loaded, or computes nothing
-        any more, and SandboxError if this machine cannot confine the process that reads files.
+        Raises ConfigError if another process uses the key, ControllerUnreachable when the coordinator has been away for
+        too long, RunError if it refuses this verifier, TransferError if there are no weights, SamplerError if the model
+        cannot be loaded, or computes nothing any more, and SandboxError if this machine cannot confine the process that
+        reads files.
         """
         self_test()
-        with closing(self._client):
+        with lock_key(self._options.key_path), closing(self._client):
             settings = self._patiently(self._join)
             if settings is None:
                 return

@@ -128,4 +128,4 @@ def test_a_damaged_rating_is_refused_with_words(tmp_path, wrong):
     from train.evaluation.results.result import read_result
 
     with pytest.raises(CurateError, match="is damaged"):
-        read_result(write(tmp_path / "r.json", [], ratings=[wrong]))
+        read_result(write(tmp_path / "r.json", [], content={"ratings": [wrong]}))

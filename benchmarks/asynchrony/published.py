@@ -1,0 +1,132 @@
+"""What AReaL and INTELLECT-2 published, beside what the simulation of `curate plan` finds for their batches and GPUs.
+
+    python -m benchmarks.asynchrony.published     # finished parts are kept
+
+AReaL (arXiv:2505.24298): hours and steps of table 1, speed by η of figure 5c, interruption of figure 6b, scaling of
+figure 4. It trains on batches of 512 x 16 answers of at most 27,648 tokens, in 4 minibatches, on a quarter of the H800,
+with a bound of 8 for mathematics and 4 for code. The lengths of answers are not published. Table 1 (590 s) and figure
+5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts included; we take that for mathematics, and 12,000 for
+code.
+
+INTELLECT-2 (arXiv:2505.07291): 256 x 16 answers, 8 minibatches, KL, a bound of 2; 14 minutes for a broadcast, one each
+to upload and to verify a file, 22 from a broadcast to a whole batch, 22 to train on it; training : inference = 1 : 4.5.
+The numbers of GPUs and the lengths of answers are not published. We take 16 and 72 H100, and the length for which
+training takes these 22 minutes. It writes results/asynchrony.json.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.asynchrony.simulated import RESULTS
+from benchmarks.machine import describe
+from benchmarks.model_sizes import qwen2_5
+from train.planning.engine import H100, estimate_engine_timings, estimate_learner_timings
+from train.planning.simulate import SYNC, Layout, LogNormalLengths, SimulationResult, TrainingMode, Workload, simulate
+
+# GPUs, GPUs of an engine, mean length, bound, steps, hours of synchronous and of asynchronous training.
+_AREAL = {
+    "1.5B": (128, 1, 9_000, 8, 250, 41.0, 14.8),
+    "7B": (192, 1, 9_000, 8, 250, 57.7, 25.4),
+    "14B": (256, 2, 12_000, 4, 80, 48.8, 21.9),
+    "32B": (384, 8, 12_000, 4, 60, 51.1, 31.1),
+}
+_SPEED_BY_BOUND = {1: 2.09, 2: 2.77, 4: 2.77, 8: 2.89, 16: 2.97}  # figure 5c
+_INTERRUPTION = {"1.5B": 1.12, "7B": 1.17}  # figure 6b, on 32 GPUs
+_SCALING_GPUS = (32, 64, 128, 256, 512)
+_INTELLECT_GPUS = 16, 72  # learner, engines
+_MINUTE = 60.0
+
+
+def areal(name: str, gpus: int, way: TrainingMode) -> SimulationResult:
+    """Simulate a run of AReaL: a quarter of the GPUs trains, or all of them in turns."""
+    _, tensor_parallel, mean, *_ = _AREAL[name]
+    model = qwen2_5(name, minibatches=4)
+    learner_gpus = gpus if way == SYNC else gpus // 4
+    engine_gpus = gpus if way == SYNC else gpus - learner_gpus
+    layout = Layout(
+        engine_gpus // tensor_parallel,
+        estimate_engine_timings(model, H100, gpus=tensor_parallel),
+        estimate_learner_timings(model, H100, gpus=learner_gpus),
+    )
+    return simulate(way, Workload(512, 16, 270, LogNormalLengths.with_mean(mean, limit=27_648)), layout)
+
+
+def table_1(name: str) -> dict[str, Any]:
+    gpus, _, _, bound, steps, *hours = _AREAL[name]
+    ways = SYNC, TrainingMode("async", bound)
+    return {
+        "gpus": gpus,
+        "bound": bound,
+        "published_seconds": [round(each * 3600 / steps, 1) for each in hours],
+        "simulated_seconds": [round(areal(name, gpus, way).step_seconds, 1) for way in ways],
+    }
+
+
+def figure_5c() -> dict[str, Any]:
+    base = areal("1.5B", 128, SYNC).tokens_per_second
+    ways = {bound: areal("1.5B", 128, TrainingMode("async", bound)) for bound in _SPEED_BY_BOUND}
+    return {
+        "published": _SPEED_BY_BOUND,
+        "simulated": {bound: round(result.tokens_per_second / base, 2) for bound, result in ways.items()},
+    }
+
+
+def figure_6b(name: str) -> dict[str, float]:
+    bound = _AREAL[name][3]
+    whole, cut = (areal(name, 32, TrainingMode("async", bound, interrupts=interrupts)) for interrupts in (False, True))
+    return {"published": _INTERRUPTION[name], "simulated": round(cut.tokens_per_second / whole.tokens_per_second, 2)}
+
+
+def figure_4(way: TrainingMode) -> dict[int, int]:
+    """Return the tokens per second of the 1.5B, by the number of GPUs."""
+    return {gpus: round(areal("1.5B", gpus, way).tokens_per_second) for gpus in _SCALING_GPUS}
+
+
+def intellect_2() -> dict[str, Any]:
+    learner_gpus, engine_gpus = _INTELLECT_GPUS
+    model = qwen2_5("32B", minibatches=8, kl=0.001)
+    learner = replace(estimate_learner_timings(model, H100, gpus=learner_gpus), publish_seconds=14 * _MINUTE)
+    layout = Layout(engine_gpus // 4, estimate_engine_timings(model, H100, gpus=4), learner)
+
+    def workload(mean: float) -> Workload:
+        lengths = LogNormalLengths.with_mean(mean, limit=32_768)
+        return Workload(256, 16, 500, lengths, reward_seconds=(1.9 * _MINUTE, 2 * _MINUTE, 2.1 * _MINUTE))
+
+    mean = 4_600.0
+    for _ in range(4):  # the length for which training takes 22 minutes
+        alone = simulate(TrainingMode("async"), workload(mean), layout)
+        train_seconds = alone.step_seconds * (1 - alone.learner_idle_share)
+        mean *= 22 * _MINUTE / train_seconds
+    results = {bound: simulate(TrainingMode("async", bound), workload(mean), layout) for bound in (0, 1, 2, 3)}
+    return {
+        "mean_tokens": round(mean),
+        "sampling_minutes": round(results[0].step_seconds / _MINUTE - 14 - 2 - 22, 1),
+        "step_minutes": {bound: round(result.step_seconds / _MINUTE, 1) for bound, result in results.items()},
+        "learner_idle_share": {bound: round(result.learner_idle_share, 3) for bound, result in results.items()},
+        "engine_idle_share": {bound: round(result.engine_idle_share, 3) for bound, result in results.items()},
+    }
+
+
+def main() -> None:
+    found = json.loads(RESULTS.read_text())
+    done = found.setdefault("published", {})
+    parts: dict[str, Callable[[], Any]] = {
+        "INTELLECT-2": intellect_2,
+        **{f"table 1, {name}": lambda name=name: table_1(name) for name in _AREAL},
+        "figure 5c": figure_5c,
+        **{f"figure 6b, {name}": lambda name=name: figure_6b(name) for name in _INTERRUPTION},
+        "figure 4, sync": lambda: figure_4(SYNC),
+        "figure 4, async": lambda: figure_4(TrainingMode("async", 8)),
+    }
+    for name, part in parts.items():
+        if name not in done:
+            done[name] = part()
+            found["machine"] = describe()
+            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+            print(name, done[name], flush=True)
+
+
+if __name__ == "__main__":
+    main()

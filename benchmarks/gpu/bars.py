@@ -1,0 +1,149 @@
+"""The figures of each check, with the bars that they have to reach on one H100, and why."""
+
+import re
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+_PINNED = dict(re.findall(r'"(torch|vllm)==([^"]+)"', (ROOT / "pyproject.toml").read_text()))
+
+Value = float | str | None  # None: it cannot be measured here
+PASS, SLOW, FAIL, SKIP = "pass", "slow", "fail", "skip"
+
+
+class Bar(NamedTuple):
+    """What a figure must be.
+
+    text      beginning of a figure that is a text
+    is_speed  whether everything works although the bar is missed; on CPUs such a bar does not hold
+    """
+
+    unit: str = ""
+    low: float = -inf
+    high: float = inf
+    reason: str = ""
+    is_speed: bool = False
+    text: str = ""
+
+    def judge(self, value: Value, *, on_cpu: bool) -> str:
+        """Return PASS, SLOW, FAIL or SKIP."""
+        if value is None:
+            return SKIP
+        if value.startswith(self.text) if isinstance(value, str) else self.low <= value <= self.high:
+            return PASS
+        return FAIL if not self.is_speed else PASS if on_cpu else SLOW
+
+    def __str__(self) -> str:
+        bounds = [f">= {self.low:g}"] * (self.low > -inf) + [f"<= {self.high:g}"] * (self.high < inf)
+        return self.text or ", ".join(bounds) or "-"
+
+
+def _rate(unit: str, low: float, reason: str) -> Bar:
+    return Bar(unit, low=low, reason=reason, is_speed=True)
+
+
+def _seconds(high: float, reason: str) -> Bar:
+    return Bar("s", high=high, reason=reason, is_speed=True)
+
+
+_PARITY = Bar("", 1, 1.05, "mean exp |difference of log-probabilities|; NeMo-RL allows 1.05 in half precision")
+_KL = Bar("nats", high=0.01, reason="engine.mismatch_alarm; PRIME-RL merges no model above 0.015")
+_NORM = Bar("", low=1e-9, reason="without a gradient nothing is trained")
+_SKIPPED = Bar("updates", high=0, reason="an update is skipped if none of its tokens counts")
+_OF_PLAN = Bar("of plan", 0.9, 1.1, "memory is planned within a tenth, or --dry-run could not be believed")
+_WITHIN_PLAN = Bar("of plan", high=1, reason="what takes more than is planned for it runs out of memory")
+
+BARS: dict[str, dict[str, Bar]] = {
+    "machine": {
+        "gpu": Bar(),
+        "driver": Bar(),
+        "torch": Bar(text=_PINNED["torch"], reason="pyproject.toml pins it"),
+        "vllm": Bar(text=_PINNED["vllm"], reason="pyproject.toml pins it: its Python interface changes each month"),
+        "runner": Bar(),  # vLLM's model runner: V1 or V2
+        "free_share": Bar("of GPU", 0.97, reason="another process uses this GPU; nvidia-smi shows which"),
+        "host_free_gib": Bar("GiB", 56, reason="two copies of weights and moments, of 20 GiB each, and the processes"),
+        "disk_free_gib": Bar("GiB", 50, reason="two checkpoints of 20 GiB each, and the model twice"),
+        "model_seconds": Bar("s"),
+    },
+    "kernels": {
+        "attention_bf16_error": Bar("", high=0.03, reason="half precision has 8 bits, and values are sums over keys"),
+        "attention_fp32_error": Bar("", high=1e-3, reason="a kernel may take three products in TF32 for one"),
+        "exact_logprob_error": Bar("nats", high=1e-4, reason="products of bf16 are exact in float32"),
+        "exact_gradient_error": Bar("", high=0.02, reason="gradients of logits are rounded to bf16"),
+        "fused_step_error": Bar("of step", high=0.02, reason="mean; signs of gradients near 0 may differ in float32"),
+        "update_error": Bar(
+            "", high=0.05, reason="the norm of a gradient in bf16 is that in float32, but for rounding"
+        ),
+    },
+    "learner": {
+        "load_seconds": _seconds(40, "7 GB in float32, from the page cache"),
+        "forward_tokens_per_second": _rate("tokens/s", 35_700, "three times an update's: a third of its work"),
+        "update_tokens_per_second": _rate("tokens/s", 11_900, "PRIME-RL with 0.6B at 16K on one H100"),
+        "update_mfu": _rate("of peak", 0.25, "PRIME-RL: 0.24 at 16K in SFT, 0.27 at 64K in RL"),
+        "peak_gib": Bar("GiB"),
+        "peak_of_plan": _OF_PLAN,
+        "device_of_plan": _WITHIN_PLAN,  # with what CUDA and the allocator keep besides
+        "grad_norm": _NORM,
+        "skipped": _SKIPPED,
+        "repeated_kl": Bar("nats", high=1e-3, reason="both passes compute the same log-probabilities"),
+        "first_hold_seconds": _seconds(20, "20 GiB of memory are pinned, once"),
+        "hold_seconds": _seconds(2.2, "20 GiB at 10 GB/s, half of what PCIe 4 transfers"),
+    },
+    "lora": {
+        "update_seconds": _seconds(3.5, "two rows at 11,900 tokens/s"),
+        "peak_gib": Bar("GiB"),
+        "peak_of_plan": _OF_PLAN,
+        "grad_norm": _NORM,
+        "skipped": _SKIPPED,
+        "changed_weights": Bar("of a layer", 7, reason="engines get all seven matrices with LoRA merged in"),
+    },
+    "engine": {
+        "start_seconds": _seconds(90, "a cold start with compilation and CUDA graphs"),
+        "cache_tokens": Bar("tokens"),
+        "overhead_of_plan": _WITHIN_PLAN,  # what the engine's share holds besides weights and cache
+        "load_seconds": _seconds(10, "3.6 GB from GPU to GPU, and their checksums"),
+        "prompt_parity": _PARITY,
+        "sampled_parity": _PARITY,
+        "tokens_per_second": _rate("tokens/s", 10_000, "256 answers at once, 25 ms a step"),
+        "mismatch_kl": _KL,
+        "grad_norm": _NORM,
+        "skipped": _SKIPPED,
+        "sampling_kept": Bar("of speed"),  # while the learner trains
+        "training_kept": Bar("of speed"),  # while the engine samples
+        "overlap_gain": _rate("", 1, "the sum of both: below 1, sync is faster than one-off on this GPU"),
+        "flight_load_seconds": _seconds(12, "as load_seconds, and the caches of 32 answers"),
+        "flight_parity": _PARITY,  # of tokens after a load in the midst of their answers
+        "flight_first_parity": _PARITY,  # of the first of them in each answer
+        "flight_contrast": Bar("", 1.2, reason="the tokens before were drawn by other weights"),
+        "lent_gib": Bar("GiB"),
+        "sleeping_of_plan": _WITHIN_PLAN,  # what an engine that sleeps keeps
+        "wake_seconds": _seconds(12, "as load_seconds, and 28 GB are mapped"),
+        "woken_parity": _PARITY,
+        "not_regained_gib": Bar("GiB", high=1, reason="what every turn of engine and learner loses adds up"),
+    },
+    "run": {
+        "start_seconds": _seconds(90, "until the first step ends, with a warm start of vLLM"),
+        "step_seconds": _seconds(15, "sampling, two updates, sleep and wake, of 3 s each"),
+        "grad_norm": _NORM,
+        "skipped": _SKIPPED,
+        "mismatch_kl": _KL,
+        "parity": _PARITY,
+        "checkpoint_seconds": _seconds(45, "20 GiB at 500 MB/s"),
+        "killed_after_step": Bar("", 2, reason="the first checkpoint is that of step 2"),
+        "resumed_after_step": Bar("", 2, reason="--resume continues from the newest checkpoint"),
+        "resume_seconds": _seconds(150, "a start, a checkpoint read, a step, a checkpoint and a model written"),
+        "model_files": Bar("", 1, reason="the trained model is in RUN/model"),
+    },
+    "ranks": {
+        "grad_norm_error": Bar("", high=0.02, reason="two ranks make the update of one, but for the order of sums"),
+        "weights_error": Bar("", high=0.02, reason="so do their weights"),
+        "held_share": Bar("", high=0.6, reason="each rank holds half of the state, and what cannot be divided"),
+    },
+    "transfer": {
+        "start_seconds": _seconds(90, "a cold start of an engine in its own process"),
+        "memory_gb_per_second": _rate("GB/s", 0.5, "through the memory of the machine, with the proof"),
+        "nccl_gb_per_second": _rate("GB/s", 1, "from GPU to GPU, with the proof"),
+        "proven": Bar("of weights", 1, reason="the checksum of each tensor in the engine is that of the learner"),
+    },
+}

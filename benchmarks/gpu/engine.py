@@ -1,0 +1,178 @@
+"""vLLM and a learner in one process on one GPU, as in `curate train`, and what the two do with each other.
+
+Version 1 of the weights is loaded first, 2 and 3 in the midst of answers, and 4 after the engine has slept.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from math import exp
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from benchmarks.gpu.learner import ENGINE, GIB, LEARNER, plan
+from benchmarks.gpu.setup import Work, open_learner, sequence, timed, token_ids, update
+from train.learning.learner import Learner
+from train.learning.policy import load_hf_config
+from train.learning.sequences import TrainingSequence
+from train.rollouts.weight_sync import compare_samples, publish
+from train.run.memory import cache_bytes_per_token
+from train.sampling.open_engine import open_engine_in_process
+from train.sampling.proof import PARITY_METRIC
+from train.sampling.protocol import SampledCompletion, SamplingParams
+from train.sampling.sampler_thread import SamplerThread
+from train.sampling.vllm import VllmSampler
+from train.weights.manifest import Probe
+
+ANY_ERROR = 1e9  # bars.py has the bound; here the figure is wanted, whatever it is
+START_SECONDS = 600.0  # longer than the check may take
+TRAINED_ANSWERS = 64  # of those that are sampled
+
+
+def main(work: Work) -> None:
+    run = work.settings()
+    learner, engines, before = open_learner(run), [], free_bytes()
+
+    def start() -> VllmSampler:
+        engines.append(open_engine_in_process(run))
+        return engines[0]
+
+    seconds, sampler = timed(lambda: SamplerThread(start, seconds=START_SECONDS))
+    pair = Pair(work, learner, sampler, engines[0])
+    cache, used = pair.engine._engine.vllm_config.cache_config, before - free_bytes()
+    n_tokens = cache.num_gpu_blocks * cache.block_size
+    work.report(start_seconds=seconds, cache_tokens=n_tokens)
+    with work.part():
+        planned, text_config = plan(run, ENGINE), load_hf_config(run.model.path).get_text_config()
+        held = planned["weights"] + n_tokens * cache_bytes_per_token(text_config, 2)
+        share = 0.0 if work.on_cpu else run.engine.memory_share * torch.cuda.mem_get_info()[1]
+        work.report(overhead_of_plan=(share - held) / planned["overhead"] if share else None)
+    with work.part():
+        seconds, metrics = timed(lambda: publish(learner, sampler, 1, pair.probe(), max_error=ANY_ERROR))
+        work.report(load_seconds=seconds, prompt_parity=metrics[PARITY_METRIC])
+    with work.part():
+        work.report(sampled_parity=pair.sampled_parity(1))
+    tokens_per_second, answers = pair.sample()
+    work.report(tokens_per_second=tokens_per_second)
+    batch = [
+        sequence(each.prompt_ids, each.token_ids, random.choice((-1.0, 1.0)), each.logprobs)
+        for each in answers[:TRAINED_ANSWERS]
+    ]
+    with work.part():
+        metrics = update(learner, batch)
+        work.report(mismatch_kl=metrics["mismatch/kl"], grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
+    with work.part():
+        pair.train_while_sampling(batch, tokens_per_second)
+    with work.part():
+        pair.load_in_flight()
+    with work.part():
+        pair.take_turns(batch, used, plan(run, LEARNER)["sleeping engine"])
+    sampler.close()
+    learner.close()
+
+
+class Pair:
+    """A learner and an engine, which lives in the thread of its sampler."""
+
+    def __init__(self, work: Work, learner: Learner, sampler: SamplerThread, engine: VllmSampler) -> None:
+        self.work, self.learner, self.sampler, self.engine = work, learner, sampler, engine
+        rng, sizes = random.Random(0), work.sizes
+        self.prompts = [token_ids(rng, sizes.shape, sizes.prompt_tokens // 2) for _ in range(sizes.groups)]
+
+    def sample(self) -> tuple[float, list[SampledCompletion]]:
+        """Return tokens per second, and all answers to the prompts."""
+        asked = [(ids, seed) for ids in self.prompts for seed in range(self.work.sizes.group_answers)]
+        sampling = SamplingParams(1.0, 1.0, self.work.sizes.answer_tokens, logprobs=True)
+        seconds, answers = timed(lambda: [answer for _, answer in self.sampler.sample(asked, sampling)])
+        drawn = [answer for answer in answers if isinstance(answer, SampledCompletion)]
+        assert len(drawn) == len(asked), answers
+        return sum(answer.n_tokens for answer in drawn) / seconds, drawn
+
+    def sampled_parity(self, version: int) -> float:
+        """Return how engine and learner differ about tokens that the engine has just drawn."""
+        return compare_samples(self.learner, self.sampler, version, self.prompts, temperature=1.0, max_error=ANY_ERROR)[
+            PARITY_METRIC
+        ]
+
+    def probe(self) -> Probe:
+        """Return all tokens but the first of each prompt, with the learner's log-probabilities."""
+        by_learner = self.learner.logprobs([sequence(ids[:1], ids[1:]) for ids in self.prompts], temperature=1.0)
+        return Probe(tuple(self.prompts), tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
+
+    def train_while_sampling(self, batch: Sequence[TrainingSequence], alone: float) -> None:
+        """Make updates as long as the engine samples, as in one-off. alone: tokens per second without"""
+        seconds, _ = timed(lambda: update(self.learner, batch))
+        speeds: list[float] = []
+        sampling = threading.Thread(target=lambda: speeds.append(self.sample()[0]), daemon=True)
+        began, n_updates = time.monotonic(), 0
+        sampling.start()
+        while sampling.is_alive():
+            timed(lambda: update(self.learner, batch))
+            n_updates += 1
+        kept = speeds[0] / alone, n_updates * seconds / (time.monotonic() - began)
+        self.work.report(sampling_kept=kept[0], training_kept=kept[1], overlap_gain=sum(kept))
+
+    def load_in_flight(self) -> None:
+        """Begin answers with other weights than the learner's, and load the learner's own when half is drawn."""
+        n_tokens, seconds = self.work.sizes.answer_tokens // 2, []
+        sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
+
+        def draw() -> list[SampledCompletion]:
+            self.engine.load(_noisy(self.learner.export_weights()), 2)
+            asked = [ids for ids in self.prompts for _ in range(2)]
+            for number, ids in enumerate(asked):
+                self.engine.add(str(number), ids, number, sampling)
+            answers: list[SampledCompletion] = []
+            n_steps = 0
+            while len(answers) < len(asked):
+                answers += [answer for _, answer in self.engine.step()]
+                n_steps += 1
+                if n_steps == n_tokens // 2:
+                    seconds.append(timed(lambda: self.engine.load(self.learner.export_weights(), 3))[0])
+            return answers
+
+        answers = [each for each in self.sampler._call(draw) if set(each.versions) == {2, 3}]  # a few end before
+        by_learner = self.learner.logprobs([sequence(each.prompt_ids, each.token_ids) for each in answers])
+        errors: dict[int, list[list[float]]] = {2: [], 3: []}  # for each answer, of the tokens of each version
+        for answer, logp_T in zip(answers, by_learner, strict=True):
+            drawn = list(zip(answer.versions, answer.logprobs, logp_T.tolist(), strict=True))
+            for version, of_version in errors.items():
+                of_version.append([exp(min(abs(a - b), 50.0)) for drew, a, b in drawn if drew == version])
+        before, after = ([error for of_one in errors[version] for error in of_one] for version in (2, 3))
+        self.work.report(flight_load_seconds=seconds[0], flight_parity=fmean(after), flight_contrast=fmean(before))
+        self.work.report(flight_first_parity=fmean(of_one[0] for of_one in errors[3]))
+
+    def take_turns(self, batch: Sequence[TrainingSequence], used: int, may_keep: float) -> None:
+        """Let the engine sleep during an update, and wake with its weights.
+
+        used      bytes that the engine took when it started
+        may_keep  bytes that it may keep while it sleeps, by the plan
+        """
+        on_cpu, before = self.work.on_cpu, free_bytes()
+        self.sampler.sleep()
+        lent = free_bytes() - before
+        kept = (used - lent) / may_keep
+        self.work.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
+        update(self.learner, batch)
+        probe = self.probe()
+        seconds, _ = timed(lambda: publish(self.learner, self.sampler, 4, probe, max_error=ANY_ERROR))
+        self.work.report(wake_seconds=seconds, woken_parity=self.sampled_parity(4))
+        self.work.report(not_regained_gib=None if on_cpu else (before - free_bytes()) / GIB)
+
+
+def _noisy(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights with as much noise as they have variance."""
+    for name, weight in weights:
+        yield name, weight + weight.std() * torch.randn_like(weight)
+
+
+def free_bytes() -> int:
+    """Return the bytes of the GPU that are free once torch caches none; 0 without GPU."""
+    if not torch.cuda.is_available():
+        return 0
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info()[0]

@@ -1,0 +1,84 @@
+"""What a GPU computes with kernels of its own, compared with the CPU. Errors are relative to the largest value."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from benchmarks.gpu.setup import SMALL, Work, make_model, open_learner, small_batch, update
+from train.learning.attention import packed_attention
+from train.learning.logprob import logprob_and_entropy
+
+LENGTHS = ((300, 17, 1, 250), (1, 40), (513,), (64, 128, 128))  # of prompts, each with its answers
+HEADS, KEY_HEADS, WIDTH = 12, 2, 128  # of the 1.5B
+TOKENS, HIDDEN, WORDS = 1500, 256, 4096  # of a head, with more tokens than a chunk
+
+
+def main(work: Work) -> None:
+    device = "cpu" if work.on_cpu else "cuda"
+    for dtype, name in ((torch.bfloat16, "attention_bf16_error"), (torch.float32, "attention_fp32_error")):
+        with work.part():
+            work.report(**{name: max(_attention_error(dtype, device, window) for window in (None, 100))})
+    with work.part():
+        _report_logprobs(work, device)
+    with work.part():
+        _report_update(work)
+
+
+def _attention_error(dtype: torch.dtype, device: str, window: int | None) -> float:
+    torch.manual_seed(0)
+    length = sum(map(sum, LENGTHS))
+    tensors = [torch.randn(1, heads, length, WIDTH).bfloat16().float() for heads in (HEADS, KEY_HEADS, KEY_HEADS)]
+
+    def attend(*tensors: Tensor) -> Tensor:
+        return packed_attention(torch.nn.Identity(), *tensors, None, lengths=LENGTHS, sliding_window=window)[0]
+
+    exact, ours = _computed(attend, tensors, torch.float32, "cpu"), _computed(attend, tensors, dtype, device)
+    return max(map(_error, ours, exact))
+
+
+def _report_logprobs(work: Work, device: str) -> None:
+    torch.manual_seed(0)
+    tensors, targets_T = [torch.randn(TOKENS, HIDDEN), torch.randn(WORDS, HIDDEN) / 8], torch.randint(WORDS, (TOKENS,))
+
+    def score(hidden_TD: Tensor, head_VD: Tensor) -> Tensor:
+        return logprob_and_entropy(hidden_TD, head_VD, targets_T.to(hidden_TD.device), exact=True)[0]
+
+    exact, ours = (_computed(score, tensors, torch.bfloat16, each) for each in ("cpu", device))
+    logp_error = (ours[0] - exact[0]).abs().max().item()
+    work.report(exact_logprob_error=logp_error, exact_gradient_error=max(map(_error, ours[1:], exact[1:])))
+
+
+def _computed(
+    compute: Callable[..., Tensor], tensors: Sequence[Tensor], dtype: torch.dtype, device: str
+) -> list[Tensor]:
+    """Return what is computed, and the gradient of a weighted sum of it to each tensor."""
+    leaves = [tensor.detach().to(device, dtype, copy=True).requires_grad_() for tensor in tensors]
+    values = compute(*leaves)
+    weights = torch.linspace(-1, 1, values.numel(), device=device).reshape(values.shape)
+    gradients = torch.autograd.grad((values.float() * weights).sum(), leaves)
+    return [tensor.detach().float().cpu() for tensor in (values, *gradients)]
+
+
+def _error(ours: Tensor, exact: Tensor) -> float:
+    return ((ours - exact).abs().max() / exact.abs().max()).item()
+
+
+def _report_update(work: Work) -> None:
+    """Compare updates of a small model: in float32 the weights after it, and in half precision the gradient."""
+    steps, norms, has_gpu = [], [], torch.cuda.is_available()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small"
+        make_model(path, SMALL, "cpu")
+        for dtype, here in (("float32", False), ("float32", has_gpu), ("bfloat16", has_gpu)):
+            run = work.settings(path, row_tokens=512, dtype=dtype)
+            with mock.patch("torch.cuda.is_available", lambda here=here: here):
+                learner = open_learner(run)
+            norms.append(update(learner, small_batch())["grad_norm"])
+            weights = [weight.flatten().float().cpu() for _, weight in learner.export_weights()]
+            steps.append(torch.cat(weights) / run.optimizer.learning_rate)
+            learner.close()
+    work.report(fused_step_error=(steps[1] - steps[0]).abs().mean().item(), update_error=abs(norms[2] / norms[0] - 1))

@@ -1,0 +1,23 @@
+"""An update of LoRA layers: its seconds, its memory against the plan, and the merged weights that engines get."""
+
+from torch import Tensor
+
+from benchmarks.gpu.learner import full_rows, report_peak, timed_update
+from benchmarks.gpu.setup import Work, open_learner
+from train.learning.learner import Learner
+
+
+def main(work: Work) -> None:
+    run = work.settings(lora_rank=8 if work.on_cpu else 32)
+    learner = open_learner(run)
+    before = _first_layer(learner)
+    seconds, metrics = timed_update(learner, full_rows(work, (1, 8)))
+    work.report(update_seconds=seconds, grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
+    work.report(changed_weights=sum(not weight.equal(before[name]) for name, weight in _first_layer(learner).items()))
+    report_peak(work, run)
+    learner.close()
+
+
+def _first_layer(learner: Learner) -> dict[str, Tensor]:
+    """Return copies of the first layer's weights as engines get them."""
+    return {name: weight.clone() for name, weight in learner.export_weights() if ".layers.0." in name}

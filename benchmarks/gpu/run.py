@@ -1,0 +1,89 @@
+"""`curate train` as users type it: sync, random rewards, a file of prompts; killed after a checkpoint, and resumed."""
+
+import fcntl
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.setup import Work
+from curate.recipes.toml_writer import to_toml
+from train.config import as_table, with_overrides
+from train.run.checkpoint import list_checkpoints
+
+CHECKPOINT_STEPS = 2
+# A random model ends no answer. With overlong = "none" those that are cut off are trained on, and with this value of
+# most_truncated they do not end the run.
+CHANGES = (
+    "rollout.prompts=8", "rollout.completions=8", "rollout.online_filter=false", "reward.random=true", "run.steps=100",
+    f"run.checkpoint_steps={CHECKPOINT_STEPS}", "run.keep=1", "run.most_truncated=2.0",
+)  # fmt: skip
+
+
+def main(work: Work) -> None:
+    folder, path = work.folder / "run", write_configuration(work)
+    command = [work.python, "-W", "ignore", "-m", "cli", "train", str(path), "--out", str(folder)]
+    shutil.rmtree(folder, ignore_errors=True)  # of a check that was killed
+    try:
+        before = _kill_after_checkpoint(work, command, folder)
+        done = int(list_checkpoints(folder)[-1].name.removeprefix("step-"))
+        began = time.monotonic()
+        subprocess.run([*command, "--resume", "--set", f"run.steps={done + 1}"], check=True)
+        steps, files = _steps(folder), len(list((folder / "model").glob("*.safetensors")))
+        continued = len(steps) == done + 1 and steps[:done] == before[:done]
+        work.report(resumed_after_step=done if continued else 0, model_files=files)
+        work.report(resume_seconds=time.monotonic() - began)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_configuration(work: Work) -> Path:
+    """Write prompts and configuration, and return the path of the latter."""
+    prompts, path = work.folder / "prompts.jsonl", work.folder / "run.toml"
+    prompts.write_text("".join(json.dumps({"prompt": f"What is {n}?"}) + "\n" for n in range(64)))
+    changes = (*CHANGES, f"data.dataset={prompts}", f"engine.kind={work.sizes.run_engine}")
+    path.write_text(to_toml(as_table(with_overrides(work.settings(), changes))))
+    return path
+
+
+def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list[dict[str, Any]]:
+    """Run the command until its first checkpoint is complete, kill it, and return the metrics of its steps."""
+    began = time.monotonic()
+    process = subprocess.Popen(command)  # in the process group of this check, with which it is killed
+
+    def wait_until(condition: Callable[[], Any]) -> float:
+        while not condition():
+            if process.poll() is not None:
+                raise RuntimeError(f"curate train ended with status {process.returncode}")
+            time.sleep(0.05)
+        return time.monotonic()
+
+    try:
+        work.report(start_seconds=wait_until(lambda: _steps(folder)) - began)
+        began = wait_until(lambda: len(_steps(folder)) >= CHECKPOINT_STEPS)
+        work.report(checkpoint_seconds=wait_until(lambda: list_checkpoints(folder)) - began)
+    finally:
+        process.kill()
+        process.wait()
+    with (folder / ".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until nothing of it is left
+    steps = _steps(folder)
+    work.report(
+        killed_after_step=len(steps),
+        step_seconds=min(step["step_time"] for step in steps),
+        grad_norm=min(step["grad_norm"] for step in steps),
+        skipped=sum(step["skipped"] for step in steps),
+        mismatch_kl=max(step["mismatch/kl"] for step in steps),
+        parity=max(step["parity/token_mult_prob_error"] for step in steps),
+    )
+    return steps
+
+
+def _steps(folder: Path) -> list[dict[str, Any]]:
+    """Return the metrics of the steps that a run has made."""
+    metrics = folder / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
+    return [step for line in lines if line.endswith("\n") and "step_time" in (step := json.loads(line))]

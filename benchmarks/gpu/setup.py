@@ -1,0 +1,185 @@
+"""What all checks share: sizes, the model and its configuration, random completions, reports; and their process:
+
+python -m benchmarks.gpu.setup CHECK FOLDER full|tiny PYTHON
+"""
+
+import json
+import random
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from benchmarks.gpu.bars import Value
+from train import config
+from train.learning.learner import Learner
+from train.learning.sequences import TrainingSequence
+
+MARK = "figure: "  # before the name and value of a figure
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    shape: dict[str, int]  # of a Qwen2 whose head is not tied to its embedding
+    dtype: str
+    row_tokens: int
+    prompt_tokens: int
+    groups: int  # prompts that the engine gets at once
+    group_answers: int  # answers to each of them
+    answer_tokens: int
+    run_engine: str  # engine of `curate train`
+
+
+# DeepSeek-R1-Distill-Qwen-1.5B, in rows for DeepCoder's answers of 16,384 tokens
+FULL = Sizes(
+    {
+        "vocab_size": 151_936, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
+        "num_attention_heads": 12, "num_key_value_heads": 2, "max_position_embeddings": 131_072,
+    },
+    "bfloat16", row_tokens=20_480, prompt_tokens=512, groups=16, group_answers=16, answer_tokens=256, run_engine="vllm",
+)  # fmt: skip
+TINY = Sizes(
+    {
+        "vocab_size": 1024, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 2048,
+    },
+    "float32", row_tokens=256, prompt_tokens=24, groups=2, group_answers=4, answer_tokens=24, run_engine="transformers",
+)  # fmt: skip
+# A model whose updates are repeated elsewhere
+SMALL = TINY.shape | {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
+_LOGIT_STD = 1.5  # with less, the model would hardly prefer any token, whatever it computes
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a check is given.
+
+    folder  holds the model, and what the check writes
+    python  interpreter for further processes
+    """
+
+    folder: Path
+    sizes: Sizes
+    python: str
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.sizes is TINY
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model"
+
+    def report(self, **figures: Value) -> None:
+        """Print figures of this check, by their names in bars.py."""
+        for name, value in figures.items():
+            print(MARK + json.dumps([name, value]), flush=True)
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Go on with the next part if this one raises. Its missing figures count as failed."""
+        try:
+            yield
+        except Exception:
+            traceback.print_exc()
+
+    def settings(self, path: Path | None = None, *, row_tokens: int = 0, **model: Any) -> config.Config:
+        """Return the configuration of a run, with another model or other rows, and further values of [model]."""
+        sizes = self.sizes
+        model = {"dtype": sizes.dtype, "head_dtype": "float32", "activation_checkpointing": True} | model
+        return config.Config(
+            config.ModelConfig(str(path or self.model), **model),
+            config.DataConfig("unused", max_prompt_tokens=sizes.prompt_tokens),
+            engine=config.EngineConfig(memory_share=0.35, parity=1.05),  # the learner of the 1.5B has the rest
+            objective=config.ObjectiveConfig(old="learner", truncation=2.0, overlong="none"),
+            optimizer=config.OptimizerConfig(learning_rate=1e-5, row_tokens=row_tokens or sizes.row_tokens),
+            stages=(config.StageConfig(max_tokens=max(sizes.answer_tokens, 64)),),  # of 64, engine and learner compare
+        )
+
+
+def open_learner(run: config.Config) -> Learner:
+    """Load the learner of a run."""
+    return Learner(run.model, run.objective, run.optimizer, temperature=1.0, total_updates=100, seed=0)
+
+
+def make_model(folder: Path, shape: dict[str, int], device: str) -> None:
+    """Write a random model and its tokenizer, completely or not at all, unless the folder is there."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, Qwen2Config
+
+    if folder.exists():
+        return
+    torch.manual_seed(0)
+    with torch.device(device):
+        settings = Qwen2Config(**shape, tie_word_embeddings=False, eos_token_id=0, pad_token_id=0)  # type: ignore[arg-type]
+        model = AutoModelForCausalLM.from_config(settings, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith(".bias"):
+                weight.normal_()  # otherwise they are 0, and attention hardly depends on positions
+        model.lm_head.weight.normal_(std=_LOGIT_STD * shape["hidden_size"] ** -0.5)
+    tokens = ["<|end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]  # bytes; the model has more than these
+    tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, []))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    template = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+    aside = folder.with_name(f".{folder.name}.writing")
+    shutil.rmtree(aside, ignore_errors=True)
+    model.save_pretrained(aside)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token=tokens[0], pad_token=tokens[0], chat_template=template
+    ).save_pretrained(aside)
+    aside.rename(folder)
+
+
+def token_ids(rng: random.Random, shape: dict[str, int], n: int) -> tuple[int, ...]:
+    """Return n random tokens, none of which ends an answer."""
+    return tuple(rng.randrange(1, shape["vocab_size"]) for _ in range(n))
+
+
+def sequence(
+    prompt: Sequence[int], ids: Sequence[int], advantage: float = 0.0, logprobs: Sequence[float] = ()
+) -> TrainingSequence:
+    """Return a completion with one advantage, and with log-probabilities of 0 unless they are given."""
+    n = len(ids)
+    return TrainingSequence(
+        tuple(prompt), tuple(ids), tuple(logprobs) or (0.0,) * n, (advantage,) * n, False, advantage
+    )
+
+
+def small_batch() -> list[TrainingSequence]:
+    """Return random completions of SMALL."""
+    rng = random.Random(0)
+    prompts = [token_ids(rng, SMALL, 30) for _ in range(4)]
+    return [sequence(ids, token_ids(rng, SMALL, n), rng.choice((-1.0, 1.0))) for ids in prompts for n in (20, 40, 60)]
+
+
+def update(learner: Learner, batch: Sequence[TrainingSequence]) -> dict[str, float]:
+    """Make one update with a batch, and return its metrics."""
+    learner.begin_batch(batch)
+    return learner.update(batch)
+
+
+def timed(call: Callable[[], Result]) -> tuple[float, Result]:
+    """Return the seconds of a call until the GPU is done, and what it returns."""
+    began = time.monotonic()
+    made = call()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.monotonic() - began, made
+
+
+if __name__ == "__main__":
+    from benchmarks.gpu import setup  # the module that the checks import
+
+    check, folder, size, python = sys.argv[1:]
+    work = setup.Work(Path(folder), setup.FULL if size == "full" else setup.TINY, python)
+    import_module(f"benchmarks.gpu.{check}").main(work)

@@ -1,0 +1,190 @@
+"""How often the intervals and the significance of evaluations are right, on made-up problems.
+
+    python -m benchmarks.intervals [REPEATS]     (default: 4000; two minutes)
+
+Solve rates of problems have Beta distributions, from equal rates (unevenness 0) to problems that are always or never
+solved (1); the unevenness is the correlation of two samples of a problem. Samples are drawn, and the 95% intervals of
+pass@1 and of the difference of two models are compared with the true means. Coverage is counted for each setting of
+mean rate, unevenness and difference; a table has its mean and its minimum over the settings. The usual interval, mean
++- Student's t times the standard error, is beside it.
+
+    single      mean rates from 0.02 to 0.5, of which those above are mirror images
+    paired      mean rates from 0.02 to 0.98, differences of 0, 0.05 and 0.3. The second model has either unrelated
+                rates, or those of the first model with a part of the gap to 1 (or 0) closed
+    selection   how often one of the best models is significantly worse than the one that came out best
+
+The intervals are computed here for many evaluations at once; each run compares some with those of the product.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.machine import describe
+from train.evaluation.statistics import intervals
+from train.evaluation.statistics.comparison import best_model, compare_with_reference
+from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
+
+RESULTS = Path(__file__).parent / "results" / "intervals.json"
+PROBLEMS = (10, 20, 30, 50, 100)
+SAMPLES = (1, 8)
+UNEVENNESS = (0.0, 0.1, 0.3, 0.6, 0.9, 1.0)
+MEANS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
+PAIRED_UNEVENNESS = (0.0, 0.3, 0.6, 1.0)
+PAIRED_MEANS = (0.02, 0.1, 0.5, 0.9, 0.98)
+DIFFERENCES = (0.0, 0.05, 0.3)
+SKILLS = {
+    "2 equal": (0.5,) * 2,
+    "5 equal": (0.5,) * 5,
+    "10 equal": (0.5,) * 10,
+    "3 equal, 2 worse": (0.5,) * 3 + (0.3,) * 2,
+}
+T = {10: 2.262, 20: 2.093, 30: 2.045, 50: 2.010, 100: 1.984}  # quantiles of 97.5% with N - 1 degrees of freedom
+_Z = 1.959963984540054
+
+Values = NDArray[np.float64]  # a row for each evaluation, a column for each problem
+Bounds = tuple[Values, Values]
+
+
+def solve_rates(rng: np.random.Generator, mean: float, unevenness: float, shape: tuple[int, int]) -> Values:
+    if unevenness in (0, 1):
+        return np.full(shape, mean) if unevenness == 0 else (rng.random(shape) < mean).astype(float)
+    weight = 1 / unevenness - 1
+    return rng.beta(mean * weight, (1 - mean) * weight, shape)
+
+
+def solve_rate_bounds(shares: Values, samples: int) -> Bounds:
+    """Return what intervals.solve_rate_interval returns for each row."""
+    problems = shares.shape[1]
+    mean, variance = shares.mean(1), shares.var(1, ddof=1) + intervals.UNSEEN_VARIANCE / problems
+    n = np.clip(problems * mean * (1 - mean) / variance, problems - 1, problems * samples)
+    centre = (n * mean + _Z**2 / 2) / (n + _Z**2)
+    half = _Z * np.sqrt(centre * (1 - centre) / (n + _Z**2))
+    return np.maximum(0, centre - half), np.minimum(1, centre + half)
+
+
+def difference_bounds(differences: Values, samples: int) -> Bounds:
+    """Return what intervals.difference_interval returns for each row."""
+    problems = differences.shape[1] + 2
+    squares, unseen = (differences**2).sum(1), intervals.UNSEEN_DIFFERENCE
+    unit = np.maximum(1 / samples, (squares + unseen) / (np.abs(differences).sum(1) + unseen))
+    centre = differences.sum(1) / problems
+    variance = (squares + 2 * unit**2 - problems * centre**2) / (problems - 1)
+    half = _Z * np.sqrt(variance / problems)
+    return np.maximum(-1, centre - half), np.minimum(1, centre + half)
+
+
+def usual_bounds(values: Values) -> Bounds:
+    problems = values.shape[1]
+    half = T[problems] * values.std(1, ddof=1) / np.sqrt(problems)
+    return values.mean(1) - half, values.mean(1) + half
+
+
+def check(shares: Values, differences: Values, samples: int) -> None:
+    """Compare the first rows with the product."""
+    for row in range(5):
+        counts = [(samples, round(share * samples)) for share in shares[row]]
+        ours = [bound[row] for bound in solve_rate_bounds(shares, samples)]
+        assert np.allclose(ours, intervals.solve_rate_interval(counts), atol=1e-9)
+        ours = [bound[row] for bound in difference_bounds(differences, samples)]
+        assert np.allclose(ours, intervals.difference_interval(differences[row].tolist(), 1 / samples), atol=1e-9)
+
+
+def single(rng: np.random.Generator, problems: int, samples: int, repeats: int) -> Iterator[tuple[float, Values]]:
+    """Yield the true mean and the shares of right samples, for each setting."""
+    for mean, unevenness in product(MEANS, UNEVENNESS if samples > 1 else (0.0,)):
+        rates = solve_rates(rng, mean, unevenness, (repeats, problems))
+        yield mean, rng.binomial(samples, rates) / samples
+
+
+def paired(rng: np.random.Generator, problems: int, samples: int, repeats: int) -> Iterator[tuple[float, Values]]:
+    """Yield the true difference and the differences of shares, for each setting."""
+    for mean, size, unevenness, is_related in product(PAIRED_MEANS, DIFFERENCES, PAIRED_UNEVENNESS, (True, False)):
+        other = mean + size if mean + size < 1 else mean - size
+        first = solve_rates(rng, mean, unevenness, (repeats, problems))
+        if not is_related:
+            second = solve_rates(rng, other, unevenness, (repeats, problems))
+        elif other >= mean:
+            second = first + (other - mean) / (1 - mean) * (1 - first)
+        else:
+            second = first * other / mean
+        yield other - mean, (rng.binomial(samples, second) - rng.binomial(samples, first)) / samples
+
+
+def coverage(bounds: Bounds, truth: float) -> float:
+    low, high = bounds
+    return float(((low - 1e-9 <= truth) & (truth <= high + 1e-9)).mean())
+
+
+def measured(ours: Sequence[float], usual: Sequence[float]) -> dict[str, Any]:
+    return {
+        "settings": len(ours),
+        "mean": float(np.mean(ours)),
+        "min": min(ours),
+        "above_0.97": sum(share > 0.97 for share in ours),
+        "usual": {"mean": float(np.mean(usual)), "min": min(usual)},
+    }
+
+
+def outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[ProblemOutcomes]:
+    return [
+        ProblemOutcomes(
+            str(place),
+            ProblemMetadata(),
+            tuple(rng.random() < rate for _ in range(samples)),
+            (0,) * samples,
+            (False,) * samples,
+        )
+        for place, rate in enumerate(rates)
+    ]
+
+
+def false_share(skills: Sequence[float], problems: int, samples: int, repeats: int) -> float:
+    """Return how often one of the best models is significantly worse than the one that came out best."""
+    rng, n_false = random.Random(0), 0
+    for _ in range(repeats):
+        hardness = [rng.betavariate(1 / 3, 1 / 3) - 0.5 for _ in range(problems)]  # an unevenness of 0.6
+        models = {
+            str(number): outcomes(rng, [min(1, max(0, skill + offset)) for offset in hardness], samples)
+            for number, skill in enumerate(skills)
+        }
+        found = compare_with_reference(best_model(models), models, is_selected=True)
+        as_good = [str(number) for number, skill in enumerate(skills) if skill == max(skills)]
+        n_false += any(found[name].differs for name in as_good if name in found)
+    return n_false / repeats
+
+
+def main(repeats: int) -> None:
+    rng = np.random.default_rng(0)
+    report: dict[str, Any] = {"machine": describe(), "repeats": repeats, "single": {}, "paired": {}, "selection": {}}
+    for problems, samples in product(PROBLEMS, SAMPLES):
+        found: dict[str, list[list[float]]] = {"single": [], "paired": []}
+        for mean, shares in single(rng, problems, samples, repeats):
+            found["single"].append(
+                [coverage(solve_rate_bounds(shares, samples), mean), coverage(usual_bounds(shares), mean)]
+            )
+        for difference, values in paired(rng, problems, samples, repeats):
+            found["paired"].append(
+                [coverage(difference_bounds(values, samples), difference), coverage(usual_bounds(values), difference)]
+            )
+            check(shares, values, samples)
+        for kind, pairs in found.items():
+            report[kind].setdefault(str(problems), {})[str(samples)] = measured(*zip(*pairs, strict=True))
+            print(kind, problems, samples, report[kind][str(problems)][str(samples)], flush=True)
+    for (name, skills), samples in product(SKILLS.items(), SAMPLES):
+        problems = 100 if samples == 1 else 30
+        share = false_share(skills, problems, samples, repeats // 4)
+        report["selection"].setdefault(name, {})[str(samples)] = {"problems": problems, "false": share}
+        print(name, samples, share, flush=True)
+    RESULTS.write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000)

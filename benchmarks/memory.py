@@ -1,0 +1,150 @@
+"""Compare the learner's planned memory with what its own code takes, on tensors without data.
+
+    python -m benchmarks.memory [OUT.json]   # about four minutes; needs no GPU and no weights
+
+For each model and number of GPUs, all layers of the policy make a forward and a backward pass in FakeTensorMode. With
+several GPUs, FSDP2 shards them over a fake process group. The peak counts weights, gradients, moments, and every
+storage that is alive. The plan (train/run/memory.py) knows no FSDP2: it extrapolates from two and three layers. The
+kernels are those of a CPU, where attention keeps as much as the one kernel of GPUs does. The hardware of published runs
+is in the last column. It writes results/memory.json, or OUT.json.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from benchmarks.machine import describe
+from train.config import ModelConfig
+from train.learning.policy import Policy, layers, load_hf_config
+from train.learning.ranks import RankGroup, _mesh
+from train.learning.sequences import PackedRow
+from train.run.memory import GB, LiveBytes, estimate, model_without_data
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "memory.json"
+_PROMPT_TOKENS = 2048
+ROWS = {"16K": 16384 + _PROMPT_TOKENS, "32K": 32768 + _PROMPT_TOKENS}
+_QWEN = {"num_key_value_heads": 8, "vocab_size": 152064, "tie_word_embeddings": False}
+SHAPES: dict[str, dict[str, Any]] = {
+    "1.5B": {**_QWEN, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
+             "num_attention_heads": 12, "num_key_value_heads": 2, "vocab_size": 151936},
+    "7B": {**_QWEN, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+           "num_attention_heads": 28, "num_key_value_heads": 4},
+    "14B": {**_QWEN, "hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 48,
+            "num_attention_heads": 40},
+    "32B": {**_QWEN, "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,
+            "num_attention_heads": 40},
+}  # fmt: skip
+# The number of GPUs that share one copy of the weights, and what published runs of this size had.
+CASES = {
+    "1.5B": (1, "DeepCoder's 1.5B: 8 A100"),
+    "7B": (4, "verl, fully asynchronous: 128 H20"),
+    "14B": (6, "DeepCoder: 32 H100"),
+    "32B": (16, "the preset intellect2 names 32 H100"),
+}
+
+
+def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
+    """Return the peak of bytes on one of the ranks, in a process that does nothing else."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.set_num_threads(1)
+    if ranks > 1:
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
+        _mesh("cpu", 1, ranks)  # is kept: it cannot be made of tensors without data
+    with FakeTensorMode():
+        causal = model_without_data(load_hf_config(model.path), model)
+        policy = Policy(causal, torch.bfloat16, 1.0, autocast=ranks == 1, exact_logits=True)
+        if ranks > 1:
+            group = RankGroup.__new__(RankGroup)
+            group.size = group._shard = ranks
+            group.device = torch.device("cpu")
+            group.shard(policy, layers(causal), torch.bfloat16)
+        trained = [weight for weight in causal.parameters() if weight.requires_grad]
+        for weight in trained:
+            weight.grad = torch.zeros_like(weight)
+        kept = [local(tensor) for tensor in (*causal.parameters(), *(weight.grad for weight in trained))]
+        index = torch.zeros(row_tokens, dtype=torch.int64)
+        row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
+        with ResizedBytes(kept) as alive:
+            logp_R, _ = policy(row)
+            logp_R.sum().backward()
+            alive.end_phase()
+    moments = 2 * sum(local(weight).nbytes for weight in trained)
+    return sum(tensor.nbytes for tensor in kept) + moments + alive.peaks[0]
+
+
+class ResizedBytes(LiveBytes):
+    """Counts storages that change their size, too, as those into which FSDP2 gathers weights."""
+
+    def __enter__(self) -> "ResizedBytes":
+        self._resize = torch.UntypedStorage.resize_
+        resize, sizes = self._resize, self._sizes
+
+        def resize_(storage: torch.UntypedStorage, size: int) -> Any:
+            key = storage._cdata
+            if key in sizes:
+                self.add(size - sizes[key])
+                sizes[key] = size
+            return resize(storage, size)
+
+        torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
+        super().__exit__(*error)
+
+
+def local(tensor: Any) -> torch.Tensor:
+    return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
+
+
+def compare(folder: Path, row_tokens: int, ranks: int, *, lora_rank: int = 0) -> dict[str, float]:
+    """Return the planned and the measured GB on each GPU."""
+    planned = estimate(model_config(folder, lora_rank), row_tokens=row_tokens, reference=False, ranks=ranks).total
+    words = [str(word) for word in (folder, row_tokens, ranks, lora_rank)]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", *words]
+    printed = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    return {"planned": planned / GB, "measured": float(printed) / GB}
+
+
+def model_config(folder: Path, lora_rank: int) -> ModelConfig:
+    return ModelConfig(
+        str(folder), dtype="bfloat16", head_dtype="float32", activation_checkpointing=True, lora_rank=lora_rank
+    )
+
+
+def main() -> None:
+    if len(sys.argv) > 2:
+        folder, *numbers = sys.argv[1:]
+        row_tokens, ranks, lora_rank = map(int, numbers)
+        print(measure(model_config(Path(folder), lora_rank), row_tokens, ranks))
+        return
+    from transformers import Qwen2Config
+
+    rows = []
+    print(f"{'model':<6}{'row':>6}{'GPUs':>6}{'planned':>9}{'measured':>10}  published")
+    with TemporaryDirectory() as folder:
+        for name, shape in SHAPES.items():
+            Qwen2Config(**shape).save_pretrained(Path(folder) / name)
+            ranks, published = CASES[name]
+            for row, tokens in ROWS.items():
+                found = compare(Path(folder) / name, tokens, ranks)
+                rows.append({"model": name, "row": row, "gpus": ranks, **found, "published": published})
+                numbers = f"{ranks:>6}{found['planned']:>9.1f}{found['measured']:>10.1f}"
+                print(f"{name:<6}{row:>6}{numbers}  {published}", flush=True)
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
+    out.write_text(json.dumps({"machine": describe(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

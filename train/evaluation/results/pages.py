@@ -1,0 +1,130 @@
+"""HTML pages of results: a leaderboard and, for each problem of a result, a page with its prompt and its samples.
+
+The answers of a result can take gigabytes. So a problem has a page of its own, long answers are cut in the middle, and
+only a part of the answers is in memory at a time. Answers are a model's text: the templates escape them, and base.html
+forbids scripts.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from curate.dataset.output_folder import write_atomic
+from curate.errors import CurateError
+from curate.report import html_kit
+from train.evaluation.protocols.settings import format_setting
+from train.evaluation.rescore import LoadedResult, load_result, sample_keys
+from train.evaluation.results.result import Result
+from train.evaluation.results.settings_table import settings_table
+from train.evaluation.results.tables import (
+    LEGEND,
+    Leaderboard,
+    breakdown,
+    format_interval,
+    format_share,
+    rating_notes,
+    settings_notes,
+)
+from train.evaluation.sample_store import SampleRecord, iterate_samples
+from train.evaluation.statistics.outcomes import ProblemOutcomes
+from train.evaluation.suites.suite import Exercise
+
+INDEX = "index.html"
+_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of an answer; its program is at its end
+_MAX_SAMPLES = 2_000  # in memory
+
+Links = Mapping[tuple[str, str], str]
+
+
+def leaderboard_page(board: Leaderboard, links: Links | None = None) -> str:
+    """Return the leaderboard as a self-contained page.
+
+    links: for models and suites, the addresses of the pages of their results; None: there are no such pages
+    """
+    return _render(
+        "leaderboard",
+        board=board,
+        links=links or {},
+        notes=[*settings_notes(board), *rating_notes(board)],
+        legend=LEGEND.format(best="bold", close="~"),
+        settings={cell: settings_table(entry.result) for cell, entry in board.cells.items()},
+    )
+
+
+def write_pages(board: Leaderboard, folder: Path) -> list[str]:
+    """Write the leaderboard and the pages of its results into a folder, in place of earlier ones.
+
+    Returns a line for each result whose answers or prompts cannot be shown. Raises OSError.
+    """
+    failures: list[str] = []
+    links: dict[tuple[str, str], str] = {}
+    for number, (cell, entry) in enumerate(board.cells.items(), 1):
+        result = entry.result
+        exercises: Mapping[str, Exercise] = {}
+        try:
+            samples = LoadedResult(result, exercises).samples_path
+        except CurateError as error:
+            failures.append(str(error))
+            continue
+        try:
+            exercises = load_result(result).exercises
+        except CurateError as error:
+            failures.append(f"the pages of {result.path} have no prompts: {error}")
+        _write_result(result, samples, exercises, folder / str(number))
+        links[cell] = f"{number}/{INDEX}"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / INDEX, leaderboard_page(board, links))
+    return failures
+
+
+def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercise], folder: Path) -> None:
+    """Write a page for each problem, and then the page that has links to them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"{number}.html" for number in range(1, len(result.outcomes) + 1)]
+    for place, (problem, records) in enumerate(_with_samples(result, samples)):
+        page = _render(
+            "problem",
+            result=result,
+            problem=problem,
+            messages=_messages(exercises.get(problem.id)),
+            records=records,
+            previous=names[place - 1] if place else None,
+            next=names[place + 1] if place + 1 < len(names) else None,
+        )
+        write_atomic(folder / names[place], page)
+    columns, rows = breakdown(result.outcomes)
+    problems = list(zip(names, result.outcomes, strict=True))
+    page = _render(
+        "result", result=result, columns=columns, rows=rows, problems=problems, settings=settings_table(result)
+    )
+    write_atomic(folder / INDEX, page)
+
+
+def _with_samples(result: Result, samples: Path) -> Iterator[tuple[ProblemOutcomes, Sequence[SampleRecord | None]]]:
+    """Yield each problem with the records of its samples; None for a sample without an answer."""
+    at_once = max(1, _MAX_SAMPLES // max(1, result.k))
+    for start in range(0, len(result.outcomes), at_once):
+        problems = result.outcomes[start : start + at_once]
+        records = dict(iterate_samples(samples, {key for problem in problems for key in sample_keys(problem)}))
+        for problem in problems:
+            yield problem, [records.get(key) for key in sample_keys(problem)]
+
+
+def _messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
+    """Return the messages of a prompt; plain text that a model continues counts as one message."""
+    if exercise is None:
+        return ()
+    return [{"role": "text", "content": exercise.prompt}] if isinstance(exercise.prompt, str) else exercise.prompt
+
+
+def _cut(text: str) -> str:
+    """Return a text, or its beginning and its end."""
+    n_left_out = len(text) - _MAX_BEGINNING - _MAX_END
+    if n_left_out <= 0:
+        return text
+    return f"{text[:_MAX_BEGINNING]}\n\n[... {n_left_out:,} characters are left out ...]\n\n{text[-_MAX_END:]}"
+
+
+def _render(name: str, **values: Any) -> str:
+    formats = {"share": format_share, "interval": format_interval, "setting": format_setting, "cut": _cut}
+    return html_kit.render(Path(__file__).with_name(f"{name}.html"), **values, **formats)

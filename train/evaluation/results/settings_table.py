@@ -1,0 +1,63 @@
+"""The settings of a result as one flat table, and a sentence about the settings in which results differ."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from train.engine_options import EngineOptions
+from train.evaluation.protocols.settings import DEFAULT, format_setting
+from train.evaluation.results.result import Result
+
+_SAMPLING = ("k", "temperature", "top_p", "max_tokens")
+_EXERCISES = "exercises"
+_MAX_NAMES = 3
+
+
+def settings_table(result: Result) -> dict[str, Any]:
+    """Return how a result was measured, as JSON values by name; None where there is none. Defaults are included."""
+    recorded = {**result.protocol.get("table", {}), **result.protocol.get("overrides", {})}
+    used = {**DEFAULT.as_table(), **recorded, **result.sampling, "k": result.k}
+    for name in ("name", "source", "window", "logprobs"):  # the first two come below, the window is in the suite's name
+        used.pop(name, None)
+    table = {
+        **{name: used.pop(name, None) for name in _SAMPLING},
+        "protocol": recorded.get("name"),
+        "protocol version": recorded.get("source"),
+        **used,
+        **{name: result.prompt.get(name) for name in ("system", "template", "template_arguments")},
+        "languages": list(result.languages),
+        "max_model_len": result.engine.get("max_model_len"),
+        **EngineOptions(vllm=result.engine).sample_affecting_options(),
+        "suite options": result.location.partition("?")[2],
+        "tests": result.suite_metadata.get("tests"),
+        "curate": result.curate_version,
+        _EXERCISES: str(result.suite_metadata.get("exercises_sha256", ""))[:12],
+    }
+    return {name: None if value in ("", [], {}) else value for name, value in table.items()}
+
+
+def settings_difference(results: Mapping[str, Result]) -> str:
+    """Return a sentence that says in which settings results differ, or "" if they differ in none.
+
+    results: of the same problems, by the names that the sentence uses
+
+    The digest of the exercises covers statements, tests and some settings, so it is left out if one of these differs.
+    """
+    tables = {name: settings_table(result) for name, result in results.items()}
+    differing: dict[str, str] = {}
+    for setting in dict.fromkeys(setting for table in tables.values() for setting in table):
+        names: dict[str, list[str]] = {}
+        shown: dict[str, str] = {}
+        for name, table in tables.items():
+            key = json.dumps(table.get(setting), sort_keys=True)
+            names.setdefault(key, []).append(name)
+            shown[key] = format_setting(table.get(setting))
+        if len(names) > 1:
+            differing[setting] = ", ".join(f"{shown[key]} ({_listed(of_key)})" for key, of_key in names.items())
+    if differing.keys() - {*_SAMPLING, "curate", _EXERCISES}:
+        differing.pop(_EXERCISES, None)
+    return f"Settings differ: {'; '.join(map(': '.join, differing.items()))}." if differing else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _MAX_NAMES else f"{names[0]} and {len(names) - 1} more"

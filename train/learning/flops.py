@@ -1,0 +1,77 @@
+"""Floating-point operations of products of matrices, from the model's configuration alone.
+
+A forward pass takes 2 for each weight that a token is multiplied by. Causal attention takes 4 x layers x heads x width
+of a head for each pair of tokens, and T tokens have T²/2 pairs (FlashAttention-2, arXiv:2307.08691, section 4.1; PaLM,
+arXiv:2204.02311, appendix B, counts T² pairs). A backward pass takes twice as many; for frozen weights, once as many.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from train.config import Config
+
+Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its answers
+
+
+def attention_pairs(prompt: int, answers: Iterable[int]) -> float:
+    """Return the pairs of tokens that causal attention compares in answers to one prompt, which is computed once."""
+    return prompt**2 / 2 + sum(answer * prompt + answer**2 / 2 for answer in answers)
+
+
+class Flops(NamedTuple):
+    """Operations by what they are needed for."""
+
+    per_token: float  # layers: each token
+    per_prediction: float  # the head: only tokens that predict others
+    per_pair: float  # attention: each pair of tokens
+
+    def total(self, groups: Iterable[Lengths]) -> float:
+        """Return the operations for groups of answers, each with its prompt computed once."""
+        return sum(
+            self.per_token * (prompt + sum(answers))
+            + self.per_prediction * sum(answers)
+            + self.per_pair * attention_pairs(prompt, answers)
+            for prompt, answers in groups
+        )
+
+
+def forward_flops(hf_config: Any) -> Flops:
+    """Return the operations of a forward pass of a language model with this configuration of transformers."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        causal: Any = AutoModelForCausalLM.from_config(hf_config)  # type: ignore[no-untyped-call]
+    text = hf_config.get_text_config()
+    head, embedding = causal.get_output_embeddings().weight, causal.get_input_embeddings().weight
+    routed = getattr(text, "num_experts_per_tok", 1) / (
+        getattr(text, "num_experts", None) or getattr(text, "num_local_experts", None) or 1
+    )
+    layers = sum(
+        weight.numel() * (routed if ".experts." in name else 1.0)
+        for name, weight in causal.named_parameters()
+        if weight.ndim > 1 and weight is not head and weight is not embedding
+    )
+    head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return Flops(2 * layers, 2.0 * head.numel(), 4.0 * text.num_hidden_layers * text.num_attention_heads * head_dim)
+
+
+def training_flops(forward: Flops, config: Config, *, recomputed: bool = False) -> Flops:
+    """Return the operations of training on a batch, with the forward passes that its objective needs besides.
+
+    recomputed: whether what backward computes again counts: layers under activation checkpointing, the head always, and
+    the scores of attention, which are half of it
+
+    The first update takes the old log-probabilities of its own minibatch from its own forward pass (`Learner.update`),
+    unless a mask of whole completions needs all of them before.
+    """
+    objective, epochs = config.objective, config.optimizer.epochs
+    old = 1.0 if objective.mismatch_high else 1 - 1 / config.optimizer.minibatches
+    besides = old * (objective.old == "learner") + (objective.kl > 0)
+    again = recomputed and config.model.activation_checkpointing
+    weights = epochs * (2 if config.model.lora_rank else 3) + besides
+    return Flops(
+        forward.per_token * (weights + epochs * again),
+        forward.per_prediction * (weights + epochs * recomputed),
+        forward.per_pair * (epochs * (3 + again + recomputed / 2) + besides),
+    )

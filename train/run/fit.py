@@ -1,0 +1,157 @@
+"""The fit of a run to its machines: whether the memory suffices, and with which values it does.
+
+`curate train --gpus N` chooses these values where the user has chosen none: where engines run, how much memory they
+get, where the moments are. If a run does not fit, they are the advice.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import psutil
+import torch
+
+from train.config import Config, with_overrides
+from train.config.read import as_table
+from train.errors import ConfigError
+from train.learning.policy import load_hf_config
+from train.run.memory import GB, Machines, MemoryNeed, divide_gpus, memory_needs
+
+# Returns the configuration with further values of the form section.key=value. Raises ConfigError.
+ReadConfig = Callable[[Sequence[str]], Config]
+
+_MEMORY_SHARES = tuple(
+    percent / 100 for percent in range(90, 25, -5)
+)  # for an engine that shares its GPU with the learner
+_ENGINE_MEMORY_SHARE = 0.9  # of a GPU that it has for itself
+_TENSOR_PARALLEL = (1, 2, 4, 8)
+
+
+def detect_machines(gpus: int | None, gpu_gb: float | None, host_gb: float | None) -> Machines | None:
+    """Return the machines of a run that starts now, all of them like this one; None: they have no GPU.
+
+    gpus     of all machines together; None: all that torch sees, with one rank of the learner for each of torchrun's
+    gpu_gb   memory of a GPU; None: that of the smallest one
+    host_gb  memory of a machine; None: that of this one
+
+    Raises ConfigError if GPUs are wanted and there are none.
+    """
+    n_here = torch.cuda.device_count()
+    if not n_here:
+        if gpus:
+            raise ConfigError(f"--gpus {gpus}: torch finds no GPU. To see the plan for another machine: --dry-run")
+        return None
+    n_ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    n_machines = n_ranks // int(os.environ.get("LOCAL_WORLD_SIZE", n_ranks))
+    sizes = (torch.cuda.get_device_properties(number).total_memory for number in range(n_here))
+    return Machines(
+        gpus or n_here * n_machines,
+        gpu_gb or min(sizes) / GB,
+        host_gb or psutil.virtual_memory().total / GB,
+        ranks=0 if gpus else n_ranks,
+    )
+
+
+def check_ranks(config: Config, machines: Machines) -> None:
+    """Raise ConfigError, with the command to type, if torchrun did not start a rank for each GPU of the learner."""
+    n_ranks, _ = divide_gpus(config, machines)
+    if n_ranks != (started := int(os.environ.get("WORLD_SIZE", "1"))):
+        raise ConfigError(
+            f"the learner has {n_ranks} of {machines.gpus} GPUs, and {started} ranks were started. Type the same "
+            f"command after: {launcher(n_ranks)}"
+        )
+
+
+def launcher(n_ranks: int) -> str:
+    """Return what stands before `curate train` on a machine with so many of the learner's GPUs."""
+    return f"torchrun --nproc-per-node {n_ranks} --no-python"
+
+
+def adapt(read: ReadConfig, machines: Machines) -> Config:
+    """Return the first configuration of `read` that fits the machines; without changes if it fits so.
+
+    If none does, return the leanest one whose roles can be divided among the GPUs. Raises ConfigError if the
+    configuration is wrong as it is.
+    """
+    leanest = read(())
+    for changes in _candidates(leanest, machines):
+        with suppress(ConfigError):  # other values of the user do not go together with these, or with these GPUs
+            changed = read(changes)
+            if not _shortage(list(memory_needs(changed, machines))):
+                return changed
+            leanest = changed
+    return leanest
+
+
+def check_memory(config: Config, machines: Machines) -> None:
+    """Raise ConfigError, with values that fit if there are any, if the run does not fit its machines."""
+    if not (problem := _problem(config, machines)):
+        return
+    for start in (config, with_overrides(config, ["model.lora_rank=32"])):
+        fitting = adapt(partial(with_overrides, start), machines)
+        if not _problem(fitting, machines):
+            changed = changed_values(config, fitting).items()
+            values = " ".join(f"--set {name}={json.dumps(value)}" for name, value in changed)
+            raise ConfigError(f"{problem} These values fit: {values}")
+    raise ConfigError(problem)
+
+
+def _problem(config: Config, machines: Machines) -> str:
+    """Return why the run does not fit the machines; empty if it does."""
+    try:
+        return _shortage(list(memory_needs(config, machines)))
+    except ConfigError as error:
+        return f"{error}."
+
+
+def _shortage(needs: Sequence[MemoryNeed]) -> str:
+    """Return what the first role lacks and what to do about it; empty if all have enough."""
+    for need in needs:
+        if need.available and need.total > need.available:
+            return (
+                f"{need.scope} needs {need.total / GB:.1f} GB and has {need.available / GB:.4g}. {need.advice}, "
+                "or use more GPUs."
+            )
+    return ""
+
+
+def changed_values(before: Config, after: Config) -> Mapping[str, Any]:
+    """Return the values that differ, by section.key."""
+    old, new = as_table(before), as_table(after)
+    return {
+        f"{section}.{key}": value
+        for section, values in new.items()
+        if isinstance(values, dict)
+        for key, value in values.items()
+        if old[section].get(key) != value
+    }
+
+
+def _candidates(config: Config, machines: Machines) -> Iterator[tuple[str, ...]]:
+    """Yield changes to try in turn, those with which a run is fastest first."""
+    yield ()
+    where = config.evaluation.where
+    inside = ("evaluation.where=inside", "evaluation.gpus=[]") if where == "own" or machines.gpus == 1 else ()
+    offloads: tuple[tuple[str, ...], ...] = ((),) if config.optimizer.offload else ((), ("optimizer.offload=true",))
+    if not machines.gpus or (config.rollout.pipeline == "async" and not config.workers.local):
+        yield from offloads
+    elif machines.gpus == 1:
+        # The two take turns: those that work at the same time would have to share the memory, too.
+        alone = ("rollout.pipeline=sync", "engine.gpus=[]", "engine.tensor_parallel=1", *inside)
+        for offload in offloads:
+            yield from ((*alone, *offload, f"engine.memory_share={share}") for share in _MEMORY_SHARES)
+    else:
+        n_first = machines.first_machine_gpus
+        heads = load_hf_config(config.model.path).get_text_config().num_attention_heads
+        wanted = max(1, round(n_first / 4))  # DeepCoder and AReaL gave a quarter to three quarters to sampling
+        numbers = [wanted, *range(wanted + 1, n_first), *range(wanted - 1, 0, -1)]
+        for offload in offloads:
+            for n_engine_gpus in numbers:
+                gpus = list(range(n_first - n_engine_gpus, n_first))
+                for parallel in _TENSOR_PARALLEL:
+                    if n_engine_gpus % parallel == 0 and heads % parallel == 0:
+                        engine = (f"engine.gpus={gpus}", f"engine.tensor_parallel={parallel}")
+                        yield (*engine, f"engine.memory_share={_ENGINE_MEMORY_SHARE}", *inside, *offload)

@@ -1,0 +1,110 @@
+"""A sampler that lives in one thread of its own, in which it is built, samples, loads, sleeps and wakes.
+
+CUDA gives each thread a current stream, and vLLM launches its kernels on that of the thread that calls it. On the
+learner's stream each decoding step would wait for all of the learner's kernels before it. So the thread has a stream of
+its own, and one of high priority: steps of decoding are short, and the learner's kernels long.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from train.errors import SamplerError
+from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt, UpdatableSampler
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from train.weights.manifest import Probe
+
+Result = TypeVar("Result")
+
+
+def start_timeout(seconds: float) -> SamplerError:
+    """Return the error that an engine has not started in time."""
+    return SamplerError(f"the engine did not start within {seconds:g} s, which is engine.load_seconds")
+
+
+def use_own_stream() -> None:
+    """Give the current thread a CUDA stream of its own, with high priority, if there is a GPU."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.set_stream(torch.cuda.Stream(priority=-1))  # type: ignore[no-untyped-call]
+
+
+class SamplerThread:
+    """Runs a sampler in one thread; see `UpdatableSampler` in protocol.py.
+
+    opened   builds the sampler; what it raises is raised here
+    seconds  time limit for that
+
+    Raises SamplerError if it takes longer.
+    """
+
+    def __init__(self, opened: Callable[[], UpdatableSampler], *, seconds: float) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name="engine", daemon=True).start()
+        self._call(use_own_stream)
+        try:
+            self._sampler = self._submit(opened).result(seconds)
+        except TimeoutError as error:
+            raise start_timeout(seconds) from error
+
+    def sample(
+        self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
+    ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
+        """Yield (index, completion) as completions finish; see `Sampler`. The prompts are read in the thread."""
+        finished: queue.SimpleQueue[tuple[int, SampledCompletion | ValueError] | None] = queue.SimpleQueue()
+        is_over = False
+
+        def sample() -> None:
+            try:
+                for item in self._sampler.sample(prompts, sampling):
+                    finished.put(item)
+                    if is_over:
+                        return
+            finally:
+                finished.put(None)
+
+        ended = self._submit(sample)
+        try:
+            while (item := finished.get()) is not None:
+                yield item
+            ended.result()
+        finally:
+            is_over = True  # the caller may have stopped
+
+    def update_weights(
+        self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", max_error: float
+    ) -> dict[str, float]:
+        return self._call(partial(self._sampler.update_weights, weights, version, probe, max_error))
+
+    def sleep(self) -> None:
+        self._call(self._sampler.sleep)
+
+    def close(self) -> None:
+        """Free the memory. A call of `sample` in progress ends after its step."""
+        self._sampler.close()
+
+    def _call(self, call: Callable[[], Result]) -> Result:
+        return self._submit(call).result()
+
+    def _submit(self, call: Callable[[], Result]) -> "Future[Result]":
+        future: Future[Result] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._calls.put(run)
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            self._calls.get()()
