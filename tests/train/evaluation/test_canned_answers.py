@@ -116,6 +116,20 @@ def test_answers_that_are_judged_again_are_counted_as_under_the_other_protocol_a
     assert json.loads(again.read_text())["numbers"]["cost"] == result["numbers"]["cost"] == 2.6
 
 
+def test_another_time_limit_judges_the_kept_answers_again(tmp_path):
+    busy = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
+    slow = {"slow": said(block(f"{busy}\n{RIGHT}"))}
+    path = write_jsonl(tmp_path / "lcb.jsonl", [livecodebench_row("slow", "Print the sum. case: slow")])
+    out = tmp_path / "out.json"
+    result, solved, _ = evaluated("lcb", path, slow, out, "--test-seconds", "0.2")
+    assert solved == set()
+    assert result["problems"][0]["verdicts"] == {"time_limit": 1}
+    result, solved, asked = evaluated("lcb", path, slow, out, "--test-seconds", "9")
+    assert solved == {"slow"}
+    assert asked == []
+    assert result["protocol"]["table"]["test_seconds"] == 9.0
+
+
 CONTINUED = {
     "closed": said(f"def add(x, y):\n{ADD}\n```\nIt adds them."),
     "first_of_two_right": said(f"def add(x, y):\n{ADD}\n```\nOr:\n{block('def add(x, y): return 0')}"),
