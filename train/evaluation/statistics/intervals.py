@@ -65,9 +65,9 @@ def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
     mean, problems = fmean(shares), len(shares)
     if problems == 1:
         return 1
-    error = standard_error(shares)
-    variance = error * error + UNSEEN_VARIANCE / problems**2
-    return max(problems - 1, min(sum(n for n, _ in counts), mean * (1 - mean) / variance))
+    variance = standard_error(shares) ** 2 + UNSEEN_VARIANCE / problems**2
+    trials: float = mean * (1 - mean) / variance
+    return max(problems - 1, min(sum(n for n, _ in counts), trials))
 
 
 def difference_interval(differences: Sequence[float], step: float) -> tuple[float, float]:
