@@ -48,7 +48,7 @@ def fsync_path(path: Path) -> None:
 
 
 class NullJournal:
-    """A journal that records nothing, for simulations. Its methods are what a controller needs of a journal."""
+    """A journal that records nothing. Its methods are what a controller needs of a journal."""
 
     def history(self) -> Iterable[Event]:
         """Return what was appended, in this process and before. Raises CheckpointError if that is damaged."""
