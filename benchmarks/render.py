@@ -367,8 +367,8 @@ def _published_table(published: dict[str, Any]) -> str:
     minutes = ", ".join(f"{intellect['step_minutes'][bound]:.0f} with {bound}" for bound in ("0", "1", "2"))
     return "\n".join(lines) + (
         "\n\nAReaL's batch has 512 x 16 answers. Their lengths are not published, and guessed here; the GPUs are H800,"
-        " and H100 in the simulation. So seconds agree worse than ratios. For the 32B, a quarter of the GPUs is too small a"
-        " learner in the simulation. A step of INTELLECT-2 takes, by bound of staleness and in minutes, simulated:"
+        " and H100 in the simulation. So seconds agree worse than ratios. For the 32B, a quarter of the GPUs is too"
+        " small a learner in the simulation. A step of INTELLECT-2 takes, by bound of staleness, these minutes, simulated:"
         f" {minutes}. Published: the trainer never waits with 2, and a step takes 22."
     )
 
