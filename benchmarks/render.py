@@ -368,7 +368,7 @@ def _published_table(published: dict[str, Any]) -> str:
     return "\n".join(lines) + (
         "\n\nAReaL's batch has 512 x 16 answers. Their lengths are not published, and guessed here; the GPUs are H800,"
         " and H100 in the simulation. So seconds agree worse than ratios. For the 32B, a quarter of the GPUs is too"
-        " small a learner in the simulation. A step of INTELLECT-2 takes, by bound of staleness, these minutes, simulated:"
+        " small a learner in the simulation. Minutes of a step of INTELLECT-2 by bound of staleness, simulated:"
         f" {minutes}. Published: the trainer never waits with 2, and a step takes 22."
     )
 

@@ -44,8 +44,8 @@ def command(
 
     CONFIG is the file of `curate train`; --preset with --model and --data can take its place. Groups are asked and
     batches are cut as in a run, on a clock that jumps from event to event, until the time of a step is known to 5%: the
-    columns "steps" and "+-" say how many were measured and how exact it is. How long engines and learner take comes from
-    the data sheet of the GPU. Real runs take up to three times as long.
+    columns "steps" and "+-" say how many were measured and how exact it is. How long engines and learner take comes
+    from the data sheet of the GPU. Real runs take up to three times as long.
     """
     require_extra("train")
     from train.planning.engine import GPUS
