@@ -62,7 +62,7 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
     if not template:
         raise SamplerError(
             f"{model} has no chat template, so it cannot be asked in a chat: it is a base model. Give "
-            "--prompt-format base, --mode complete, or the tokenizer of a model of chat: --engine tokenizer=NAME."
+            "--mode complete, --prompt-format base, or the tokenizer of a model of chat: --engine tokenizer=NAME."
         )
 
 

@@ -178,7 +178,8 @@ def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(c
         next(iter(memory_needs(config("deepcoder-16k", "14B", f"ranks.context={ranks}"), Machines(8))))
         for ranks in (1, 2)
     )
-    assert shared.bytes_by_purpose["activations"] == pytest.approx(alone.bytes_by_purpose["activations"] / 2)
+    saved = alone.bytes_by_purpose["activations"] - shared.bytes_by_purpose["activations"]
+    assert saved > 48 * 10_000 * 5120 * 2  # half of what its 48 layers hand on, of 20,000 tokens
 
 
 def test_the_planner_divides_the_machine_that_a_preset_names(config):
