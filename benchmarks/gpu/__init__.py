@@ -4,8 +4,8 @@ machine.py   GPU, driver, versions, free memory, runner of vLLM; makes the model
 kernels.py   packed attention, exact logits, the fused optimizer and an update, compared with the CPU
 learner.py   speed and memory of an update at 20K tokens, compared with the plan; seconds of a snapshot
 lora.py      the same for LoRA layers
-engine.py    vLLM beside the learner: start, cache, speed, parity; an update while it samples; new weights in the midst
-             of answers; sleep, update and wake
+engine.py    vLLM beside the learner: start, cache, speed, parity; sleep, update and wake; updates while it samples; new
+             weights in the midst of answers
 run.py       `curate train`, killed and resumed
 ranks.py     a learner on two GPUs against one
 transfer.py  new weights from GPU to GPU

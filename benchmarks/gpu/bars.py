@@ -88,6 +88,7 @@ BARS: dict[str, dict[str, Bar]] = {
         "skipped": _SKIPPED,
         "repeated_kl": Bar("nats", high=1e-3, reason="both passes compute the same log-probabilities"),
         "first_hold_seconds": _seconds(20, "20 GiB of memory are pinned, once"),
+        "held_of_plan": Bar("of plan", 0.8, 1.1, "memory of the machine: one of the two copies that are planned"),
         "hold_seconds": _seconds(2.2, "20 GiB at 10 GB/s, half of what PCIe 4 transfers"),
     },
     "lora": {
@@ -109,6 +110,11 @@ BARS: dict[str, dict[str, Bar]] = {
         "mismatch_kl": _KL,
         "grad_norm": _NORM,
         "skipped": _SKIPPED,
+        "lent_gib": Bar("GiB"),
+        "sleeping_of_plan": _WITHIN_PLAN,  # what an engine that sleeps keeps
+        "wake_seconds": _seconds(12, "as load_seconds, and 28 GB are mapped"),
+        "woken_parity": _PARITY,
+        "not_regained_gib": Bar("GiB", high=1, reason="what every turn of engine and learner loses adds up"),
         "sampling_kept": Bar("of speed"),  # while the learner trains
         "training_kept": Bar("of speed"),  # while the engine samples
         "overlap_gain": _rate("", 1, "the sum of both: below 1, sync is faster than one-off on this GPU"),
@@ -116,11 +122,6 @@ BARS: dict[str, dict[str, Bar]] = {
         "flight_parity": _PARITY,  # of tokens after a load in the midst of their answers
         "flight_first_parity": _PARITY,  # of the first of them in each answer
         "flight_contrast": Bar("", 1.2, reason="the tokens before were drawn by other weights"),
-        "lent_gib": Bar("GiB"),
-        "sleeping_of_plan": _WITHIN_PLAN,  # what an engine that sleeps keeps
-        "wake_seconds": _seconds(12, "as load_seconds, and 28 GB are mapped"),
-        "woken_parity": _PARITY,
-        "not_regained_gib": Bar("GiB", high=1, reason="what every turn of engine and learner loses adds up"),
     },
     "run": {
         "start_seconds": _seconds(90, "until the first step ends, with a warm start of vLLM"),

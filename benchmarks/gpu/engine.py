@@ -1,6 +1,6 @@
 """vLLM and a learner in one process on one GPU, as in `curate train`, and what the two do with each other.
 
-Version 1 of the weights is loaded first, 2 and 3 in the midst of answers, and 4 after the engine has slept.
+Version 1 of the weights is loaded first, 2 after the engine has slept, 3 and 4 in the midst of answers.
 """
 
 import random
@@ -65,11 +65,11 @@ def main(work: Work) -> None:
         metrics = update(learner, batch)
         work.report(mismatch_kl=metrics["mismatch/kl"], grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
     with work.part():
+        pair.take_turns(batch, used, plan(run, LEARNER)["sleeping engine"])
+    with work.part():
         pair.train_while_sampling(batch, tokens_per_second)
     with work.part():
         pair.load_in_flight()
-    with work.part():
-        pair.take_turns(batch, used, plan(run, LEARNER)["sleeping engine"])
     sampler.close()
     learner.close()
 
@@ -86,21 +86,39 @@ class Pair:
         """Return tokens per second, and all answers to the prompts."""
         asked = [(ids, seed) for ids in self.prompts for seed in range(self.work.sizes.group_answers)]
         sampling = SamplingParams(1.0, 1.0, self.work.sizes.answer_tokens, logprobs=True)
-        seconds, answers = timed(lambda: [answer for _, answer in self.sampler.sample(asked, sampling)])
+        began = time.monotonic()
+        answers = [answer for _, answer in self.sampler.sample(asked, sampling)]
+        seconds = time.monotonic() - began  # without waiting for what the learner does meanwhile
         drawn = [answer for answer in answers if isinstance(answer, SampledCompletion)]
         assert len(drawn) == len(asked), answers
         return sum(answer.n_tokens for answer in drawn) / seconds, drawn
 
     def sampled_parity(self, version: int) -> float:
         """Return how engine and learner differ about tokens that the engine has just drawn."""
-        return compare_samples(self.learner, self.sampler, version, self.prompts, temperature=1.0, max_error=ANY_ERROR)[
-            PARITY_METRIC
-        ]
+        limits = {"temperature": 1.0, "max_error": ANY_ERROR}
+        return compare_samples(self.learner, self.sampler, version, self.prompts, **limits)[PARITY_METRIC]
 
     def probe(self) -> Probe:
         """Return all tokens but the first of each prompt, with the learner's log-probabilities."""
         by_learner = self.learner.logprobs([sequence(ids[:1], ids[1:]) for ids in self.prompts], temperature=1.0)
         return Probe(tuple(self.prompts), tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
+
+    def take_turns(self, batch: Sequence[TrainingSequence], used: int, may_keep: float) -> None:
+        """Let the engine sleep during an update, and wake with its weights.
+
+        used      bytes that the engine took when it started
+        may_keep  bytes that it may keep while it sleeps, by the plan
+        """
+        on_cpu, before = self.work.on_cpu, free_bytes()
+        self.sampler.sleep()
+        lent = free_bytes() - before
+        kept = (used - lent) / may_keep
+        self.work.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
+        update(self.learner, batch)
+        probe = self.probe()
+        seconds, _ = timed(lambda: publish(self.learner, self.sampler, 2, probe, max_error=ANY_ERROR))
+        self.work.report(wake_seconds=seconds, woken_parity=self.sampled_parity(2))
+        self.work.report(not_regained_gib=None if on_cpu else (before - free_bytes()) / GIB)
 
     def train_while_sampling(self, batch: Sequence[TrainingSequence], alone: float) -> None:
         """Make updates as long as the engine samples, as in one-off. alone: tokens per second without"""
@@ -121,7 +139,7 @@ class Pair:
         sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
 
         def draw() -> list[SampledCompletion]:
-            self.engine.load(_noisy(self.learner.export_weights()), 2)
+            self.engine.load(_noisy(self.learner.export_weights()), 3)
             asked = [ids for ids in self.prompts for _ in range(2)]
             for number, ids in enumerate(asked):
                 self.engine.add(str(number), ids, number, sampling)
@@ -131,36 +149,19 @@ class Pair:
                 answers += [answer for _, answer in self.engine.step()]
                 n_steps += 1
                 if n_steps == n_tokens // 2:
-                    seconds.append(timed(lambda: self.engine.load(self.learner.export_weights(), 3))[0])
+                    seconds.append(timed(lambda: self.engine.load(self.learner.export_weights(), 4))[0])
             return answers
 
-        answers = [each for each in self.sampler._call(draw) if set(each.versions) == {2, 3}]  # a few end before
+        answers = [each for each in self.sampler._call(draw) if set(each.versions) == {3, 4}]  # a few end before
         by_learner = self.learner.logprobs([sequence(each.prompt_ids, each.token_ids) for each in answers])
-        errors: dict[int, list[list[float]]] = {2: [], 3: []}  # for each answer, of the tokens of each version
+        errors: dict[int, list[list[float]]] = {3: [], 4: []}  # for each answer, of the tokens of each version
         for answer, logp_T in zip(answers, by_learner, strict=True):
             drawn = list(zip(answer.versions, answer.logprobs, logp_T.tolist(), strict=True))
             for version, of_version in errors.items():
                 of_version.append([exp(min(abs(a - b), 50.0)) for drew, a, b in drawn if drew == version])
-        before, after = ([error for of_one in errors[version] for error in of_one] for version in (2, 3))
+        before, after = ([error for of_one in errors[version] for error in of_one] for version in (3, 4))
         self.work.report(flight_load_seconds=seconds[0], flight_parity=fmean(after), flight_contrast=fmean(before))
-        self.work.report(flight_first_parity=fmean(of_one[0] for of_one in errors[3]))
-
-    def take_turns(self, batch: Sequence[TrainingSequence], used: int, may_keep: float) -> None:
-        """Let the engine sleep during an update, and wake with its weights.
-
-        used      bytes that the engine took when it started
-        may_keep  bytes that it may keep while it sleeps, by the plan
-        """
-        on_cpu, before = self.work.on_cpu, free_bytes()
-        self.sampler.sleep()
-        lent = free_bytes() - before
-        kept = (used - lent) / may_keep
-        self.work.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
-        update(self.learner, batch)
-        probe = self.probe()
-        seconds, _ = timed(lambda: publish(self.learner, self.sampler, 4, probe, max_error=ANY_ERROR))
-        self.work.report(wake_seconds=seconds, woken_parity=self.sampled_parity(4))
-        self.work.report(not_regained_gib=None if on_cpu else (before - free_bytes()) / GIB)
+        self.work.report(flight_first_parity=fmean(of_one[0] for of_one in errors[4]))
 
 
 def _noisy(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:

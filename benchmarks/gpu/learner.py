@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 
+import psutil
 import torch
 
 from benchmarks.gpu.setup import Work, open_learner, sequence, timed, token_ids, update
@@ -16,7 +17,7 @@ from train.run.step_metrics import peak_flops
 
 ROWS = (1, 1, 8, 8)  # for each row, the answers that fill it
 GIB = 2**30
-LEARNER, ENGINE = "each of 1 GPUs", "engine on that GPU"  # roles in a plan
+LEARNER, ENGINE, HOST = "each of 1 GPUs", "engine on that GPU", "first machine"  # roles in a plan
 _NOT_OF_LEARNER = ("overhead", "sleeping engine")  # purposes in the plan for the first
 
 
@@ -46,7 +47,10 @@ def main(work: Work) -> None:
         free, total = (0, 0) if work.on_cpu else torch.cuda.mem_get_info()
         work.report(device_of_plan=(total - free) / planned if total else None)
     with work.part():
+        free = psutil.virtual_memory().available
         work.report(first_hold_seconds=timed(learner.snapshot)[0])
+        held = None if work.on_cpu else free - psutil.virtual_memory().available
+        work.report(held_of_plan=held and held / (plan(run, HOST)["copies of the last step"] / 2))
         update(learner, batch[:1])
         work.report(hold_seconds=timed(learner.snapshot)[0])
     learner.close()
@@ -78,6 +82,6 @@ def report_peak(work: Work, run: Config) -> None:
 
 
 def plan(run: Config, role: str) -> dict[str, float]:
-    """Return the bytes of one GPU that `curate train` plans for a role, by purpose."""
+    """Return the bytes that `curate train` plans for a role, by purpose."""
     here = torch.cuda.get_device_properties(0).total_memory / GB if torch.cuda.is_available() else 80.0
     return next(need.bytes_by_purpose for need in memory_needs(run, Machines(1, here)) if need.scope == role)

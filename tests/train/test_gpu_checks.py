@@ -23,7 +23,7 @@ from train.run.memory import Machines
 ROOT = Path(__file__).parents[2]
 ONLY_ON_GPUS = {
     "machine": {"gpu", "driver", "free_share", "host_free_gib", "disk_free_gib"},
-    "learner": {"update_mfu", "peak_gib", "peak_of_plan", "device_of_plan"},
+    "learner": {"update_mfu", "peak_gib", "peak_of_plan", "device_of_plan", "held_of_plan"},
     "lora": {"peak_gib", "peak_of_plan"},
     "engine": {"overhead_of_plan", "lent_gib", "sleeping_of_plan", "not_regained_gib"},
 }
