@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curate.errors import CurateError
+from curate.json_records import omit_if_default
 from sandbox import Suite
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ class PromptFormat:
     system: str = ""  # the system prompt; empty: none
     template: str = ""  # a file with a Jinja2 template of the message that asks for a program; empty: the usual wording
     template_arguments: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the chat template
-    format: str = "chat"  # "base": a base model, which has no chat template, is asked as DeepSeek-R1-Zero was
+    # "base": a base model, which has no chat template, is asked as DeepSeek-R1-Zero was.
+    format: str = omit_if_default("chat")
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
