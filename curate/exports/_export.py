@@ -20,6 +20,7 @@ from curate.dataset.integrity import check_trusted
 from curate.errors import CurateError, PlanMismatchError
 from curate.exports._options import ExportOptions
 from curate.exports._target import ExportTarget, apply_target_limits, load_target
+from curate.json_records import to_json
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, no_progress
@@ -137,7 +138,8 @@ def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest
         "reward_hash": before.reward_hash,
         "manifest_sha256": path_sha256(dataset / MANIFEST),
     }
-    return {"export": {"to": to, **asdict(_settled(to, out, options))}, "dataset": names}
+    settled = _settled(to, out, options)
+    return {"export": {"to": to, **asdict(settled), "prompt": to_json(settled.prompt)}, "dataset": names}
 
 
 def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
