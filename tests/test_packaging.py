@@ -97,6 +97,7 @@ def test_a_run_is_planned_in_such_a_folder(site: Path, hostile: Path) -> None:
     import small_runs
 
     model = random_models.folder(hostile / "model")
+    (hostile / "model" / "tokenizer.json").write_text("{}")  # a plan only looks whether there is one
     small_runs.written(hostile, Path(model), hostile / "dataset")
     status, printed = curate_in(hostile, site, "train", "run.toml", "--dry-run")
     assert printed.startswith(f"model      {model}, float32, all weights"), printed

@@ -99,7 +99,7 @@ class Work:
         return config.Config(
             config.ModelConfig(str(path or self.model), **model),
             config.DataConfig("unused", max_prompt_tokens=sizes.prompt_tokens),
-            engine=config.EngineConfig(memory_share=0.35, parity=1.05),  # the learner of the 1.5B has the rest
+            engine=config.EngineConfig(memory_share=0.35),  # the learner of the 1.5B has the rest
             objective=config.ObjectiveConfig(old="learner", truncation=2.0, overlong="none"),
             optimizer=config.OptimizerConfig(learning_rate=1e-5, row_tokens=row_tokens or sizes.row_tokens),
             stages=(config.StageConfig(max_tokens=max(sizes.answer_tokens, 64)),),  # of 64, engine and learner compare

@@ -169,7 +169,13 @@ class Lockstep:
 
     def sample(self, version):
         leases = self.controller.request_leases(LeaseRequest(self.name, version, slots=18)).leases
-        running = {f"{lease.group}.{number}": (lease, number) for lease in leases for number in range(6)}
+        compared = [lease for lease in leases if lease.group < 0]  # the prompts with which a run compares both models
+        if compared:
+            self.send(self.answers(compared))
+        return self.answers([lease for lease in leases if lease.group >= 0])
+
+    def answers(self, leases):
+        running = {f"{lease.group}.{n}": (lease, n) for lease in leases for n in range(len(lease.seeds))}
         for key, (lease, number) in running.items():
             sampling = SamplingParams(
                 lease.sampling_params.temperature, 1.0, lease.sampling_params.max_tokens, logprobs=True

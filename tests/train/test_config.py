@@ -236,12 +236,17 @@ def test_an_engine_that_works_while_the_learner_has_its_gpu_is_doubted(changes, 
     assert ["--set rollout.pipeline=sync" in doubt for doubt in found] == [True] * n
 
 
-@pytest.mark.parametrize(("n_gpus", "dtype"), [(0, "float32"), (1, "bfloat16")])
-def test_the_precision_is_that_of_the_device_unless_it_is_named(n_gpus, dtype, file, monkeypatch):
+@pytest.mark.parametrize(("n_gpus", "dtype", "bound"), [(0, "float32", 1.001), (1, "bfloat16", 1.05)])
+def test_the_precision_and_the_bound_of_parity_are_those_of_the_device_unless_named(
+    n_gpus, dtype, bound, file, monkeypatch
+):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
-    assert config.read_config(file(SMALL)).model.dtype == dtype
-    assert config.read_config(file(SMALL), ["model.dtype=float32"]).model.dtype == "float32"
+    of_device = config.read_config(file(SMALL))
+    assert (of_device.model.dtype, of_device.max_parity_error) == (dtype, bound)
+    named = config.read_config(file(SMALL), ["model.dtype=float32"])
+    assert (named.model.dtype, named.max_parity_error) == ("float32", 1.001)
+    assert config.read_config(file(SMALL), ["engine.parity=1.2"]).max_parity_error == 1.2
 
 
 @pytest.mark.parametrize("section", ["engine", "evaluation"])

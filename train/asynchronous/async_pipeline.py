@@ -68,7 +68,7 @@ class AsynchronousPipeline(Pipeline):
         self._load_metrics: dict[str, float] = {}
 
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
-        parity, probe = self._config.engine.parity, make_probe(self._learner, groups)
+        parity, probe = self._config.max_parity_error, make_probe(self._learner, groups)
         self._controller.publish_weights(self._publisher.publish(self._learner.export_weights(), step, probe, parity))
         if groups or not self._config.workers.local:
             return self._load_metrics

@@ -69,7 +69,7 @@ class LockstepPipeline(Pipeline):
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
         engine = self._config.engine
         # an engine that has died is started again meanwhile
-        limits = {"max_error": engine.parity, "seconds": engine.load_seconds + engine.sync_seconds}
+        limits = {"max_error": self._config.max_parity_error, "seconds": engine.load_seconds + engine.sync_seconds}
         metrics = publish(self._learner, self.sampler, step, make_probe(self._learner, groups), **limits)
         if not groups:
             prompts, temperature = probe_prompts(self._prompts, step), self._config.rollout.temperature

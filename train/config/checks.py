@@ -111,8 +111,8 @@ def _engine(config: "Config") -> Iterator[str]:
         yield "engine.hf_overrides: head_dtype is decided by model.head_dtype. Set that instead"
     if engine.kind != "vllm" and (options.vllm or engine.concurrency):
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
-    if engine.parity < 1:
-        yield "engine.parity must be at least 1: at 1, engine and learner agree to the last bit"
+    if engine.parity != 0 and engine.parity < 1:
+        yield "engine.parity must be at least 1: at 1, engine and learner agree to the last bit; 0: the usual bound"
     if len(set(engine.gpus)) < len(engine.gpus):
         yield "engine.gpus names a GPU twice: each engine needs GPUs of its own"
     if engine.mismatch_stop < engine.mismatch_alarm:

@@ -111,9 +111,9 @@ class EngineConfig:
     # Engines of `gpus` that may die and be started again within an hour, over all engines. A rare failure in a run of
     # weeks is repaired; an engine that dies at once again and again ends the run.
     restarts_per_hour: int = 3
-    # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. NeMo-RL allows 1.05
-    # in half precision; in float32 they hardly differ.
-    parity: PositiveFloat = 1.001
+    # Upper bound of the mean of exp |difference| of log-probabilities between engine and learner. 0: 1.05 in bfloat16,
+    # which is what NeMo-RL allows in half precision, and 1.001 in float32, where they hardly differ.
+    parity: float = 0.0
     # mismatch/kl over the tokens of a batch, if sampler and learner know them with the same weights: above this value a
     # warning is logged. In float32 it is near 1e-9. PRIME-RL merges no model above 0.015, and weights that arrived in
     # part gave 2 to 5 there.
@@ -315,3 +315,8 @@ class Config:
 
     def __post_init__(self) -> None:
         checks.check_config(self)
+
+    @property
+    def max_parity_error(self) -> float:
+        """The largest difference allowed between engine and learner; see EngineConfig.parity."""
+        return self.engine.parity or (1.05 if self.model.dtype == "bfloat16" else 1.001)
