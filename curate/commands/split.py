@@ -14,7 +14,7 @@ class _Size(click.ParamType[float | int]):
     name = "SHARE|ROWS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
-        from curate.splitting.assignment import parse_size
+        from curate.splitting import parse_size
 
         try:
             return parse_size(str(value))
@@ -60,7 +60,7 @@ def command(
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.splitting.split import SplitOptions, split
+    from curate.splitting import SplitOptions, split
 
     sizes = {name: size for name, size in (("validation", validation), ("test", test)) if size is not None}
     if not sizes:
