@@ -130,6 +130,11 @@ def derive(
         return output_folder.commit_output(work, out, manifest)
 
 
+def existing_folder(out: Path) -> Path:
+    """Return `out`, or its nearest parent if it is still to be made: unnamed temporary files belong on its disk."""
+    return next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
+
+
 def _remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> Iterator[Row]:
     """Return the rows that stay, in the order of their ids."""
 

@@ -24,7 +24,7 @@ from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset import Dataset, Row, require_outside
 from curate.dedup.duplicates import find_duplicates
 from curate.dedup.sketches import Sketches
-from curate.derivation import DIFFICULTY, Key, derive
+from curate.derivation import DIFFICULTY, Key, derive, existing_folder
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import (
@@ -73,7 +73,9 @@ def merge(
         return finished
     started = time.monotonic()
     rows = _Rows(inputs)
-    duplicates, section = _find_duplicates(rows, datasets, threshold=dedup, progress=progress)
+    duplicates, section = _find_duplicates(
+        rows, datasets, threshold=dedup, work=existing_folder(out), progress=progress
+    )
     removed = {key: rejection for key, (rejection, _) in duplicates.items()}
     hits = _merge_hits(inputs, shared)
     rates = _merge_solve_rates(rows, {key: kept for key, (_, kept) in duplicates.items()})
@@ -182,7 +184,7 @@ class _Rows:
 
 
 def _find_duplicates(
-    rows: _Rows, locations: Sequence[str | Path], *, threshold: float, progress: Progress
+    rows: _Rows, locations: Sequence[str | Path], *, threshold: float, work: Path, progress: Progress
 ) -> tuple[dict[Key, tuple[Rejection, Key]], DuplicateSection]:
     """Find duplicates across the datasets by the rules of a build (curate/dedup).
 
@@ -194,7 +196,7 @@ def _find_duplicates(
         return rows.load(rows.key(name))
 
     problems = with_progress(rows.named(), "deduplicate", progress, total=len(rows))
-    with Sketches(problems, [str(index) for index, _ in enumerate(rows.inputs)]) as sketches:
+    with Sketches(problems, [str(index) for index, _ in enumerate(rows.inputs)], folder=work) as sketches:
         found = list(find_duplicates(sketches, threshold=threshold, load=load))
     duplicates: dict[Key, tuple[Rejection, Key]] = {}
     for rejection in found:

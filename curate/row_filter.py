@@ -28,7 +28,7 @@ class FilterResult:
     """What becomes of the rows of a dataset under some conditions.
 
     n_rows: number of rows of the dataset
-    fulfilled: for each condition, the numbers of rows for which it is true, false or null
+    condition_counts: for each condition, the numbers of rows for which it is true, false or null
     removed: rejections of the rows that do not fulfil every condition
     uses_models: whether a condition depends on solve rates
     """
@@ -55,7 +55,7 @@ def write_filtered(
 ) -> tuple[Manifest, FilterResult]:
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
 
-    dataset    a folder of a dataset that curate built
+    dataset    folder or Hub id of a dataset that curate built
     where      conditions; curate/expressions explains them
     overwrite  replace an existing dataset in the folder
     progress   called with the progress

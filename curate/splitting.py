@@ -29,7 +29,7 @@ from curate.dedup import lsh
 from curate.dedup.duplicates import find_similar
 from curate.dedup.lsh import LshIndex
 from curate.dedup.sketches import Sketches
-from curate.derivation import Key, derive, plan_of_step
+from curate.derivation import Key, derive, existing_folder, plan_of_step
 from curate.difficulty.table import remaining_tables
 from curate.errors import CurateError, PlanMismatchError
 from curate.manifest import MANIFEST, Manifest
@@ -77,7 +77,7 @@ def split(
 ) -> dict[str, Manifest]:
     """Write the parts of a dataset into folders of their names in `out`, and return their manifests by these names.
 
-    dataset    a folder of a dataset that curate built
+    dataset    folder or Hub id of a dataset that curate built
     out        the folder for the folders of the parts
     options    the sizes of the parts, and how they are chosen
     overwrite  replace an existing split in the folder
@@ -91,7 +91,7 @@ def split(
     require_outside(out, origin.path, origin.files("data"))
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
-    removed = _removed_by_part(origin, options, progress)
+    removed = _removed_by_part(origin, options, existing_folder(out), progress)
     chosen = {"sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
     plans = {
         part: plan_of_step(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
@@ -123,9 +123,11 @@ def split(
         }
 
 
-def _removed_by_part(origin: Dataset, options: SplitOptions, progress: Progress) -> dict[str, dict[Key, Rejection]]:
+def _removed_by_part(
+    origin: Dataset, options: SplitOptions, work: Path, progress: Progress
+) -> dict[str, dict[Key, Rejection]]:
     """Return for each part the rejections of the rows that belong to other parts."""
-    of_row = clusters(origin, similarity=options.similarity, progress=progress)
+    of_row = clusters(origin, similarity=options.similarity, work=work, progress=progress)
     rows = list(origin.rows("data", ("id", "source")))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
     parts = assign_parts(ids, sources, of_row, options.sizes, options.seed)
@@ -174,10 +176,11 @@ class UnionFind:
         return row
 
 
-def clusters(dataset: Dataset, *, similarity: float, progress: Progress) -> list[int]:
+def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progress) -> list[int]:
     """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
 
     similarity: minimum Jaccard similarity, above 0, that links two statements
+    work: folder for unnamed temporary files
     """
     links = UnionFind(len(dataset))
 
@@ -190,7 +193,7 @@ def clusters(dataset: Dataset, *, similarity: float, progress: Progress) -> list
             # Two problems with one text stay together whatever their tests are, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
-    with Sketches(problems(), ()) as sketches:
+    with Sketches(problems(), (), folder=work) as sketches:
         for row, digest in enumerate(sketches.digests):
             links.union_by_key(digest, row)
         shape = lsh.choose_shape(similarity)
