@@ -294,9 +294,9 @@ def with_name_and_date(manifest: Manifest, folder: Path) -> Manifest:
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """Return the content of `manifest.json`, in which the fields of the build record stand beside the others."""
-    values = json_records.to_json(manifest)
-    build = values.pop("build")
-    return values | (build or {})
+    values: dict[str, Any] = json_records.to_json(manifest)
+    build = values.pop("build") or {}
+    return {**values, **build}
 
 
 def hash_of(data: Mapping[str, Any]) -> str:
