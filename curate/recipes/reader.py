@@ -11,8 +11,7 @@ from typing import Any
 from curate.dataset import output_folder
 from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
-from curate.exports._options import ExportOptions
-from curate.exports._target import target_names
+from curate.exports._export import ExportOptions, target_names
 from curate.expressions.condition import parse
 from curate.manifest import MANIFEST
 from curate.options import BuildOptions
