@@ -85,7 +85,7 @@ def _write_parquet(rows: Iterable[dict[str, Any]], columns: Columns, folder: Pat
 
     for row in rows:
         group.append(row)
-        group_bytes += sum(map(_n_characters, row.values()))
+        group_bytes += _n_characters(row.values())
         if group_bytes >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
             flush()
     if group or not parts:
@@ -96,10 +96,9 @@ def _write_parquet(rows: Iterable[dict[str, Any]], columns: Columns, folder: Pat
         part.rename(folder / f"train-{number:05d}-of-{len(parts):05d}.parquet")
 
 
-def _n_characters(value: Any) -> int:
-    if isinstance(value, list):
-        return sum(map(_n_characters, value))
-    return len(value) if isinstance(value, str) else 0
+def _n_characters(values: Iterable[Any]) -> int:
+    texts = sum([len(value) for value in values if type(value) is str])
+    return texts + sum([_n_characters(value) for value in values if type(value) is list])
 
 
 def schema_of(columns: Columns) -> "pa.Schema":

@@ -45,11 +45,12 @@ def signatures(values: "Set32", offsets: "Offsets") -> "Signatures":
 
 @cache
 def _permutations() -> tuple["Set32", "Set32"]:
-    """Return the multipliers and addends that datasketch draws."""
-    from datasketch import MinHash
+    """Return the multipliers and addends that datasketch draws, without importing it, which takes a second."""
+    import numpy as np
 
-    multipliers, addends = MinHash(num_perm=PERMUTATIONS, scheme="affine32").permutations
-    return multipliers, addends
+    random = np.random.RandomState(1)
+    multipliers = random.randint(0, 1 << 31, PERMUTATIONS, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
+    return multipliers, random.randint(0, 1 << 32, PERMUTATIONS, dtype=np.uint32)
 
 
 def _finalised(values: "Set32") -> "Set32":
