@@ -28,7 +28,7 @@ The folder, from the bottom up:
     derivation       a dataset made from another one by removing rows
     difficulty/      how often models solve the problems, and bands of solve rates
     decontamination/ rows that contain items of evaluation sets
-    expressions/     conditions on rows, such as `verified and n_tests >= 8`
+    condition        conditions on rows, such as `verified and n_tests >= 8`
     row_filter       only the rows that fulfil conditions
     splitting/       parts for training and validation without near-duplicates across them
     merging/         several datasets as one

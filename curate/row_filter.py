@@ -8,21 +8,25 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from curate.condition import Condition, evaluate, parse
 from curate.dataset import output_folder
 from curate.dataset.dataset_reader import translate_read_errors
 from curate.dataset.folder import DatasetFolder
 from curate.derivation import Derivation, ParentDataset, open_built_dataset, plan_of_step, write_derived
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
-from curate.expressions.condition import Condition, parse
 from curate.manifest import Manifest
 from curate.problem import Rejection
 from curate.progress import Progress, no_progress, with_progress
 from curate.recipe import FilterConfig, with_step
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 NOT_MATCHING, UNKNOWN = "not_matching", "unknown"  # the reasons in its rejections
+_ROWS, _ROWS_WITH_TESTS = 4096, 64  # of a batch; the tests of one row can take tens of megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def write_filtered(
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
 
     dataset    a folder of a dataset that curate built
-    where      conditions; curate/expressions explains them
+    where      conditions; curate/condition.py explains them
     overwrite  replace an existing dataset in the folder
     progress   called with the progress
     recipe     the recipe of the result, if the caller knows more of it than the dataset does
@@ -83,39 +87,36 @@ def write_filtered(
 def _outcome(origin: ParentDataset, where: Sequence[str], progress: Progress) -> FilterResult:
     if not where:
         raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
-    conditions = _conditions(origin.location, where)
+    rates = solve_rates.read(origin.location)
+    models = sorted({row["model"] for row in rates})
+    solved = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
+    conditions = [parse(text.strip(), models) for text in dict.fromkeys(where)]
     counts: dict[str, Counter[bool | None]] = {condition.text: Counter() for condition in conditions}
     removed: dict[int, Rejection] = {}
     n_rows = 0
+    assert origin.manifest is not None
     with translate_read_errors(origin.location):  # the JSON text of tests may be damaged
-        for position, row in enumerate(_rows(origin, conditions, progress)):
-            n_rows += 1
+        rows = evaluate(conditions, _batches(origin, conditions), solved)
+        for id, source, *answers in with_progress(rows, "filter", progress, total=origin.manifest.n_kept):
             failed = None
-            for condition in conditions:
-                holds = condition.evaluate(row)
+            for condition, holds in zip(conditions, answers, strict=True):
                 counts[condition.text][holds] += 1
                 if not holds and failed is None:
                     failed = condition, holds
             if failed is not None:
-                removed[position] = _rejection(row["id"], row["source"], *failed)
+                removed[n_rows] = _rejection(id, source, *failed)
+            n_rows += 1
     return FilterResult(n_rows, counts, removed, any(condition.models for condition in conditions))
 
 
-def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
-    rates = solve_rates.read(dataset)
-    models = tuple(sorted({row["model"] for row in rates}))
-    counts = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
-    return [parse(text.strip(), models, counts) for text in dict.fromkeys(where)]
-
-
-def _rows(origin: ParentDataset, conditions: Sequence[Condition], progress: Progress) -> Iterator[dict[str, Any]]:
+def _batches(origin: ParentDataset, conditions: Sequence[Condition]) -> "Iterator[pa.RecordBatch]":
     """Return the rows with the columns that the conditions use."""
     assert origin.manifest is not None
     folder = DatasetFolder(origin.location, origin.manifest)
-    columns = {"id", "source"}.union(*(condition.columns for condition in conditions))
+    columns = frozenset[str]().union(*(condition.columns for condition in conditions))
     if missing := columns - folder.columns("data"):
         raise CurateError(f"{origin.location}: its rows have no {', '.join(sorted(missing))}. Build it again.")
-    return with_progress(folder.rows("data", sorted(columns)), "filter", progress, total=origin.manifest.n_kept)
+    return folder.batches("data", sorted(columns), rows=_ROWS_WITH_TESTS if "tests" in columns else _ROWS)
 
 
 def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:

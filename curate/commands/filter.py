@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="CONDITION",
-    help="A condition on columns, such as 'verified and n_tests >= 8' or '0.1 <= solve_rate(\"MODEL\") <= 0.5'. "
+    help="A condition on columns, such as 'verified and n_tests >= 8' or 'solve_rate(\"MODEL\") <= 0.5'. "
     "A row stays if the condition is true. Repeatable: all conditions must be true.",
 )
 @click.option(
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bool, overwrite: bool) -> None:
     """Copy DATASET with only the rows that fulfil conditions.
 
-    A condition names columns and uses comparisons, arithmetic, in, is None, and, or, not, and the functions len, words,
-    lower, matches, solve_rate and samples. A row does not stay if a condition is false, or if it is null because it
-    depends on a null value. Rows that do not stay are in rejected/, each with the condition.
+    A condition names columns and uses comparisons, arithmetic, in, between, is null, and, or, not, and the functions
+    len, words, lower, matches, solve_rate and samples. A row does not stay if a condition is false, or if it is null
+    because it depends on a null value. Rows that do not stay are in rejected/, each with the condition.
     """
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder

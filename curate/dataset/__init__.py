@@ -6,6 +6,7 @@ integrity           whether the rows are those that the manifest describes
 locate              the folder of a dataset that a command was given, downloaded from the Hub if it is there
 reader              the problems of a dataset, streamed or one at a time
 folder              a finished dataset folder: its manifest, and the rows of its tables
+query               SQL over the tables, which DuckDB runs
 table_files         the files of the smaller tables, in the format of the rows
 files               the files of any dataset, and a copy of them without some rows
 workspace           who may write to a folder, what is finished, and what can be continued
