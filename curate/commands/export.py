@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from curate.commands.include_option import include_option
-from curate.commands.prompt_options import prompt_options
+from curate.commands.options import include_option, prompt_options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 

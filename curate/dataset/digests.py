@@ -11,7 +11,6 @@ from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.dataset_reader import translate_read_errors
 from curate.problem import MEASURED_COLUMNS, REWARD_COLUMNS
 
 DIGESTS = "digests.parquet"  # the file's name
@@ -81,19 +80,6 @@ def write_digests(hasher: RowHasher, folder: Path) -> None:
             for ids in _ids(folder / table):
                 columns = [[table] * len(ids), ids, [next(digests) for _ in ids]]
                 writer.write_table(pa.table([pa.array(column, pa.string()) for column in columns], schema=schema))
-
-
-def read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
-    """Return the id and the digest of each row that was written to a table, in order.
-
-    Raises CurateError if there is no such file, or if it is damaged.
-    """
-    import pyarrow.parquet as pq
-
-    path = folder / DIGESTS
-    with translate_read_errors(path):
-        rows = pq.read_table(path, columns=["id", "digest"], filters=[("table", "==", table)])
-        return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
 
 
 def _json(value: Any) -> str:

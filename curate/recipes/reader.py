@@ -30,7 +30,7 @@ from curate.recipe import (
     from_table,
 )
 from curate.recipes.toml_writer import to_toml
-from curate.splitting.assignment import parse_size
+from curate.splitting import parse_size
 from curate.trust import TrustPolicy
 
 _HERE = Path(__file__).parent

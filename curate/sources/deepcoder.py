@@ -18,7 +18,7 @@ from pathlib import Path
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import cases, inputs_outputs
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
-from curate.reading.dialects.primeintellect import strip_template
+from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import optional_text, parse_json_or_literal, parse_text_list
@@ -52,7 +52,7 @@ def _config(path: Path) -> str:
 
 
 def _problem(config: str, id: str, row: Row) -> Problem:
-    statement, starter_code = strip_template(optional_text(row["problem"]))
+    statement, starter_code = split_primeintellect_prompt(optional_text(row["problem"]))
     starter_code = optional_text(row["starter_code"]) or starter_code
     encoded = parse_json_or_literal(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
     tests = _tests(encoded, row["metadata"], starter_code)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from inspect import cleandoc
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import parse
 from curate.reading.dialects import assertions
+from curate.reading.dialects.dependencies import parse
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import ParseError, optional_text

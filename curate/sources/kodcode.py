@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import defined_classes
 from curate.reading.dialects import assertions
+from curate.reading.dialects.dependencies import defined_classes
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal

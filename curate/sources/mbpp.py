@@ -6,8 +6,8 @@ MBPP+ has many more tests, as one program in the column `test`, which contains t
 from collections.abc import Iterator
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions
+from curate.reading.dialects.dependencies import defined_classes, defined_names
 from curate.reading.signature import function_headers
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row, TableFiles, read_rows

@@ -8,7 +8,7 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
-from curate.reading.dialects.primeintellect import strip_template
+from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Row, TableFiles, read_rows
@@ -41,7 +41,7 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
 def _problem(id: str, row: Row) -> Problem:
     if (task := optional_text(row["task_type"])) != "verifiable_code":
         raise ParseError(f"task_type {task}", "not_code")
-    statement, starter_code = strip_template(optional_text(row["prompt"]))
+    statement, starter_code = split_primeintellect_prompt(optional_text(row["prompt"]))
     info = row["verification_info"]
     content = info if isinstance(info, dict) else parse_json_or_literal(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from curate.reading.assertions.calls import parse_call
+from curate.reading.dialects.literals import parse_call
 from sandbox import Suite
 
 MAX_EXTRA_INPUTS = 24
