@@ -84,7 +84,8 @@ class Sketches(Closeable):
             self.ids.append(problem.id)
             self.sources.append(problem.source)
             self.rank_keys.append(self._worth(problem))
-        sets, signed = sketch(texts, load_kernel() if len(self.ids) > MIN_KERNEL_TEXTS else None)
+        is_loaded = load_kernel.cache_info().currsize  # by an earlier object of this process
+        sets, signed = sketch(texts, load_kernel() if is_loaded or len(self.ids) > MIN_KERNEL_TEXTS else None)
         self._ends.extend((sets.offsets[1:] + self._ends[-1]).tolist())
         self.keys.append(lsh.band_keys(signed))
         shingle_file.write(sets.values.data)
