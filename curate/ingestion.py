@@ -21,7 +21,7 @@ from curate.filters.no_reference import no_reference
 from curate.filters.no_statement import no_statement
 from curate.filters.wrong_language import wrong_language
 from curate.options import BuildOptions
-from curate.problem import Problem, Rejection, to_row
+from curate.problem import Problem, Rejection, encode_problem, to_row
 from curate.reading.location import LocationSpec
 from curate.reading.tables import TableFiles, locate, validate_options
 from curate.reading.values import shorten
@@ -155,10 +155,14 @@ def _first_read(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
 
 
 def _unstorable(problem: Problem) -> str | None:
+    """Return why no file can hold the problem, or None. The reason says where in its row the text is at fault."""
     try:
-        json.dumps(to_row(problem), ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        return f"text that is not Unicode: {shorten(error)}"
+        encode_problem(problem)
+    except UnicodeEncodeError:
+        try:
+            json.dumps(to_row(problem), ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            return f"text that is not Unicode: {shorten(error)}"
     return None
 
 

@@ -36,7 +36,6 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     because it depends on a null value. Rows that do not stay are in rejected/, each with the condition.
     """
     require_extra("data")
-    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
     from curate.row_filter import preview_filter, write_filtered
 
@@ -44,11 +43,10 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
         raise click.UsageError("give either --out, the folder to write to, or --dry-run")
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
-        folder = resolve_dataset_folder(dataset)
         if out is None:
-            outcome = preview_filter(folder, where, progress=progress)
+            outcome = preview_filter(dataset, where, progress=progress)
         else:
-            manifest, outcome = write_filtered(folder, where, out, overwrite=overwrite, progress=progress)
+            manifest, outcome = write_filtered(dataset, where, out, overwrite=overwrite, progress=progress)
     _print(outcome)
     if out is None:
         return

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from curate.problem import Problem, from_row, to_row
+from curate.problem import Problem, decode_problem, encode_problem
 from sandbox.closeable import Closeable
 
 
@@ -29,13 +29,13 @@ class ProblemSpill:
 
     def add(self, problem: Problem) -> None:
         """Append a problem. If a text has half a surrogate pair, write nothing and raise UnicodeEncodeError."""
-        line = json.dumps(to_row(problem), ensure_ascii=False).encode()
+        line = encode_problem(problem)
         self._offsets[problem.id] = self._file.seek(0, 2)
         self._file.write(line + b"\n")
 
     def load(self, id: str) -> Problem:
         self._file.seek(self._offsets[id])
-        return from_row(json.loads(self._file.readline()))
+        return decode_problem(self._file.readline())
 
 
 class TextSpill(Closeable):
