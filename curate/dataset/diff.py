@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from curate.dataset.folder import BATCH_ROWS, DatasetFolder
+from curate.dataset.dataset import BATCH_ROWS, Dataset
 from curate.dataset.integrity import check_integrity, mismatch_message
 from curate.dataset.query import query, read_table
 from curate.errors import CurateError
@@ -90,7 +90,7 @@ class DatasetDiff:
     reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
-def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress = no_progress) -> DatasetDiff:
+def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progress) -> DatasetDiff:
     """Compare two datasets. Raises CurateError on damaged files.
 
     Rows are read only if the content hashes differ, or if the files are not those that were written.
@@ -126,7 +126,7 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
 
 
 def _compare_rows(
-    old: DatasetFolder, new: DatasetFolder, columns: Sequence[str], progress: Progress
+    old: Dataset, new: Dataset, columns: Sequence[str], progress: Progress
 ) -> tuple[dict[tuple[str, str], ChangedRows], dict[str, ChangedRows]]:
     """Return the rows whose fate differs, and in which columns the rows differ that were kept both times."""
     hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in columns)
