@@ -18,6 +18,6 @@ external_card       README.md of a dataset that curate did not build
 difficulty_section  the section of the card on solve rates
 inspect_rows        the first rows, or everything about one row, for people to read
 inspect_evidence    why one row fell out, with the expected and the actual outputs side by side
-diff, diff_text     what changed between two datasets, and the same as lines for a terminal
+diff                what changed between two datasets
 push                publishing a dataset on the Hub
 """

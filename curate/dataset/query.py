@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.errors import CurateError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def connect(**options: str) -> "DuckDBPyConnection":
 
 
 def read_table(
-    dataset: DatasetFolder, table: str, columns: Sequence[str], *, rows: int = NUMBER_ROWS
+    dataset: Dataset, table: str, columns: Sequence[str], *, rows: int = NUMBER_ROWS
 ) -> "pa.RecordBatchReader":
     """Return columns of a table of a dataset, for `query`. A column that the table lacks is null.
 
@@ -106,6 +106,8 @@ def run(
                 yield from (dict(zip(names, row, strict=True)) for row in rows)
     except duckdb.InterruptException:
         raise CurateError(f"a query read no rows for {max_batch_seconds:g} s and was ended: {sql[:200]}") from None
+    except duckdb.OutOfMemoryException:
+        raise CurateError(f"a query needs more memory than it may take: {sql[:200]}") from None
     except duckdb.Error:
         if errors:
             raise errors[0] from None
