@@ -177,11 +177,12 @@ class Suite:
     def to_json(self) -> str:
         """Return the suite as text: the `tests` column of a dataset is this, without trials."""
         cases = [{"input": case.input, "expected": case.expected} for case in self.cases]
-        for case, content in zip(self.cases, cases, strict=True):
+        for case, fields in zip(self.cases, cases, strict=True):
             if case.trial:
-                content["trial"] = case.trial
+                fields["trial"] = case.trial
         limits = {name: value for name, value in _fields(self.limits).items() if value is not None}
-        content = {"cases": cases, "entry_point": self.entry_point, "checker": self.checker, "limits": limits}
+        content: dict[str, Any] = {"cases": cases, "entry_point": self.entry_point, "checker": self.checker}
+        content["limits"] = limits
         if self.referee is not None:
             content["referee"] = {**_fields(self.referee.program), "convention": self.referee.convention.value}
         if self.assertions is not None:

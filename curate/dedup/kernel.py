@@ -71,14 +71,14 @@ def sketch(data: Any, ends: Any, multipliers: Any, addends: Any, values: Any, of
                 keys[number] = np.uint32((run * odd ^ ((run * odd) >> half)) >> half)
         # A radix sort of 32-bit keys takes a third of the time of a quicksort.
         source, target = keys[:n_keys], np.empty(n_keys, dtype=np.uint32)
-        for shift in (np.uint32(0), np.uint32(8), np.uint32(16), np.uint32(24)):
+        for below in (np.uint32(0), np.uint32(8), np.uint32(16), np.uint32(24)):
             starts = np.zeros(257, dtype=np.int64)
             for key in source:
-                starts[np.int64((key >> shift) & np.uint32(255)) + 1] += 1
-            for digit in range(256):
-                starts[digit + 1] += starts[digit]
+                starts[np.int64((key >> below) & np.uint32(255)) + 1] += 1
+            for smaller in range(256):
+                starts[smaller + 1] += starts[smaller]
             for key in source:
-                digit = np.int64((key >> shift) & np.uint32(255))
+                digit = np.int64((key >> below) & np.uint32(255))
                 target[starts[digit]] = key
                 starts[digit] += 1
             source, target = target, source
