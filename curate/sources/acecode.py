@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, optional_text, parse_text_list
 
 TITLE = "AceCode"
@@ -19,7 +19,7 @@ OPTIONAL = ("id", "source")
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"acecode/{row.location}", "acecode", "parse", "unparsable", row.detail)
             continue

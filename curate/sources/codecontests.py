@@ -9,7 +9,7 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, distinct_cases, join_lines, optional_text, shorten
 from sandbox import Case, Program, Suite
 
@@ -39,7 +39,7 @@ _DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"codecontests/{row.location}", "codecontests", "parse", "unparsable", row.detail)
             continue

@@ -24,7 +24,7 @@ from curate.reading.dialects import detection, named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name, join_tests
 from curate.reading.solutions import parse_solution, strip_code_fence
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
+from curate.reading.tables import Row, TableFiles, UnreadableRow, numbered_rows, validate_options
 from curate.reading.values import (
     ParseError,
     distinct_cases,
@@ -53,6 +53,15 @@ OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit
 _REPOSITORY = ("repo", "patch", "base_commit", "test_patch", "FAIL_TO_PASS")
 _SECONDS = {"s": 1.0, "ms": 0.001}
 _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
+
+
+class FieldsWithoutValues(CurateError):
+    """The error for fields of a mapping that no row has a value for, of those that were read."""
+
+    def __init__(self, table: TableFiles, names: frozenset[str]) -> None:
+        listed = ", ".join(f'{field} = "{path}"' for field, path in table.options["fields"].items() if field in names)
+        super().__init__(_wrong(table, f"no row has a value for {listed}. Correct the path, or take the line out"))
+        self.names = names
 
 
 def select_files(table: TableFiles) -> TableFiles:
@@ -94,7 +103,7 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
     required = sorted({columns[path] for path in needed})
     missing = set(fields)
     any_read = False
-    for position, row in enumerate(read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))):
+    for position, row in numbered_rows(table, required, sorted({*columns.values(), *_REPOSITORY})):
         id = f"{name}/{position}"
         if isinstance(row, UnreadableRow):
             yield Rejection(id, name, "parse", "unparsable", f"{row.location}: {row.detail}")
@@ -113,8 +122,7 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
         except ParseError as error:
             yield Rejection(id, name, "parse", "unparsable", str(error))
     if missing and any_read:
-        listed = ", ".join(f'{field} = "{path}"' for field, path in fields.items() if field in missing)
-        raise _wrong(table, f"no row has a value for {listed}. Correct the path, or take the line out")
+        raise FieldsWithoutValues(table, frozenset(missing))
 
 
 def _value(row: Row, path: str) -> Any:

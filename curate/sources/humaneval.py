@@ -14,7 +14,7 @@ from curate.reading.assertions.dependencies import parse
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, optional_text
 
 TITLE = "HumanEval"
@@ -27,7 +27,7 @@ COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in enumerate(read_rows(table, COLUMNS, ())):
+    for position, row in numbered_rows(table, COLUMNS, ()):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"humaneval/{row.location}", "humaneval", "parse", "unparsable", row.detail)
             continue

@@ -8,7 +8,7 @@ from curate.reading.assertions.dependencies import defined_classes
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal
 
 TITLE = "KodCode"
@@ -22,7 +22,7 @@ OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", 
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"kodcode/{row.location}", "kodcode", "parse", "unparsable", row.detail)
             continue

@@ -11,7 +11,7 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, optional_text, parse_text_list
 
 TITLE = "LeetCodeDataset"
@@ -25,7 +25,7 @@ OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"leetcodedataset/{row.location}", "leetcodedataset", "parse", "unparsable", row.detail)
             continue

@@ -20,7 +20,7 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
 from curate.reading.dialects.parsed_tests import function_name
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows, validate_options
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows, validate_options
 from curate.reading.values import ParseError, distinct_cases, optional_text, parse_json, shorten
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table, except those of contests outside the window."""
     first, last = _window(table)
     outside = 0
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"livecodebench/{row.location}", "livecodebench", "parse", "unparsable", row.detail)
             continue

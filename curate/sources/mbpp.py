@@ -12,7 +12,7 @@ from curate.reading.dialects import assertions
 from curate.reading.signature import function_headers
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, optional_text, parse_text_list
 
 TITLE = "MBPP"
@@ -26,7 +26,7 @@ OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"mbpp/{row.location}", "mbpp", "parse", "unparsable", row.detail)
             continue

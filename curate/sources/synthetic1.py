@@ -11,7 +11,7 @@ from curate.reading.dialects import cases
 from curate.reading.dialects.primeintellect import strip_template
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal
 
 TITLE = "SYNTHETIC-1"
@@ -21,12 +21,13 @@ SIZE_DESCRIPTION = "1,994,262 responses, several to a problem"
 DEFECTS = "most tasks are not code; solutions missing, wrong or in another language; often one test only"
 COLUMNS = ("problem_id", "task_type", "prompt", "gold_standard_solution", "verification_info")
 OPTIONAL = ("source", "in_source_id", "metadata")
+SEVERAL_ROWS_PER_PROBLEM = True
 
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order in which their first responses occur."""
     seen: set[str] = set()
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         if isinstance(row, UnreadableRow):
             yield Rejection(f"synthetic1/{row.location}", "synthetic1", "parse", "unparsable", row.detail)
             continue

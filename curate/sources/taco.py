@@ -11,7 +11,7 @@ from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
+from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal, parse_text_list
 
 TITLE = "TACO"
@@ -36,7 +36,7 @@ OPTIONAL = [
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in enumerate(read_rows(table, COLUMNS, OPTIONAL)):
+    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
         id = f"taco/{position}"
         if isinstance(row, UnreadableRow):
             yield Rejection(id, "taco", "parse", "unparsable", f"{row.location}: {row.detail}")
