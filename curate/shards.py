@@ -35,6 +35,7 @@ from sandbox import SandboxOptions
 ROWS = 50_000  # in a shard
 MAX_SHARDS = 128  # each has an open file when rows are merged
 _SUMMARY = "summary.json"
+_SMALL_BYTES = 32 * 2**20  # of inputs for which starting processes takes longer than reading
 
 Result = TypeVar("Result")
 
@@ -116,19 +117,24 @@ def _read(
 
 
 class ShardPool:
-    """Calls a function for each of several shards, side by side."""
+    """Calls a function for each of several shards, side by side.
 
-    def __init__(self, sandbox_options: SandboxOptions) -> None:
+    sandbox_options  where they run, and in how many processes: as many as there are workers
+    n_bytes          size of the inputs
+    """
+
+    def __init__(self, sandbox_options: SandboxOptions, n_bytes: int) -> None:
         self._options = sandbox_options
+        self._n_bytes = n_bytes
 
     def map(self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Result]]:
         """Yield the index and the result of function(*call) for each call, as they finish.
 
-        A single call is made in this process. Otherwise the function, its arguments and its result are pickled. Raises
+        A single call, and all calls for small inputs, are made in this process. Otherwise the function, its arguments and its result are pickled. Raises
         what the function raises, and CurateError if a process is killed.
         """
-        if len(calls) == 1:
-            yield 0, function(*calls[0])
+        if len(calls) == 1 or self._n_bytes < _SMALL_BYTES:
+            yield from enumerate(function(*call) for call in calls)
         elif self._options.backend == "ray":
             yield from _map_on_ray(function, calls, self._options.address or "auto")
         else:
