@@ -259,9 +259,11 @@ class NewWorkFile:
     def add(self, read: ReadItem) -> None:
         """Add a row; rows have the numbers 0, 1, 2 ..."""
         item = read.item
-        values = READING, _json(item), False, 0
-        if isinstance(item, Problem):
-            values = None, None, item.verified, len(item.tests.cases)
+        values = (
+            (None, None, item.verified, len(item.tests.cases))
+            if isinstance(item, Problem)
+            else (READING, _json(item), False, 0)
+        )
         id = item.id.encode("utf-8", "surrogatepass")
         self._connection.execute(
             "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?)", (self._n_items, id, read.next_stage, *values)
