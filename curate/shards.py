@@ -131,8 +131,7 @@ class ShardPool:
         """Yield the index and the result of function(*call) for each call, as they finish.
 
         A single call, and all calls for small inputs, are made in this process. Otherwise the function, its arguments
-        and its result are pickled. Raises
-        what the function raises, and CurateError if a process is killed.
+        and its result are pickled. Raises what the function raises, and CurateError if a process is killed.
         """
         if len(calls) == 1 or self._n_bytes < _SMALL_BYTES:
             yield from enumerate(function(*call) for call in calls)

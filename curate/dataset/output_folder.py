@@ -1,6 +1,6 @@
 """The output folder and the work folder inside it: who may write, what is finished, and what can be continued.
 
-A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and the journals.
+A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and its shards.
 A plan contains everything that decides the content; it does not contain workers, paths and times.
 """
 
