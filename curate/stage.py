@@ -12,16 +12,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from curate.problem import Problem, Rejection
 from curate.verification.failures import CaseFailure
 from sandbox import Sandbox
 
-if TYPE_CHECKING:
-    from curate.build_state import BuildState
-
 Record = TypeVar("Record")
+Build = Any  # curate.build_state.BuildState, which stands above this module
 OpenSandbox = Callable[[int], Sandbox]  # returns the sandbox of a seed; it stays open until the build ends
 
 
@@ -65,7 +63,7 @@ class Stage(ABC):
         return {}
 
     @abstractmethod
-    def run(self, build: "BuildState") -> None:
+    def run(self, build: Build) -> None:
         """Examine the problems that no earlier stage has rejected, and reject those that must not stay."""
 
 
@@ -106,10 +104,10 @@ class ProblemStage(Stage, Generic[Record]):
         """Return the CPU time of the programs that were executed for this record."""
         return 0.0
 
-    def summarize(self, records: Iterable[Record], build: "BuildState") -> None:
+    def summarize(self, records: Iterable[Record], build: Build) -> None:
         """Add what all records together say to the build's outputs."""
 
-    def run(self, build: "BuildState") -> None:
+    def run(self, build: Build) -> None:
         """Examine problems that have no record yet, then update or reject each of them by its record."""
         build.examine(self)
         build.outputs.executed_cpu_seconds += sum(map(self.cpu_seconds, build.records(self)))
