@@ -1,47 +1,201 @@
-"""Compare the wall time of a whole build with the CPU time of the programs that it executes.
+"""Whole builds, as the command runs them: made-up rows on one core and on all, real programs, and a Ray cluster.
 
-    python -m benchmarks.build [NAME=LOCATION ...]     (default: the sample in examples/)
+    python -m benchmarks.build [rows] [programs] [ray] [--rows N ...]    (default: all, with 100,000 and 1,000,000 rows)
 
-The ratio is wall time / (CPU time / cores). It would be 1 if the build did nothing but execute programs on all cores.
+rows      Made-up rows without solutions, so nothing is executed: statements of 40 to 160 words, one in twenty a copy of
+          an earlier one with a word changed, and five tests each. Memory is the largest sum of resident pages over
+          all processes, mapped files included, sampled five times a second.
+programs  The sample in examples/. The ratio is wall time / (CPU time of the programs / cores). It would be 1 if the
+          build did nothing but execute programs on all cores.
+ray       Weak scaling on a loopback cluster: rows with solutions that sleep, so many on each node. Ideal is the rate of
+          one node times the number of nodes.
 """
 
+import argparse
 import json
 import os
+import random
+import resource
+import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.machine import describe
-from curate.pipeline import BuildOptions, build
+from curate.dataset.output_folder import read_manifest
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "build.json"
+EXPERIMENTS = ("rows", "programs", "ray")
+ROWS_PER_FILE = 50_000
+NODES = (1, 4)
+WORKERS = 4  # of each node
+ROWS_PER_NODE = 100
+SLEEP_SECONDS = 0.2  # of each run of a solution
+MAPPING = """
+location = "rows"
+
+[fields]
+id = "id"
+statement = "statement"
+inputs = "inputs"
+outputs = "outputs"
+"""
 
 
-def main(arguments: list[str]) -> None:
-    sample = [f"{name}={ROOT}/examples/raw/{name}" for name in ("taco", "synthetic1", "livecodebench")]
-    locations = [tuple(argument.split("=", 1)) for argument in arguments or sample]
-    cores = len(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
-        manifest = build([(name, place) for name, place in locations], Path(folder) / "out", BuildOptions())
-        wall_seconds = time.perf_counter() - started
-    assert manifest.build is not None
-    cpu_seconds = manifest.build.executed_cpu_seconds
-    result = {
-        "machine": describe(),
-        "problems": manifest.n_read,
-        "workers": cores,
-        "wall_seconds": wall_seconds,
-        "cpu_seconds": cpu_seconds,
-        "ratio": wall_seconds / (cpu_seconds / cores),
+def rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
+    rng = random.Random(seed)
+    vocabulary = ["".join(rng.choices("etaoinshrdlucmfwyp", k=rng.randint(2, 9))) for _ in range(20_000)]
+    weights = list(accumulate(1 / (rank + 3) for rank in range(len(vocabulary))))
+    recent: deque[list[str]] = deque(maxlen=1_000)
+    for number in range(count):
+        if recent and rng.random() < 0.05:
+            words = list(rng.choice(recent))
+            words[rng.randrange(len(words))] = rng.choice(vocabulary)
+        else:
+            words = rng.choices(vocabulary, cum_weights=weights, k=rng.randint(40, 160))
+            recent.append(words)
+        inputs = [f"{rng.randrange(10**6)} {rng.randrange(10**6)}\n" for _ in range(5)]
+        yield {
+            "id": f"row-{number:08}",
+            "statement": " ".join(words),
+            "inputs": inputs,
+            "outputs": [f"{sum(map(int, line.split()))}\n" for line in inputs],
+        }
+
+
+def sleepers(count: int) -> Iterator[dict[str, Any]]:
+    """Yield different rows with a solution that sleeps and then adds."""
+    code = f"import time\ntime.sleep({SLEEP_SECONDS})\nprint(sum(map(int, input().split())))\n"
+    return ({**row, "solutions": [f"{code}# {row['id']}\n"]} for row in rows(count))
+
+
+def write_raw(folder: Path, content: Iterable[dict[str, Any]], mapping: str = MAPPING) -> Path:
+    """Write the rows as Parquet files, and the mapping that reads them; return the path of the mapping."""
+    (folder / "rows").mkdir(parents=True)
+    remaining = iter(content)
+    while part := list(islice(remaining, ROWS_PER_FILE)):
+        pq.write_table(pa.Table.from_pylist(part), folder / "rows" / f"train-{part[0]['id']}.parquet")
+    path = folder / "mapping.toml"
+    path.write_text(mapping)
+    return path
+
+
+def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collection[int] | None = None) -> dict[str, Any]:
+    """Run the command on some cores. Return its times, the peaks of its memory and folder, and its manifest's times."""
+    arguments = [argument for source in sources for argument in ("--source", source)]
+    command = [sys.executable, "-c", "from cli import main; main()", "build-dataset", *arguments, "--out", str(out)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        [*command, *options],
+        cwd=ROOT,
+        stdout=sys.stderr,
+        preexec_fn=None if cores is None else lambda: os.sched_setaffinity(0, cores),
+    )
+    peak = work = 0.0
+    while process.poll() is None:
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
+            tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            peak = max(peak, sum(_resident(member) for member in tree))
+            work = max(work, disk_mb(out))
+        time.sleep(0.2)
+    wall = time.perf_counter() - started
+    if process.returncode:
+        raise SystemExit(f"the build failed with status {process.returncode}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    manifest = read_manifest(out)
+    return {
+        "rows": manifest.n_read,
+        "kept": manifest.n_kept,
+        "content_hash": manifest.content_hash,
+        "wall_seconds": wall,
+        "cpu_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "executed_cpu_seconds": manifest.build.executed_cpu_seconds if manifest.build else 0.0,
+        "rows_per_second": manifest.n_read / wall,
+        "peak_mb": peak / 2**20,
+        "work_mb": work,
+        "dataset_mb": disk_mb(out),
         "stages": manifest.seconds,
     }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+
+
+def _resident(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess):
+        return process.memory_info().rss
+    return 0
+
+
+def disk_mb(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+
+
+def measure_rows(counts: Iterable[int]) -> list[dict[str, Any]]:
+    """Build made-up rows on one core and on all cores. Both builds must have the same content."""
+    measured = []
+    cores = sorted(os.sched_getaffinity(0))
+    for count in counts:
+        with tempfile.TemporaryDirectory() as folder:
+            mapping = write_raw(Path(folder) / "raw", rows(count))
+            for n_cores in sorted({1, len(cores)}):
+                options = ("--no-reference", "keep", "--workers", str(n_cores))
+                out = Path(folder) / f"out-{n_cores}"
+                found = run_build([f"generic={mapping}"], out, *options, cores=cores[:n_cores])
+                measured.append({"cores": n_cores, "raw_mb": disk_mb(Path(folder) / "raw"), **found})
+            assert measured[-1]["content_hash"] == measured[-2 if len(cores) > 1 else -1]["content_hash"]
+    return measured
+
+
+def measure_programs() -> dict[str, Any]:
+    """Build the sample, whose solutions and mutants are executed on all cores."""
+    cores = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [f"{name}={ROOT}/examples/raw/{name}" for name in ("taco", "synthetic1", "livecodebench")]
+        found = run_build(sources, Path(folder) / "out")
+    return {**found, "workers": cores, "ratio": found["wall_seconds"] / (found["executed_cpu_seconds"] / cores)}
+
+
+def measure_ray() -> list[dict[str, Any]]:
+    """Build rows whose solutions sleep on clusters of NODES nodes, with so many rows that each node has the same."""
+    from benchmarks.ray import cluster
+
+    measured: list[dict[str, Any]] = []
+    for n_nodes in NODES:
+        with tempfile.TemporaryDirectory() as folder, cluster(n_nodes) as address:
+            rows_with_solutions = sleepers(ROWS_PER_NODE * n_nodes)
+            mapping = write_raw(Path(folder) / "raw", rows_with_solutions, MAPPING + 'solutions = "solutions"\n')
+            options = ("--backend", "ray", "--address", address, "--workers", str(WORKERS))
+            found = run_build([f"generic={mapping}"], Path(folder) / "out", *options)
+        share = found["rows_per_second"] / n_nodes / (measured or [found])[0]["rows_per_second"] * NODES[0]
+        measured.append({"nodes": n_nodes, "workers": n_nodes * WORKERS, "share_of_ideal": share, **found})
+    return measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(EXPERIMENTS))
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    chosen = parser.parse_args()
+    if unknown := set(chosen.experiments) - set(EXPERIMENTS):
+        parser.error(f"no experiment {', '.join(sorted(unknown))}; choose among {', '.join(EXPERIMENTS)}")
+    measure = {"rows": lambda: measure_rows(chosen.rows), "programs": measure_programs, "ray": measure_ray}
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in chosen.experiments or EXPERIMENTS:
+        results[name] = {"machine": describe(), "measured": measure[name]()}
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+        print(json.dumps(results[name], indent=2))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -46,6 +46,7 @@ TEXT = "hello\n"
 def cluster(nodes: int) -> Iterator[str]:
     """Yield the address of a cluster whose head offers no processors while each of its nodes offers one."""
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    Path("/tmp/ray").mkdir(exist_ok=True)  # Ray writes the address there, whatever its folder
     nodes_of = Cluster()
     try:
         for processors in (0, *[1] * nodes):

@@ -115,13 +115,39 @@ def soak_line(measured: dict[str, Any]) -> str:
     )
 
 
-def build_line(measured: dict[str, Any]) -> str:
-    return (
-        f"`curate build-dataset` on {measured['problems']} real problems of the three sources took"
-        f" {measured['wall_seconds']:.0f} s on {measured['workers']} cores;"
-        f" the programs it executed needed {measured['cpu_seconds']:.0f} s of CPU time:"
-        f" wall time is {measured['ratio']:.2f} times CPU time divided by cores. Measured on {measured['machine']}."
-    )
+def build_tables(measured: dict[str, Any]) -> str:
+    """Return a line about a build with programs, a table about made-up rows, and one about a Ray cluster."""
+    parts = []
+    if programs := measured.get("programs"):
+        found = programs["measured"]
+        parts.append(
+            f"`curate build-dataset` on {found['rows']} real problems of the three sources took"
+            f" {found['wall_seconds']:.0f} s on {found['workers']} cores;"
+            f" the programs it executed needed {found['executed_cpu_seconds']:.0f} s of CPU time:"
+            f" wall time is {found['ratio']:.2f} times CPU time divided by cores. Measured on {programs['machine']}."
+        )
+    if rows := measured.get("rows"):
+        lines = [
+            "| made-up rows | cores | minutes | rows per second | peak MB | raw MB | MB on the way | dataset MB |",
+            "|---:|---:|---:|---:|---:|---:|---:|---:|",
+            *(
+                f"| {found['rows']:,} | {found['cores']} | {found['wall_seconds'] / 60:.1f}"
+                f" | {found['rows_per_second']:,.0f} | {found['peak_mb']:,.0f} | {found['raw_mb']:,.0f}"
+                f" | {found['work_mb']:,.0f} | {found['dataset_mb']:,.0f} |"
+                for found in rows["measured"]
+            ),
+        ]
+        about = f"`curate build-dataset` without programs. Measured on {rows['machine']}."
+        parts += ["\n".join(lines), about]
+    if ray := measured.get("ray"):
+        lines = ["| Ray nodes | workers | rows per second | share of ideal |", "|---:|---:|---:|---:|"] + [
+            f"| {found['nodes']} | {found['workers']} | {found['rows_per_second']:.1f}"
+            f" | {found['share_of_ideal']:.2f} |"
+            for found in ray["measured"]
+        ]
+        about = f"`curate build-dataset --backend ray` with solutions that sleep. Measured on {ray['machine']}."
+        parts += ["\n".join(lines), about]
+    return "\n\n".join(parts)
 
 
 def strength_table(measured: dict[str, Any]) -> str:
@@ -176,16 +202,6 @@ def dedup_table(measured: dict[str, Any]) -> str:
     return "\n".join(lines) + (
         "\n\nFrom text to clusters, on made-up statements, at a Jaccard similarity of 0.7 or more; benchmarks/dedup.py"
         f" says what is counted. Measured on {'; '.join(dict.fromkeys(machines))}."
-    )
-
-
-def million_line(measured: dict[str, Any]) -> str:
-    return (
-        f"`curate build-dataset` on {measured['rows']:,} made-up rows without solutions took"
-        f" {measured['wall_seconds'] / 60:.0f} min ({measured['rows_per_second']:,.0f} rows per second) and at most"
-        f" {measured['peak_mb'] / 1024:.1f} GB of memory; {measured['raw_mb']:,.0f} MB in,"
-        f" {measured['dataset_mb']:,.0f} MB out, {measured['work_mb']:,.0f} MB on the way."
-        f" Measured on {measured['machine']}."
     )
 
 
@@ -529,9 +545,8 @@ _JUDGE: Tables = (
     ("soak", soak_line),
 )
 _CURATION: Tables = (
-    ("build", build_line),
+    ("build", build_tables),
     ("strength", strength_table),
-    ("million", million_line),
     ("dedup", dedup_table),
 )
 

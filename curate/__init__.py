@@ -25,13 +25,13 @@ The folder, from the bottom up:
     dataset/         a dataset on disk: its rows, card and work folder; inspecting, comparing and pushing it
     dedup/           near-duplicates by MinHash and exact Jaccard
     report/          report.json and report.html
-    derivation       a dataset made from another one by removing rows
+    derivation       datasets made from other datasets by removing rows
     difficulty/      how often models solve the problems, and bands of solve rates
     decontamination/ rows that contain items of evaluation sets
-    expressions/     conditions on rows, such as `verified and n_tests >= 8`
+    condition        conditions on rows, such as `verified and n_tests >= 8`
     row_filter       only the rows that fulfil conditions
-    splitting/       parts for training and validation without near-duplicates across them
-    merging/         several datasets as one
+    splitting        parts for training and validation without near-duplicates across them
+    merging          several datasets as one
     stage            the interface of a stage of a build
     shards           ranges of rows that are read, filtered and sketched side by side
     build_state      a build in progress, which the stages work on

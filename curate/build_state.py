@@ -17,7 +17,7 @@ from curate.errors import CurateError
 from curate.ingestion import repeated, repeats_problems
 from curate.json_records import from_json, to_json
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
-from curate.problem import Rejection
+from curate.problem import Rejection, to_row
 from curate.progress import Progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.shards import Shard, ShardPool
@@ -141,8 +141,7 @@ class BuildState(Closeable):
 
     def row(self, address: Address) -> dict[str, Any]:
         """Return a problem as it was read from its source, as a row of values."""
-        row: dict[str, Any] = json.loads(self._files[address.shard].row(address.number))
-        return row
+        return to_row(self._files[address.shard].load(address.number))
 
     def is_examined(self, address: Address) -> bool:
         """Return whether a stage has examined a problem. If not, it is as it was read."""

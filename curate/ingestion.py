@@ -18,7 +18,7 @@ from typing import Any
 from curate import sources
 from curate.errors import CurateError
 from curate.options import BuildOptions
-from curate.problem import Problem, Rejection, to_row
+from curate.problem import Problem, Rejection, encode_problem, to_row
 from curate.reading.location import LocationSpec
 from curate.reading.solutions import candidate_solutions
 from curate.reading.table_shards import divide
@@ -142,10 +142,9 @@ def read_table(
             yield item, None
             continue
         try:
-            row = json.dumps(to_row(item), ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            reason = f"text that is not Unicode: {shorten(error)}"
-            yield Rejection(item.id, name, "parse", "unparsable", reason, statement=item.statement), None
+            row = encode_problem(item)
+        except UnicodeEncodeError:
+            yield Rejection(item.id, name, "parse", "unparsable", _not_unicode(item), statement=item.statement), None
             continue
         if reason := next(filter(None, (question(item) for question in filters)), None):
             yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement), None
@@ -199,6 +198,8 @@ def image(problem: Problem) -> str | None:
 
 def interactive(problem: Problem) -> str | None:
     """Return "interactive" if the statement says so or has a section Interaction: a fixed input cannot answer."""
+    if "nteract" not in problem.statement.lower():  # part of each sign; the search would take 50 times as long
+        return None
     return "interactive" if _INTERACTION.search(problem.statement) else None
 
 
@@ -214,7 +215,8 @@ def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | No
 
 def no_statement(problem: Problem) -> str | None:
     """Return "no_statement" if there are fewer than 20 letters and digits, which cannot describe a problem."""
-    return "no_statement" if sum(map(str.isalnum, problem.statement)) < 20 else None
+    alphanumeric = filter(str.isalnum, problem.statement)
+    return "no_statement" if sum(1 for _ in islice(alphanumeric, 20)) < 20 else None
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:
@@ -223,6 +225,15 @@ def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) 
     A solution in C++ cannot be run if the tests call a function.
     """
     return "wrong_language" if problem.solutions and not candidate_solutions(problem, languages) else None
+
+
+def _not_unicode(problem: Problem) -> str:
+    """Say where in its row a problem has a text that no file can hold."""
+    try:
+        json.dumps(to_row(problem), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return f"text that is not Unicode: {shorten(error)}"
+    return "text that is not Unicode"
 
 
 def _shape(problem: Problem) -> str:

@@ -18,9 +18,6 @@ from curate.json_records import json_key, omit_if_default
 from sandbox import Package
 
 MANIFEST = "manifest.json"  # the file's name
-# In the file, the fields of the build record are mixed with those of the manifest. They are written in this order.
-_FIRST = ("plan", "content_hash", "counts", "decontamination")
-_BUILD_FIRST = ("strength", "locations", "workers", "isolation", "levels", "backend", "versions", "machine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,7 @@ class BuildInfo:
 
     executed_cpu_seconds: CPU time of all programs that were executed
     reference_cpu_seconds: the part of this CPU time that the references used
-    levels: the levels of isolation at which programs were judged; empty if an earlier version built the dataset
+    levels: the levels of isolation at which programs were judged
     packages: packages besides the standard library that programs could import, if any were asked for
     """
 
@@ -296,17 +293,10 @@ def with_name_and_date(manifest: Manifest, folder: Path) -> Manifest:
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the content of `manifest.json`."""
-    build = json_records.to_json(manifest.build) or {}
-    values = json_records.to_json(replace(manifest, build=None))
-    del values["build"]
-    return {
-        **{name: values.pop(name) for name in _FIRST},
-        **{name: build.pop(name) for name in _BUILD_FIRST if build},
-        "seconds": values.pop("seconds"),
-        **build,
-        **values,
-    }
+    """Return the content of `manifest.json`, in which the fields of the build record stand beside the others."""
+    values: dict[str, Any] = json_records.to_json(manifest)
+    build = values.pop("build") or {}
+    return {**values, **build}
 
 
 def hash_of(data: Mapping[str, Any]) -> str:

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
+from operator import attrgetter, itemgetter
 from typing import Any
+
+import msgspec
 
 from sandbox import Program, Suite
 
@@ -184,11 +187,17 @@ REWARD_COLUMNS = frozenset(
 )
 
 
+_FIELDS = tuple(field.name for field in fields(Problem))
+_values = attrgetter(*_FIELDS)
+_columns = itemgetter(*COLUMNS)
+
+
 def to_row(problem: Problem) -> dict[str, Any]:
     """Return the problem as one row of plain values, in the order of COLUMNS."""
-    values = {field.name: getattr(problem, field.name) for field in fields(problem)}
-    values["tests"] = problem.tests.with_trials(()).to_json()
-    values["trial_outputs"] = list(problem.tests.trials)
+    values = dict(zip(_FIELDS, _values(problem), strict=True))
+    trials = problem.tests.trials
+    values["tests"] = (problem.tests.with_trials(()) if trials else problem.tests).to_json()
+    values["trial_outputs"] = list(trials)
     values["n_tests"] = len(problem.tests.cases)
     values["wrapping"] = problem.wrapping.value
     values["tags"] = list(problem.tags)
@@ -200,12 +209,12 @@ def to_row(problem: Problem) -> dict[str, Any]:
     if problem.reference is not None:
         values["reference"] = problem.reference.source
         values["reference_language"] = problem.reference.language
-    return {name: values[name] for name in COLUMNS}
+    return dict(zip(COLUMNS, _columns(values), strict=True))
 
 
 def from_row(row: Mapping[str, Any]) -> Problem:
     """Return the problem that to_row turned into this row. Raises KeyError, TypeError or ValueError for other rows."""
-    values = {field.name: row[field.name] for field in fields(Problem)}
+    values = {name: row[name] for name in _FIELDS}
     values["tests"] = tests_from_row(row)
     values["wrapping"] = Wrapping(row["wrapping"])
     values["tags"] = tuple(row["tags"])
@@ -221,3 +230,21 @@ def tests_from_row(row: Mapping[str, Any]) -> Suite:
     """Return the tests in a row that has the columns TESTS. Raises KeyError, TypeError or ValueError for other rows."""
     suite = Suite.from_json(row["tests"])
     return suite.with_trials(row["trial_outputs"]) if row["trial_outputs"] else suite
+
+
+# Temporary files hold problems in this form, which takes a tenth of the time of a row of JSON with its tests as text.
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Problem)
+
+
+def encode_problem(problem: Problem) -> bytes:
+    """Return the problem as one line of JSON, without a newline, for temporary files.
+
+    Raises UnicodeEncodeError if a text has half a surrogate pair.
+    """
+    return _ENCODER.encode(problem)
+
+
+def decode_problem(line: bytes) -> Problem:
+    """Return the problem that encode_problem turned into this line."""
+    return _DECODER.decode(line)

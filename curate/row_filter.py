@@ -8,21 +8,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from curate.dataset import output_folder
-from curate.dataset.dataset_reader import translate_read_errors
-from curate.dataset.folder import DatasetFolder
-from curate.derivation import Derivation, ParentDataset, open_built_dataset, plan_of_step, write_derived
+from curate.condition import Condition, evaluate, parse
+from curate.dataset.dataset import Dataset, require_outside, translate_read_errors
+from curate.derivation import Key, derive, plan_of_step
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
-from curate.expressions.condition import Condition, parse
 from curate.manifest import Manifest
 from curate.problem import Rejection
 from curate.progress import Progress, no_progress, with_progress
 from curate.recipe import FilterConfig, with_step
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 NOT_MATCHING, UNKNOWN = "not_matching", "unknown"  # the reasons in its rejections
+_ROWS, _ROWS_WITH_TESTS = 4096, 64  # of a batch; the tests of one row can take tens of megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +32,20 @@ class FilterResult:
     """What becomes of the rows of a dataset under some conditions.
 
     n_rows: number of rows of the dataset
-    fulfilled: for each condition, the numbers of rows for which it is true, false or null
-    removed: rejections of the rows that do not fulfil every condition, by position
+    condition_counts: for each condition, the numbers of rows for which it is true, false or null
+    removed: rejections of the rows that do not fulfil every condition
     uses_models: whether a condition depends on solve rates
     """
 
     n_rows: int
     condition_counts: Mapping[str, Mapping[bool | None, int]]
-    removed: Mapping[int, Rejection]
+    removed: Mapping[Key, Rejection]
     uses_models: bool
 
 
 def preview_filter(dataset: Path, where: Sequence[str], *, progress: Progress = no_progress) -> FilterResult:
     """Return what a filter would remove, and write nothing. Raises CurateError as `write_filtered` does."""
-    return _outcome(open_built_dataset(dataset), where, progress)
+    return _outcome(Dataset.open_built(dataset), where, progress)
 
 
 def write_filtered(
@@ -57,8 +59,8 @@ def write_filtered(
 ) -> tuple[Manifest, FilterResult]:
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and what became of the rows.
 
-    dataset    a folder of a dataset that curate built
-    where      conditions; curate/expressions explains them
+    dataset    folder or Hub id of a dataset that curate built
+    where      conditions; curate/condition.py explains them
     overwrite  replace an existing dataset in the folder
     progress   called with the progress
     recipe     the recipe of the result, if the caller knows more of it than the dataset does
@@ -66,56 +68,46 @@ def write_filtered(
     A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if the
     dataset cannot be read, a condition cannot be understood, or the folder cannot be written.
     """
-    origin = open_built_dataset(dataset)
-    origin.check_no_overlap(out)
+    origin = Dataset.open_built(dataset)
+    require_outside(out, origin.path, origin.files("data"))
     outcome = _outcome(origin, where, progress)
-    plan = plan_of_step(origin, "filter", {"where": list(outcome.condition_counts)}, outcome.removed.values())
-    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
-    if finished is not None:
-        return finished, outcome
-    removed = {rejection.id for rejection in outcome.removed.values()}
-    rates = solve_rates.read_remaining_table(dataset, removed)
-    recipe = recipe or _recipe(origin, outcome)
-    derivation = Derivation(plan, outcome.n_rows, outcome.removed, rates, recipe=recipe)
-    return write_derived(origin, derivation, out, overwrite=overwrite), outcome
+    options = {"where": list(outcome.condition_counts)}
+    plan = plan_of_step(origin.manifest, "filter", options, outcome.removed.values())
+    tables = solve_rates.remaining_tables(origin, {rejection.id for rejection in outcome.removed.values()})
+    recipe = recipe or _recipe(origin.manifest, outcome)
+    return derive([origin], outcome.removed, plan, tables, out, overwrite=overwrite, recipe=recipe), outcome
 
 
-def _outcome(origin: ParentDataset, where: Sequence[str], progress: Progress) -> FilterResult:
+def _outcome(origin: Dataset, where: Sequence[str], progress: Progress) -> FilterResult:
     if not where:
         raise CurateError("give at least one condition, such as --where 'verified and n_tests >= 8'")
-    conditions = _conditions(origin.location, where)
+    rates = solve_rates.read(origin.path)
+    models = sorted({row["model"] for row in rates})
+    solved = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
+    conditions = [parse(text.strip(), models) for text in dict.fromkeys(where)]
     counts: dict[str, Counter[bool | None]] = {condition.text: Counter() for condition in conditions}
-    removed: dict[int, Rejection] = {}
+    removed: dict[Key, Rejection] = {}
     n_rows = 0
-    with translate_read_errors(origin.location):  # the JSON text of tests may be damaged
-        for position, row in enumerate(_rows(origin, conditions, progress)):
-            n_rows += 1
+    with translate_read_errors(origin.path):  # the JSON text of tests may be damaged
+        rows = evaluate(conditions, _batches(origin, conditions), solved)
+        for id, source, *answers in with_progress(rows, "filter", progress, total=origin.manifest.n_kept):
             failed = None
-            for condition in conditions:
-                holds = condition.evaluate(row)
+            for condition, holds in zip(conditions, answers, strict=True):
                 counts[condition.text][holds] += 1
                 if not holds and failed is None:
                     failed = condition, holds
             if failed is not None:
-                removed[position] = _rejection(row["id"], row["source"], *failed)
+                removed[0, n_rows] = _rejection(id, source, *failed)
+            n_rows += 1
     return FilterResult(n_rows, counts, removed, any(condition.models for condition in conditions))
 
 
-def _conditions(dataset: Path, where: Sequence[str]) -> list[Condition]:
-    rates = solve_rates.read(dataset)
-    models = tuple(sorted({row["model"] for row in rates}))
-    counts = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
-    return [parse(text.strip(), models, counts) for text in dict.fromkeys(where)]
-
-
-def _rows(origin: ParentDataset, conditions: Sequence[Condition], progress: Progress) -> Iterator[dict[str, Any]]:
+def _batches(origin: Dataset, conditions: Sequence[Condition]) -> "Iterator[pa.RecordBatch]":
     """Return the rows with the columns that the conditions use."""
-    assert origin.manifest is not None
-    folder = DatasetFolder(origin.location, origin.manifest)
-    columns = {"id", "source"}.union(*(condition.columns for condition in conditions))
-    if missing := columns - folder.columns("data"):
-        raise CurateError(f"{origin.location}: its rows have no {', '.join(sorted(missing))}. Build it again.")
-    return with_progress(folder.rows("data", sorted(columns)), "filter", progress, total=origin.manifest.n_kept)
+    columns = frozenset[str]().union(*(condition.columns for condition in conditions))
+    if missing := columns - origin.columns("data"):
+        raise CurateError(f"{origin.path}: its rows have no {', '.join(sorted(missing))}. Build it again.")
+    return origin.batches("data", sorted(columns), rows=_ROWS_WITH_TESTS if "tests" in columns else _ROWS)
 
 
 def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:
@@ -123,10 +115,8 @@ def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -
     return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
 
 
-def _recipe(origin: ParentDataset, outcome: FilterResult) -> Mapping[str, Any] | None:
+def _recipe(origin: Manifest, outcome: FilterResult) -> Mapping[str, Any] | None:
     """Return the recipe of the dataset with this filter."""
-    assert origin.manifest is not None
-    before = origin.manifest.recipe
-    if outcome.uses_models and "difficulty" not in (before or {}):
+    if outcome.uses_models and "difficulty" not in (origin.recipe or {}):
         return None  # it does not say how the models were sampled
-    return with_step(before, "filter", FilterConfig(tuple(outcome.condition_counts)))
+    return with_step(origin.recipe, "filter", FilterConfig(tuple(outcome.condition_counts)))

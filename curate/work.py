@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
-from curate.problem import Problem, Rejection, from_row
+from curate.problem import Problem, Rejection, decode_problem
 from sandbox.closeable import Closeable
 
 if TYPE_CHECKING:
@@ -85,12 +85,8 @@ class WorkFile(Closeable):
 
     def load(self, number: int) -> Problem:
         """Return a problem as it was read from its source."""
-        return from_row(json.loads(self.row(number)))
-
-    def row(self, number: int) -> bytes:
-        """Return a problem as JSON, as it was read from its source."""
-        row: bytes = self._connection.execute("SELECT row FROM problem WHERE number = ?", (number,)).fetchone()[0]
-        return row
+        row = self._connection.execute("SELECT row FROM problem WHERE number = ?", (number,)).fetchone()[0]
+        return decode_problem(row)
 
     def has_problem(self, number: int) -> bool:
         """Return whether a row is a problem, rather than one that was rejected while it was read."""

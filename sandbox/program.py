@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import SupportsIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ class Limits:
             value = getattr(self, name)
             if value is None and name in ("cpu_seconds", "budget_seconds"):
                 continue
-            if not name.endswith("_seconds") and not isinstance(value, SupportsIndex):
+            if not name.endswith("_seconds") and not hasattr(value, "__index__"):
                 raise BadLimit(name, f"must be a whole number, not {value!r}")
             if not 0 < value <= most:
                 raise BadLimit(name, f"must be above zero and at most {most:,}, not {value!r}")

@@ -41,7 +41,7 @@ DIRECTIONS = {
     "verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources verification "
     "strength options recipe ingestion work dataset dedup report derivation difficulty decontamination "
-    "expressions row_filter splitting merging stage shards build_state stages exports pipeline audit recipes "
+    "condition row_filter splitting merging stage shards build_state stages exports pipeline audit recipes "
     "commands __main__",
     "train": "errors interrupts child engine_options config weights sampling evaluation learning rollouts "
     "asynchronous swarm run planning loop commands",
@@ -189,7 +189,7 @@ def test_libraries_do_not_print(room: str) -> None:
     ],
 )
 def test_light_imports_load_no_heavy_package(statement: str) -> None:
-    heavy = {"datasets", "pandas", "pyarrow", "datasketch", "docker", "numpy", "torch", "vllm", "ray"}
+    heavy = set("datasets pandas pyarrow datasketch docker duckdb numba numpy torch vllm ray".split())
     code = f"{statement}\nimport sys\nprint(*sorted({heavy!r} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == []

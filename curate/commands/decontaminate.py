@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from curate.commands.against_option import against_option
 from curate.commands.counts import print_contamination
+from curate.commands.options import against_option
 from curate.commands.printing import print_hashes
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 

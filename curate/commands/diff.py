@@ -20,8 +20,7 @@ def command(old: Path, new: Path) -> None:
     be compared.
     """
     require_extra("data")
-    from curate.dataset.diff import diff_datasets
-    from curate.dataset.diff_text import format_lines
+    from curate.dataset.diff import diff_datasets, format_lines
     from curate.dataset.folder import DatasetFolder
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError

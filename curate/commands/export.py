@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from curate.commands.include_option import include_option
-from curate.commands.prompt_options import prompt_options
+from curate.commands.options import include_option, prompt_options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 
@@ -46,9 +45,7 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.exports._export import export, reasons
-    from curate.exports._options import ExportOptions
-    from curate.exports._target import target_names
+    from curate.exports._export import ExportOptions, export, reasons, target_names
     from curate.prompt import read_prompt
 
     if to not in target_names():

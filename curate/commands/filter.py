@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="CONDITION",
-    help="A condition on columns, such as 'verified and n_tests >= 8' or '0.1 <= solve_rate(\"MODEL\") <= 0.5'. "
+    help="A condition on columns, such as 'verified and n_tests >= 8' or 'solve_rate(\"MODEL\") <= 0.5'. "
     "A row stays if the condition is true. Repeatable: all conditions must be true.",
 )
 @click.option(
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bool, overwrite: bool) -> None:
     """Copy DATASET with only the rows that fulfil conditions.
 
-    A condition names columns and uses comparisons, arithmetic, in, is None, and, or, not, and the functions len, words,
-    lower, matches, solve_rate and samples. A row does not stay if a condition is false, or if it is null because it
-    depends on a null value. Rows that do not stay are in rejected/, each with the condition.
+    A condition names columns and uses comparisons, arithmetic, in, between, is null, and, or, not, and the functions
+    len, words, lower, matches, solve_rate and samples. A row does not stay if a condition is false, or if it is null
+    because it depends on a null value. Rows that do not stay are in rejected/, each with the condition.
     """
     require_extra("data")
-    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
     from curate.row_filter import preview_filter, write_filtered
 
@@ -44,11 +43,10 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
         raise click.UsageError("give either --out, the folder to write to, or --dry-run")
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
-        folder = resolve_dataset_folder(dataset)
         if out is None:
-            outcome = preview_filter(folder, where, progress=progress)
+            outcome = preview_filter(dataset, where, progress=progress)
         else:
-            manifest, outcome = write_filtered(folder, where, out, overwrite=overwrite, progress=progress)
+            manifest, outcome = write_filtered(dataset, where, out, overwrite=overwrite, progress=progress)
     _print(outcome)
     if out is None:
         return

@@ -30,13 +30,11 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     """
     require_extra("data")
     from curate.errors import CurateError
-    from curate.merging.inputs import open_inputs
-    from curate.merging.merge import merge
-    from curate.merging.merged_contamination import missing_sets
+    from curate.merging import merge, missing_sets
 
     interrupted = "the datasets are unchanged, the same command starts again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
-        missing = missing_sets(open_inputs(datasets, out))
+        missing = missing_sets(datasets, out)
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, progress=progress)
     print_funnel(manifest.counts, rejected_rows(out))
     if manifest.decontamination:

@@ -14,7 +14,7 @@ class _Size(click.ParamType[float | int]):
     name = "SHARE|ROWS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
-        from curate.splitting.assignment import parse_size
+        from curate.splitting import parse_size
 
         try:
             return parse_size(str(value))
@@ -58,9 +58,8 @@ def command(
     order of the rows does not matter.
     """
     require_extra("data")
-    from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.splitting.split import SplitOptions, split
+    from curate.splitting import SplitOptions, split
 
     sizes = {name: size for name, size in (("validation", validation), ("test", test)) if size is not None}
     if not sizes:
@@ -68,7 +67,7 @@ def command(
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
         options = SplitOptions(sizes, similarity, seed)
-        manifests = split(resolve_dataset_folder(dataset), out, options, overwrite=overwrite, progress=progress)
+        manifests = split(dataset, out, options, overwrite=overwrite, progress=progress)
     for name, manifest in manifests.items():
         sources = ", ".join(f"{source} {count.n_kept}" for source, count in manifest.counts.items() if count.n_kept)
         click.echo(f"{manifest.n_kept} problems in {out / name} ({sources})")

@@ -109,18 +109,17 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
 
     expected: values of the options, by their names
     """
-    from curate.dataset.folder import DatasetFolder
+    from curate.dataset.dataset import Dataset
     from curate.dataset.integrity import check_integrity
-    from curate.dataset.location import resolve_dataset_folder
     from curate.dataset.output_folder import untracked_names
 
     with ProgressBar(" rows") as progress:
-        folder = DatasetFolder.open(resolve_dataset_folder(dataset))
-        integrity = check_integrity(folder, read_rows=True, progress=progress)
+        opened = Dataset.open(dataset)
+        integrity = check_integrity(opened, read_rows=True, progress=progress)
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
     print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)
-    print_lines(f"{name}: no part of the dataset, so it was not checked" for name in untracked_names(folder.path))
+    print_lines(f"{name}: no part of the dataset, so it was not checked" for name in untracked_names(opened.path))
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
@@ -129,7 +128,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     actual = {name: getattr(integrity, name) for name in ("manifest_hash", "reward_hash", "content_hash")}
     for name, value in actual.items():
         if value:
-            recorded = getattr(folder.manifest, name)
+            recorded = getattr(opened.manifest, name)
             click.echo(f"{name.replace('_', ' ')} {value}, {'as' if recorded else 'which is not'} in the manifest")
     for name, value in expected.items():
         if value and value.lower() != actual[name]:

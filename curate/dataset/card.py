@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from curate.dataset.dataset import Dataset
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS
-from curate.dataset.table_files import count_rows, table_files
 from curate.dataset.writer import REJECTED_COLUMNS
 from curate.ingestion import source_module, source_names
 from curate.json_records import from_json
@@ -57,10 +57,10 @@ def configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
         suffix = next(path.suffix for path in sorted((folder / "data").rglob("*")) if path.is_file())
         pattern = f"data/**/*{suffix}"
     entries: list[dict[str, Any]] = [{"config_name": "default", "data_files": pattern, "default": True}]
+    dataset = Dataset(folder)
     for name in ("rejected", EVIDENCE, "contamination"):
-        files = table_files(folder / name)
-        if any(map(count_rows, files)):
-            entries.append({"config_name": name, "data_files": f"{name}/train-*{files[0].suffix}"})
+        if dataset.count(name):
+            entries.append({"config_name": name, "data_files": f"{name}/train-*{dataset.files(name)[0].suffix}"})
     return entries
 
 

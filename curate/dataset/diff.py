@@ -1,30 +1,58 @@
 """What changed between two builds: their plans and inputs, and what became of each row.
 
-Memory holds the ids of both, a digest of each kept row, and for rows that changed a digest of each column, so datasets
-of millions of rows can be compared. Columns that are measured differ from run to run and are left out.
+Memory holds the ids of both, and for each kept row a hash of each column, so datasets of millions of rows can be
+compared. Columns that are measured differ from run to run and are left out.
 """
 
-import hashlib
 import json
-import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import BATCH_ROWS, Dataset
 from curate.dataset.integrity import check_integrity, mismatch_message
+from curate.dataset.query import query, read_table
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED_COLUMNS
-from curate.progress import Progress, no_progress, with_progress
+from curate.progress import Progress, no_progress, with_batch_progress
+from curate.text.printable import format_table, one_line
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Change = tuple[str, str, str]  # name, old value, new value
+Group = TypeVar("Group", bound=str | tuple[str, str])
 
 EXAMPLES = 3
 KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
-_DIGEST_BYTES = 8  # of a digest; about one pair of texts in 10**19 shares a digest
+
+
+def _states(name: str) -> str:
+    """Return the query for what became of each row of a dataset."""
+    return f"""
+        SELECT id, '{KEPT}' AS fate, hashes FROM {name}_kept
+        UNION ALL
+        SELECT id::VARCHAR AS id, min(concat_ws(' ', nullif(stage, ''), nullif(reason, ''), nullif(cause, ''))), NULL
+        FROM {name}_rejected ANTI JOIN {name}_kept USING (id) WHERE id IS NOT NULL GROUP BY id
+    """
+
+
+_VALUE = 60  # characters of an option that are shown
+# A row that is kept and rejected counts as kept. About one pair of values in 10**19 shares a hash.
+_DIFFERENCES = f"""
+    WITH old_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM old_data),
+        new_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM new_data),
+        old_states AS ({_states("old")}),
+        new_states AS ({_states("new")})
+    SELECT id, old_states.fate AS old_fate, new_states.fate AS new_fate,
+        old_states.hashes AS old_hashes, new_states.hashes AS new_hashes
+    FROM old_states FULL JOIN new_states USING (id)
+    WHERE old_states.fate IS DISTINCT FROM new_states.fate OR old_states.hashes IS DISTINCT FROM new_states.hashes
+    ORDER BY id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +90,7 @@ class DatasetDiff:
     reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
-def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress = no_progress) -> DatasetDiff:
+def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progress) -> DatasetDiff:
     """Compare two datasets. Raises CurateError on damaged files.
 
     Rows are read only if the content hashes differ, or if the files are not those that were written.
@@ -77,9 +105,7 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
         compared = sorted(columns & others - MEASURED_COLUMNS)
         if "id" not in compared:
             raise CurateError(f"{old.path} and {new.path}: their rows have no ids, so they cannot be told apart.")
-        fates, differing = _fates(_states(old, compared, progress), _states(new, compared, progress))
-        if differing:
-            changed = _columns(old, new, compared, differing, progress)
+        fates, changed = _compare_rows(old, new, compared, progress)
     return DatasetDiff(
         same_content=hashes[0] == hashes[1],
         hashes=hashes,
@@ -99,70 +125,33 @@ def diff_datasets(old: DatasetFolder, new: DatasetFolder, *, progress: Progress 
     )
 
 
-def _states(dataset: DatasetFolder, columns: Sequence[str], progress: Progress) -> dict[str, bytes | str]:
-    """Return the digest of each kept row and the reason of each rejected row, by id."""
-    states: dict[str, bytes | str] = {}
-    rows = dataset.rows("data", columns)
-    for row in with_progress(rows, f"read {dataset.path}", progress, total=dataset.manifest.n_kept):
-        states[row["id"]] = _digest([row[name] for name in columns], 16)
-    why = [name for name in ("stage", "reason", "cause") if name in dataset.columns("rejected")]
-    for row in dataset.rows("rejected", ["id", *why]) if why else ():
-        reason = " ".join(row[name] for name in why if row[name])
-        states.setdefault(row["id"], sys.intern(reason))
-    return states
+def _compare_rows(
+    old: Dataset, new: Dataset, columns: Sequence[str], progress: Progress
+) -> tuple[dict[tuple[str, str], ChangedRows], dict[str, ChangedRows]]:
+    """Return the rows whose fate differs, and in which columns the rows differ that were kept both times."""
+    hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in columns)
+    tables: dict[str, pa.RecordBatchReader] = {}
+    for name, dataset in (("old", old), ("new", new)):
+        rows = read_table(dataset, "data", columns, rows=BATCH_ROWS)
+        batches = with_batch_progress(rows, f"read {dataset.path}", progress, total=dataset.manifest.n_kept)
+        tables[f"{name}_data"] = rows.from_batches(rows.schema, batches)
+        tables[f"{name}_rejected"] = read_table(dataset, "rejected", ("id", "stage", "reason", "cause"))
+    fates: dict[tuple[str, str], list[str]] = defaultdict(list)
+    changed: dict[str, list[str]] = defaultdict(list)
+    for row in query(_DIFFERENCES.format(hashes=hashes), **tables):
+        is_kept = row["old_hashes"] is not None and row["new_hashes"] is not None
+        fates[row["old_fate"] or ABSENT, CHANGED if is_kept else row["new_fate"] or ABSENT].append(row["id"])
+        if is_kept:
+            for name, was, now in zip(columns, row["old_hashes"], row["new_hashes"], strict=True):
+                if was != now:
+                    changed[name].append(row["id"])
+    return _grouped(fates), _grouped(changed)
 
 
-def _fates(
-    old: dict[str, bytes | str], new: dict[str, bytes | str]
-) -> tuple[dict[tuple[str, str], ChangedRows], set[str]]:
-    """Return the rows whose fate differs, and the ids of rows that were kept both times and differ."""
-    examples: dict[tuple[str, str], list[str]] = defaultdict(list)
-    counted: Counter[tuple[str, str]] = Counter()
-    differing: set[str] = set()
-    for id in sorted(old.keys() | new.keys()):
-        was, now = old.get(id), new.get(id)
-        if was == now:
-            continue
-        if isinstance(was, bytes) and isinstance(now, bytes):
-            differing.add(id)
-        fate = _fate(was), CHANGED if id in differing else _fate(now)
-        counted[fate] += 1
-        if len(examples[fate]) < EXAMPLES:
-            examples[fate].append(id)
-    return {fate: ChangedRows(n, tuple(examples[fate])) for fate, n in counted.most_common()}, differing
-
-
-def _fate(state: bytes | str | None) -> str:
-    if state is None:
-        return ABSENT
-    return state if isinstance(state, str) else KEPT
-
-
-def _columns(
-    old: DatasetFolder, new: DatasetFolder, columns: Sequence[str], ids: set[str], progress: Progress
-) -> dict[str, ChangedRows]:
-    """Return the columns in which the rows of these ids differ."""
-    before = dict(_column_digests(old, columns, ids))
-    examples: dict[str, list[str]] = defaultdict(list)
-    numbers: Counter[str] = Counter()
-    for id, digests in with_progress(_column_digests(new, columns, ids), "compare columns", progress, total=len(ids)):
-        for place, name in enumerate(columns):
-            part = slice(place * _DIGEST_BYTES, (place + 1) * _DIGEST_BYTES)
-            if digests[part] != before[id][part]:
-                numbers[name] += 1
-                if len(examples[name]) < EXAMPLES:
-                    examples[name].append(id)
-    return {name: ChangedRows(n, tuple(examples[name])) for name, n in numbers.most_common()}
-
-
-def _column_digests(dataset: DatasetFolder, columns: Sequence[str], ids: set[str]) -> Iterator[tuple[str, bytes]]:
-    for row in dataset.rows("data", columns):
-        if row["id"] in ids:
-            yield row["id"], b"".join(_digest(row[name], _DIGEST_BYTES) for name in columns)
-
-
-def _digest(value: Any, size: int) -> bytes:
-    return hashlib.blake2b(json.dumps(value, default=str).encode(), digest_size=size).digest()
+def _grouped(ids: Mapping[Group, list[str]]) -> dict[Group, ChangedRows]:
+    """Return the size of each group and its first rows, the largest group first."""
+    largest = sorted(ids.items(), key=lambda entry: -len(entry[1]))
+    return {group: ChangedRows(len(members), tuple(members[:EXAMPLES])) for group, members in largest}
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
@@ -194,3 +183,47 @@ def _counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]:
         numbers[f"{source} kept"] = count.n_kept
         numbers[f"{source} verified"] = count.n_verified
     return numbers
+
+
+def format_lines(diff: DatasetDiff) -> Iterator[str]:
+    """Yield a section for each kind of change that occurs, and the verdict at the end."""
+    for title, differing in (
+        ("Plan", diff.plan_changes),
+        ("Inputs", diff.input_changes),
+        ("Counts", diff.count_changes),
+    ):
+        if differing:
+            yield f"{title}\n"
+            yield from format_table(["", "was", "is"], [_shortened(change) for change in differing], indent="  ")
+            yield ""
+    if diff.fates:
+        yield "Rows\n"
+        rows = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
+        yield from format_table(["was", "is", "rows", "for example"], rows, indent="  ")
+        yield ""
+    if diff.columns:
+        yield "Columns of rows that were kept and changed\n"
+        changed = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
+        yield from format_table(["column", "rows", "for example"], changed, indent="  ")
+        yield ""
+    for names, dataset in ((diff.only_old, "first"), (diff.only_new, "second")):
+        if names:
+            yield f"Only the {dataset} dataset has the columns {', '.join(names)}\n"
+    if diff.same_content:
+        yield f"Same content: {diff.hashes[0]}"
+        was, now = diff.reward_hashes
+        if was and now and was != now:
+            yield f"Measured columns decide on different rewards: reward hash {was} became {now}"
+    else:
+        if not diff.fates:
+            yield "No row changed: the differences are in details of rejections, or in columns that only one has."
+        yield f"Different content: {diff.hashes[0]} became {diff.hashes[1]}"
+
+
+def _shortened(change: Change) -> tuple[str, str, str]:
+    name, was, now = change
+    return name, one_line(was, _VALUE), one_line(now, _VALUE)
+
+
+def _examples(group: ChangedRows) -> str:
+    return ", ".join(group.examples) + (", ..." if group.n > len(group.examples) else "")

@@ -1,17 +1,26 @@
-"""Find the files of any dataset, and copy them without some of their rows.
+"""The files of any dataset, and a copy of them without some of their rows.
 
-The copied files keep their names, formats, columns and order, and the rows that stay are unchanged.
+Rows that stay keep their columns and their order. Parquet and Arrow files become Parquet, lists and lines of JSON
+become lines of JSON, and lines are copied byte for byte.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from curate.errors import CurateError
-from curate.reading.arrow_files import has_index, open_batches
+from curate.reading.arrow_files import open_batches
 from curate.reading.tables import TableFiles, locate, path_sha256, validate_options
+from curate.reading.values import shorten
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TARGETS = {".parquet": ".parquet", ".arrow": ".parquet", ".jsonl": ".jsonl", ".json": ".jsonl"}  # format of the copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +30,25 @@ class DatasetFiles:
     table: TableFiles
     root: Path
 
-    def copy(self, dropped: Collection[int], folder: Path) -> list[Path]:
-        """Write the files without the rows at these positions, and return them."""
+    @property
+    def suffix(self) -> str:
+        """The format of a copy, which is one for all files, as the ending of a file name."""
+        return _TARGETS[self.table.files[0].suffix]
+
+    def copy(self, dropped: Collection[int], folder: Path) -> tuple[list[Path], int]:
+        """Write the files without the rows at these positions. Return them, and the number of rows that were read.
+
+        Raises CurateError for values that Parquet files cannot have.
+        """
         written = []
         position = 0
         for path in self.table.files:
-            target = folder / path.relative_to(self.root)
+            target = (folder / path.relative_to(self.root)).with_suffix(self.suffix)
             target.parent.mkdir(parents=True, exist_ok=True)
-            position = _COPIES[path.suffix](path, target, dropped, position)
+            copy = _copy_lines if self.suffix == ".jsonl" else _copy_batches
+            position = copy(path, target, dropped, position)
             written.append(target)
-        return written
+        return written, position
 
 
 def find_dataset_files(location: str) -> DatasetFiles:
@@ -42,8 +60,8 @@ def find_dataset_files(location: str) -> DatasetFiles:
             f"{table.location}: copies are written as UTF-8. Convert the files first, and take encoding out."
         )
     for path in table.files:
-        if path.suffix not in _COPIES:
-            raise CurateError(f"{path}: unsupported file type. Supported are {', '.join(sorted(_COPIES))}.")
+        if path.suffix not in _TARGETS:
+            raise CurateError(f"{path}: unsupported file type. Supported are {', '.join(sorted(_TARGETS))}.")
     given = Path(table.location).expanduser()
     parents = [given] if given.is_dir() else table.files[0].parents
     root = next(folder for folder in parents if all(path.is_relative_to(folder) for path in table.files))
@@ -59,52 +77,48 @@ def hash_files(files: Iterable[Path], root: Path) -> str:
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _copy_parquet(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+def _copy_batches(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with (
-        pq.ParquetFile(path) as file,
-        pq.ParquetWriter(target, file.schema_arrow, compression="zstd", write_page_index=True) as writer,
-    ):
-        for group in range(file.num_row_groups):
-            rows = file.read_row_group(group)
-            kept = rows.filter(_mask(dropped, position, len(rows)))
-            if len(kept):
-                writer.write_table(kept)
-            position += len(rows)
+    try:
+        with (
+            _batches(path) as (schema, batches),
+            pq.ParquetWriter(target, schema, compression="zstd", write_page_index=True) as writer,
+        ):
+            for batch in batches:
+                mask = pa.array([n not in dropped for n in range(position, position + len(batch))], pa.bool_())
+                if len(kept := batch.filter(mask)):
+                    writer.write(kept)
+                position += len(batch)
+    except pa.ArrowException as error:  # the rows have been read once, so it is not the file that is damaged
+        raise CurateError(
+            f"{path}: its rows cannot be written as Parquet ({shorten(error)}). Convert the files to lines of "
+            "JSON first."
+        ) from error
     return position
 
 
-def _copy_arrow(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
-    import pyarrow as pa
+@contextmanager
+def _batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.RecordBatch | pa.Table"]]]:
+    import pyarrow.parquet as pq
 
-    new = pa.ipc.new_file if has_index(path) else pa.ipc.new_stream
-    with open_batches(path) as (schema, batches), new(str(target), schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch.filter(_mask(dropped, position, len(batch))))
-            position += len(batch)
-    return position
+    if path.suffix == ".arrow":
+        with open_batches(path) as opened:
+            yield opened
+    else:
+        with pq.ParquetFile(path) as file:
+            yield file.schema_arrow, map(file.read_row_group, range(file.num_row_groups))
 
 
-def _copy_jsonl(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+def _copy_lines(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
     with path.open("rb") as source, target.open("wb") as file:
-        for line in source:
+        lines: Iterable[bytes] = source
+        if path.suffix == ".json":
+            lines = (json.dumps(row).encode() + b"\n" for row in json.loads(path.read_text(encoding="utf-8-sig")))
+        for line in lines:
             if line.strip():
                 if position not in dropped:
                     file.write(line)
                 position += 1
     return position
-
-
-def _copy_json(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
-    rows = json.loads(path.read_text(encoding="utf-8-sig"))
-    kept = [row for place, row in enumerate(rows, position) if place not in dropped]
-    target.write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return position + len(rows)
-
-
-_COPIES = {".parquet": _copy_parquet, ".arrow": _copy_arrow, ".jsonl": _copy_jsonl, ".json": _copy_json}
-
-
-def _mask(dropped: Collection[int], position: int, n_rows: int) -> list[bool]:
-    return [place not in dropped for place in range(position, position + n_rows)]

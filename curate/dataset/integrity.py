@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import card, difficulty_section, output_folder
-from curate.dataset.digests import DIGESTS, TABLES, RowHasher, read_digests
+from curate.dataset.dataset import Dataset, translate_read_errors
+from curate.dataset.digests import DIGESTS, TABLES, RowHasher
 from curate.dataset.files import find_dataset_files, hash_files
-from curate.dataset.folder import DatasetFolder
 from curate.errors import CurateError
 from curate.manifest import MANIFEST, InputFile, Manifest, hash_of
 from curate.problem import COLUMNS
@@ -78,9 +78,7 @@ class IntegrityResult:
     unchecked_reason: str = ""
 
 
-def check_integrity(
-    dataset: DatasetFolder, *, read_rows: bool = False, progress: Progress = no_progress
-) -> IntegrityResult:
+def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Progress = no_progress) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
     read_rows  whether to read every row even of unchanged files, and report repeated ids and unreadable tests
@@ -117,7 +115,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     advice: the end of the message: what to type to use the dataset as it is
     read_rows: as for `check`; false where the hashes of the manifest are not repeated anywhere
     """
-    found = check_integrity(DatasetFolder.open(folder), read_rows=read_rows, progress=progress)
+    found = check_integrity(Dataset.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
         raise CurateError(f"{mismatch_message(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
     if found.unchecked_reason:
@@ -139,7 +137,7 @@ def check_trusted(
     require_intact(folder, advice=take, read_rows=read_rows, progress=progress)
 
 
-def warnings(dataset: DatasetFolder) -> Iterator[str]:
+def warnings(dataset: Dataset) -> Iterator[str]:
     """Yield a message if a dataset is not what its manifest describes, and one if not everything can be checked."""
     found = check_integrity(dataset)
     if found.faults:
@@ -173,7 +171,7 @@ def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
         yield Discrepancy(MANIFEST, "lacks the reward hash")
 
 
-def _card_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
+def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
     """Yield what makes `datasets.load_dataset` open other tables than those of the dataset, or none."""
     from huggingface_hub import metadata_load
 
@@ -196,7 +194,7 @@ def _card_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
         yield Discrepancy(CARD, "its front matter does not describe the tables in this folder")
 
 
-def _file_differences(dataset: DatasetFolder) -> tuple[list[str], list[str], list[str]]:
+def _file_differences(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
     """Return the names of files that are missing, that were added, and that are not as they were written."""
     recorded = {file.name: file for file in dataset.manifest.files}
     present = output_folder.immutable_file_names(dataset.path) if recorded else []
@@ -210,7 +208,7 @@ def _is_as_written(folder: Path, file: InputFile) -> bool:
     return path.is_file() and path.stat().st_size == file.bytes and path_sha256(path) == file.sha256
 
 
-def _count_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
+def _count_faults(dataset: Dataset) -> Iterator[Discrepancy]:
     """Yield the counts of the manifest that are not those of the rows. Only a few columns are read."""
     manifest = dataset.manifest
     if manifest.build is None:
@@ -243,7 +241,7 @@ def _count_faults(dataset: DatasetFolder) -> Iterator[Discrepancy]:
         yield Discrepancy(MANIFEST, "its counts are not those of the rows")
 
 
-def _values(dataset: DatasetFolder, table: str, *columns: str) -> Iterator[dict[str, Any]]:
+def _values(dataset: Dataset, table: str, *columns: str) -> Iterator[dict[str, Any]]:
     for batch in dataset.batches(table, columns, rows=_COUNTED_ROWS):
         yield from batch.to_pylist()
 
@@ -255,7 +253,7 @@ def _hash_faults(manifest: Manifest, content_hash: str | None, reward_hash: str 
         yield Discrepancy("data", f"the reward hash is {reward_hash}, not {manifest.reward_hash}")
 
 
-def _hash_of_foreign_files(dataset: DatasetFolder) -> str | None:
+def _hash_of_foreign_files(dataset: Dataset) -> str | None:
     try:
         return hash_files(find_dataset_files(str(dataset.path / "data")).table.files, dataset.path)
     except (CurateError, OSError):
@@ -265,7 +263,7 @@ def _hash_of_foreign_files(dataset: DatasetFolder) -> str | None:
 class _Rows:
     """The rows of a dataset that curate built, which are read once and compared with the manifest."""
 
-    def __init__(self, dataset: DatasetFolder, progress: Progress) -> None:
+    def __init__(self, dataset: Dataset, progress: Progress) -> None:
         self._dataset = dataset
         self._progress = progress
         self._hasher = RowHasher()
@@ -323,7 +321,7 @@ class _Rows:
         for table in TABLES:
             now = [(id, next(digests)) for id in self._ids[table]]
             try:
-                written = read_digests(self._dataset.path, table)
+                written = _read_digests(self._dataset.path, table)
             except CurateError as error:
                 if (self._dataset.path / DIGESTS).exists():
                     yield Discrepancy(DIGESTS, f"cannot be read: {error}")
@@ -341,6 +339,16 @@ class _Rows:
                     yield _fault(table, f"row was {what}", f"rows were {what}", sorted(ids))
             if not gone and not new:
                 yield Discrepancy(table, "the rows are in another order")
+
+
+def _read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
+    """Return the id and the digest of each row that was written to a table, in order. Raises CurateError."""
+    import pyarrow.parquet as pq
+
+    path = folder / DIGESTS
+    with translate_read_errors(path):
+        rows = pq.read_table(path, columns=["id", "digest"], filters=[("table", "==", table)])
+        return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
 
 
 def _fault(place: str, of_one: str, of_many: str, ids: Sequence[str]) -> Discrepancy:

@@ -1,6 +1,11 @@
-"""Write the finished rows as Parquet, in the layout that `datasets.load_dataset(DIR)` opens."""
+"""Write the tables of a dataset, in the layout that `datasets.load_dataset(DIR)` opens.
 
-from collections.abc import Iterable, Iterator
+Tables are Parquet files. Only those beside lines of JSON that curate did not build are lines of JSON as well, because
+`load_dataset` reads all configs of a folder in one format.
+"""
+
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +20,9 @@ ROW_GROUP_BYTES = 16 * 2**20
 ROW_GROUP_ROWS = 500
 FILE_BYTES = 400 * 2**20
 
-REJECTED_COLUMNS = {
+Columns = dict[str, tuple[str, str]]  # type and meaning by name
+
+REJECTED_COLUMNS: Columns = {
     "id": ("string", "`source/native-id`"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
     "stage": ("string", "parse, filter, verify, dedup, decontaminate, strength, difficulty or split"),
@@ -42,15 +49,20 @@ def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folde
     return hasher
 
 
-def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, str]], folder: Path) -> None:
-    """Write rows as Parquet files into the folder.
+def write_table(rows: Iterable[dict[str, Any]], columns: Columns, folder: Path, *, suffix: str = ".parquet") -> None:
+    """Write rows into the folder. suffix: the format: .parquet or .jsonl"""
+    folder.mkdir(parents=True, exist_ok=True)
+    if suffix == ".jsonl":
+        with (folder / "train-00000-of-00001.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps({name: row[name] for name in columns}) + "\n" for row in rows)
+    else:
+        _write_parquet(rows, columns, folder)
 
-    columns: type and meaning of each column, by name
-    """
+
+def _write_parquet(rows: Iterable[dict[str, Any]], columns: Columns, folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder.mkdir(parents=True, exist_ok=True)
     schema = schema_of(columns)
     parts: list[Path] = []
     group: list[dict[str, Any]] = []
@@ -73,7 +85,7 @@ def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, st
 
     for row in rows:
         group.append(row)
-        group_bytes += sum(map(_n_characters, row.values()))
+        group_bytes += _n_characters(row.values())
         if group_bytes >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
             flush()
     if group or not parts:
@@ -84,14 +96,13 @@ def write_table(rows: Iterator[dict[str, Any]], columns: dict[str, tuple[str, st
         part.rename(folder / f"train-{number:05d}-of-{len(parts):05d}.parquet")
 
 
-def _n_characters(value: Any) -> int:
-    if isinstance(value, list):
-        return sum(map(_n_characters, value))
-    return len(value) if isinstance(value, str) else 0
+def _n_characters(values: Iterable[Any]) -> int:
+    texts = sum([len(value) for value in values if type(value) is str])
+    return texts + sum([_n_characters(value) for value in values if type(value) is list])
 
 
-def schema_of(columns: dict[str, tuple[str, str]]) -> "pa.Schema":
-    """Return the Arrow schema of a table. columns: type and meaning of each column, by name"""
+def schema_of(columns: Columns) -> "pa.Schema":
+    """Return the Arrow schema of a table."""
     import pyarrow as pa
 
     types = {

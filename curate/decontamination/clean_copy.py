@@ -2,7 +2,7 @@
 
 The copy of a folder that `curate build-dataset` wrote is the same as if it had been built with the same sets: removed
 rows are in `rejected/`, and the manifest and the card describe the comparison. For any other file or folder, the rows
-that stay are copied unchanged into `data/`, beside `rejected/`, `contamination/`, a manifest and a small card.
+that stay are copied into `data/`, beside `rejected/`, `contamination/`, a manifest and a small card.
 """
 
 import itertools
@@ -14,14 +14,16 @@ from pathlib import Path
 
 from curate.dataset import output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
+from curate.dataset.dataset import Dataset, find_dataset, require_outside
+from curate.dataset.files import DatasetFiles
 from curate.dataset.location import download_dataset
 from curate.decontamination.contamination_search import ContaminationResult, find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
 from curate.decontamination.evaluation_set_reader import read_evaluations
 from curate.decontamination.training_rows import with_progress_reports
 from curate.decontamination.training_set import open_training_set
-from curate.derivation import Columns, Derivation, ParentDataset, Row, find_manifest, write_derived
-from curate.difficulty import table
+from curate.derivation import derive
+from curate.difficulty.table import remaining_tables
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
 from curate.progress import Progress, no_progress
 from curate.reading.tables import path_sha256
@@ -49,45 +51,49 @@ def write_clean_copy(
     dataset or a set cannot be read, or the folder cannot be written.
     """
     given = download_dataset(location) or Path(location).expanduser()
-    before = find_manifest(given)
-    rows = open_training_set(f"{given}/data" if before else location, text)
-    origin = ParentDataset(given, before, rows.files)
-    origin.check_no_overlap(out)
+    origin = find_dataset(given)
+    training_set = open_training_set(f"{given}/data" if origin is not None else location, text)
+    files = training_set.files
+    require_outside(out, given, files.table.files)
     evaluations = read_evaluations(against)
-    plan = _plan(origin, evaluations, text)
+    plan = _plan(origin, files, evaluations, text)
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     started = time.monotonic()
-    findings = find_contamination(with_progress_reports(rows.rows, progress), evaluations)
+    findings = find_contamination(with_progress_reports(training_set.rows, progress), evaluations)
+    removed_ids = {rejection.id for rejection in findings.rejections.values()}
+    tables = dict(remaining_tables(origin, removed_ids)) if origin is not None else {}
+    before, _ = tables.get("contamination", ((), {}))
+    tables["contamination"] = itertools.chain(before, map(asdict, findings.hits)), HIT_COLUMNS
 
-    def describe(manifest: Manifest) -> Manifest:
+    def complete(manifest: Manifest) -> Manifest:
         return replace(
             manifest,
             decontamination=_sets(manifest, findings),
             seconds={**manifest.seconds, "decontaminate": round(time.monotonic() - started, 3)},
         )
 
-    n_rows = max(count.rows for count in findings.counts.values())
-    recipe = with_evaluation_sets(before.recipe, against) if before is not None else None
-    derivation = Derivation(plan, n_rows, findings.rejections, _tables(origin, findings), describe, recipe=recipe)
-    return write_derived(origin, derivation, out, overwrite=overwrite)
+    return derive(
+        [origin] if origin is not None else [],
+        {(0, position): rejection for position, rejection in findings.rejections.items()},
+        plan,
+        tables,
+        out,
+        overwrite=overwrite,
+        complete=complete,
+        files=None if origin is not None and origin.manifest.build is not None else files,
+        recipe=with_evaluation_sets(origin.manifest.recipe, against) if origin is not None else None,
+    )
 
 
-def _plan(origin: ParentDataset, evaluations: Iterable[EvaluationSet], text: str | None) -> Plan:
+def _plan(origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[EvaluationSet], text: str | None) -> Plan:
     sets = tuple(evaluation.plan for evaluation in evaluations)
-    if origin.manifest is not None:
+    if origin is not None:
         before = origin.manifest.plan
         return replace(before, evaluation_sets=(*before.evaluation_sets, *sets))
-    files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in origin.files.table.files)
-    return Plan(metadata.version("curate-code"), {"dataset": files}, {"text": text}, sets)
-
-
-def _tables(origin: ParentDataset, findings: ContaminationResult) -> dict[str, tuple[list[Row], Columns]]:
-    hits = [*origin.table("contamination"), *map(asdict, findings.hits)]
-    tables = {"contamination": (hits, HIT_COLUMNS)}
-    removed = {rejection.id for rejection in findings.rejections.values()}
-    return tables if origin.manifest is None else tables | table.read_remaining_table(origin.location, removed)
+    inputs = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in files.table.files)
+    return Plan(metadata.version("curate-code"), {"dataset": inputs}, {"text": text}, sets)
 
 
 def _sets(before: Manifest, findings: ContaminationResult) -> dict[str, SetCounts]:

@@ -27,7 +27,7 @@ def signatures(values: "Set32", offsets: "Offsets") -> "Signatures":
     """
     import numpy as np
 
-    multipliers, addends = _permutations()
+    multipliers, addends = permutations()
     signed = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
     minima = np.empty((PERMUTATIONS, TEXT_BATCH), dtype=np.uint32)
     for first in range(0, len(signed), TEXT_BATCH):
@@ -44,12 +44,13 @@ def signatures(values: "Set32", offsets: "Offsets") -> "Signatures":
 
 
 @cache
-def _permutations() -> tuple["Set32", "Set32"]:
-    """Return the multipliers and addends that datasketch draws."""
-    from datasketch import MinHash
+def permutations() -> tuple["Set32", "Set32"]:
+    """Return the multipliers and addends that datasketch draws, without importing it, which takes a second."""
+    import numpy as np
 
-    multipliers, addends = MinHash(num_perm=PERMUTATIONS, scheme="affine32").permutations
-    return multipliers, addends
+    random = np.random.RandomState(1)
+    multipliers = random.randint(0, 1 << 31, PERMUTATIONS, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
+    return multipliers, random.randint(0, 1 << 32, PERMUTATIONS, dtype=np.uint32)
 
 
 def _finalised(values: "Set32") -> "Set32":

@@ -2,6 +2,5 @@
 
 table      the table `difficulty/`: how often each model solved each problem
 pass_at_k  the unbiased estimate of pass@k
-band       a minimum and a maximum solve rate
-keep_band  a copy of a dataset with the problems in a band
+band       a minimum and a maximum solve rate, and a copy of a dataset with the problems between them
 """

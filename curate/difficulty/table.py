@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from curate.dataset import difficulty_section
-from curate.dataset.writer import write_table
-from curate.derivation import Columns, find_manifest
+from curate.dataset.contamination_hits import HIT_COLUMNS
+from curate.dataset.dataset import Dataset, find_dataset
+from curate.dataset.writer import Columns, write_table
+from curate.derivation import DIFFICULTY, Tables
 from curate.difficulty.pass_at_k import pass_at_k
 from curate.errors import CurateError
 from curate.reading.values import shorten
 from sandbox.concurrency.file_lock import FileLock
 
 Row = dict[str, Any]
-FOLDER = "difficulty"
 
 # name: (Arrow type, meaning). A type with "?" may be null.
-COLUMNS: dict[str, tuple[str, str]] = {
+COLUMNS: Columns = {
     "id": ("string", "the problem, as in the dataset"),
     "model": ("string", "as it was named when it was sampled"),
     "n": ("int32", "samples that have a verdict"),
@@ -29,8 +30,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "n_truncated": ("int32", "of n, those that were cut off; each is judged by the program in it, if it has one"),
     "n_truncated_correct": (
         "int32?",
-        "of n_correct, those that were cut off: without them, cut-off answers count as wrong; null where an earlier "
-        "version counted them as wrong without judging them",
+        "of n_correct, those that were cut off: without them, cut-off answers count as wrong",
     ),
     "n_no_code": ("int32", "of n, those that ended by themselves without a fenced program; they count as wrong"),
     "n_sampled": ("int32", "answers of the model; more than n where the sandbox failed"),
@@ -50,16 +50,13 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "engine": ("string", "options of vLLM on which answers depend, as JSON; empty if none was given"),
     "languages": ("string", "languages that answers could have, separated by spaces; empty for Python alone"),
 }
-_LATER = ("n_truncated_correct", "prompt", "engine", "languages")  # columns that tables of earlier versions do not have
 
 
 def build_row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
     """Return the row for a problem and a model, computed from the verdicts of the samples."""
     verdicts = [record["verdict"] for record in records]
     n, n_correct = len(verdicts), verdicts.count("accepted")
-    # Records of earlier versions have no field `truncated`: their verdict "truncated" stands for any cut-off answer.
-    truncated = [record for record in records if record.get("truncated", record["verdict"] == "truncated")]
-    all_judged = all("truncated" in record for record in truncated)
+    truncated = [record for record in records if record["truncated"]]
     values = {
         "prompt": "",
         "engine": "",
@@ -70,7 +67,7 @@ def build_row(id: str, name: str, settings: Mapping[str, Any], records: list[Row
         "n": n,
         "n_correct": n_correct,
         "n_truncated": len(truncated),
-        "n_truncated_correct": sum(r["verdict"] == "accepted" for r in truncated) if all_judged else None,
+        "n_truncated_correct": sum(record["verdict"] == "accepted" for record in truncated),
         "n_no_code": verdicts.count("no_code"),
         "n_sampled": n_sampled,
         "mean_tokens": sum(record["n_tokens"] for record in records) / n if n else None,
@@ -89,11 +86,9 @@ def read(dataset: Path) -> list[Row]:
     import pyarrow.parquet as pq
 
     rows: list[Row] = []
-    for path in sorted((dataset / FOLDER).glob("train-*.parquet")):
+    for path in Dataset(dataset).files(DIFFICULTY):
         try:
-            names = set(pq.read_schema(path).names)
-            stored = pq.read_table(path, columns=[name for name in COLUMNS if name in names or name not in _LATER])
-            rows += (_with_later_columns(row) for row in stored.to_pylist())
+            rows += pq.read_table(path, columns=list(COLUMNS)).to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise CurateError(
                 f"{path}: not a table of curate difficulty, or damaged ({shorten(error)}). Remove it; the same command "
@@ -102,24 +97,18 @@ def read(dataset: Path) -> list[Row]:
     return rows
 
 
-def read_remaining_table(dataset: Path, removed: Collection[str]) -> dict[str, tuple[list[Row], Columns]]:
-    """Return the table without some rows of the dataset, as `Derivation.tables` takes it; empty if it has no rows.
+def remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
+    """Return the solve rates without some rows of the dataset, and what its rows and evaluation sets have in common.
 
     removed: ids of the rows to leave out
 
     Raises CurateError on damaged files.
     """
-    rows = [row for row in read(dataset) if row["id"] not in removed]
-    return {FOLDER: (rows, COLUMNS)} if rows else {}
-
-
-def _with_later_columns(row: Row) -> Row:
-    """Return the row with added columns that tables of earlier versions lack.
-
-    Earlier versions counted truncated answers as wrong without judging them, so it is unknown how many were correct.
-    """
-    missing = {"n_truncated_correct": None if row["n_truncated"] else 0, "prompt": "", "engine": "", "languages": ""}
-    return {name: row[name] if name in row else missing[name] for name in COLUMNS}
+    rates = [row for row in read(dataset.path) if row["id"] not in removed]
+    tables: dict[str, tuple[Iterable[Row], Columns]] = {DIFFICULTY: (rates, COLUMNS)} if rates else {}
+    if dataset.columns("contamination"):
+        tables["contamination"] = dataset.rows("contamination"), HIT_COLUMNS
+    return tables
 
 
 def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
@@ -128,20 +117,22 @@ def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
     Problems of the table that are not in `rows` were removed from the dataset by a filter. Their rows stay in the
     table, so that the whole distribution can be seen.
     """
-    folder = dataset / FOLDER
+    folder = dataset / DIFFICULTY
     with FileLock(folder / ".work" / "lock", wait_seconds=inf):  # another model may be at this point
         before = read(dataset)
         new = {(row["id"], row["model"]): row for row in rows}
         after = {(row["id"], row["model"]): row for row in before} | new
         if list(after.values()) != before:
             replace_table(dataset, [after[key] for key in sorted(after)])
-        manifest = find_manifest(dataset)
-        difficulty_section.update_card(dataset, list(after.values()), manifest.solve_rate if manifest else None)
+        finished = find_dataset(dataset)
+        difficulty_section.update_card(
+            dataset, list(after.values()), finished.manifest.solve_rate if finished is not None else None
+        )
 
 
 def replace_table(dataset: Path, rows: list[Row]) -> None:
     """Write the table in such a way that a reader finds either the old table or the new one."""
-    folder = dataset / FOLDER
+    folder = dataset / DIFFICULTY
     aside = folder / ".new"
     shutil.rmtree(aside, ignore_errors=True)
     write_table(iter(rows), COLUMNS, aside)
@@ -156,7 +147,7 @@ def lock_samples(dataset: Path, model: str) -> Iterator[Path]:
 
     The files stay beside the table afterwards, so that more samples can be added later.
     """
-    folder = dataset / FOLDER / ".work"
+    folder = dataset / DIFFICULTY / ".work"
     folder.mkdir(parents=True, exist_ok=True)
     readable = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-")[-60:]
     stem = folder / f"{readable}-{hashlib.sha256(model.encode()).hexdigest()[:8]}"

@@ -5,13 +5,9 @@
     verifiers  a package with a taskset
     verl       Parquet for verl's loader and scorers
 
-Each file implements `Target` of _target.py. The files whose names begin with an underscore are shared:
+Each file implements `ExportTarget` of _export.py. The files whose names begin with an underscore are shared:
 
-    _export   the steps from a finished dataset to a folder in the target's format
-    _target   the interface of a target
-    _options  the options that decide the content of an export
-    _prompt   the prompts of the problems
-    _record   a suite as a record of `curate judge`
-    _parquet  Parquet files of nested rows
+    _export   the options, the interface of a target, and the steps from a finished dataset to a folder in its format
+    _format   prompts, suites as records of `curate judge`, and Parquet files of nested rows
     _taskset  the module that is copied into packages for verifiers
 """

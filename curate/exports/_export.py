@@ -5,32 +5,90 @@ that the target cannot express is left out and counted, and named in left_out.js
 """
 
 import json
+import pkgutil
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from importlib import metadata
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO, cast
 
+from curate import exports
 from curate.dataset import output_folder
 from curate.dataset.dataset_reader import DatasetReader
 from curate.dataset.integrity import check_trusted
 from curate.errors import CurateError, PlanMismatchError
-from curate.exports._options import ExportOptions
-from curate.exports._target import ExportTarget, apply_target_limits, load_target
 from curate.json_records import to_json
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, no_progress
+from curate.prompt import PromptFormat
 from curate.reading.tables import path_sha256
-from curate.trust import MEANINGS
-from rewards.case_selection import select_cases
+from curate.trust import MEANINGS, TrustPolicy
+from rewards.case_selection import DEFAULT_MAX_CASES, STRATEGIES, select_cases
 from sandbox import Suite
 
 Manifest = dict[str, Any]
 EXCLUDED = "left_out.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """The options that, together with the dataset, decide the content of an export."""
+
+    select: str = "strongest"  # which tests a reward runs: one of STRATEGIES
+    budget: int | None = None  # maximum number of tests; None: DEFAULT_MAX_CASES, or as many as the target can run
+    include: tuple[str, ...] = ()  # what to export although it is not trusted: words of curate.trust.INCLUDE_CHOICES
+    verl_data_source: str = "taco"
+    # the form of the prompts; chat template arguments are recorded only
+    prompt: PromptFormat = field(default_factory=PromptFormat)
+    name: str = ""  # name of the package, if the target is one; "": the name of the output folder
+
+    def __post_init__(self) -> None:
+        if self.select not in STRATEGIES:
+            raise ValueError(f"select must be one of {', '.join(STRATEGIES)}, not {self.select!r}")
+        if self.budget is not None and self.budget < 1:
+            raise ValueError(f"budget must be at least 1, not {self.budget}")
+        TrustPolicy.from_choices(self.include)
+
+    @property
+    def max_tests(self) -> int:
+        return self.budget or DEFAULT_MAX_CASES
+
+    @property
+    def trust(self) -> TrustPolicy:
+        return TrustPolicy.from_choices(self.include)
+
+
+class ExportTarget(Protocol):
+    """The format of a trainer or a tool. The problems that it is given contain only the tests for a reward to run.
+
+    A target that can run only a limited number of tests also has apply_target_limits(options), which returns the
+    options with this limit, or raises CurateError if more tests were requested.
+    """
+
+    @property
+    def EXCLUSION_REASONS(self) -> Mapping[str, str]:
+        """The fixed words for reasons why problems are left out, with their meanings."""
+
+    def unsupported_reason(self, problem: Problem, options: ExportOptions) -> str | None:
+        """Return the reason why this format cannot express the problem, one of EXCLUSION_REASONS; None if it can."""
+
+    def write(self, problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
+        """Write the files and a README.md that explains how to use them."""
+
+
+def target_names() -> list[str]:
+    """Return the names of all targets, which are the names of the files in curate/exports."""
+    names = (module.name for module in pkgutil.iter_modules(exports.__path__))
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def load_target(name: str) -> ExportTarget:
+    """Return the target with this name, which must be one of target_names()."""
+    return cast(ExportTarget, import_module(f"curate.exports.{name}"))
 
 
 def reasons(target_name: str) -> dict[str, str]:
@@ -74,10 +132,8 @@ def export(
             target.write(_exportable(stored, target, options, left_out, file, progress), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:
-            why = (
-                "; ".join(f"{reason}: {reasons(target_name)[reason]}" for reason in left_out)
-                or "The dataset has no rows"
-            )
+            why = "; ".join(f"{reason}: {reasons(target_name)[reason]}" for reason in left_out)
+            why = why or "The dataset has no rows"
             raise CurateError(f"{dataset}: no row can be exported to {target_name}. {why}.")
         manifest = {
             **plan,
@@ -104,7 +160,9 @@ def _exportable(
         problem = stored.load(row)
         problem = replace(problem, tests=_tests(problem, options))
         progress("export", row + 1, len(stored))
-        reason = _objection(problem, options) or target.unsupported_reason(problem, options)
+        reason = options.trust.exclusion_reason(
+            verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
+        ) or target.unsupported_reason(problem, options)
         if reason is None:
             yield problem
         else:
@@ -117,9 +175,8 @@ def finished_export(dataset: Path, target_name: str, out: Path, options: ExportO
 
     Raises CurateError if the dataset is not finished.
     """
-    wanted = json.loads(
-        json.dumps({**_plan(dataset, target_name, out, options), "curate": metadata.version("curate-code")})
-    )
+    plan = {**_plan(dataset, target_name, out, options), "curate": metadata.version("curate-code")}
+    wanted = json.loads(json.dumps(plan))  # tuples become lists
     try:
         manifest: Manifest = json.loads((out / MANIFEST).read_text())
         return manifest if all(manifest[name] == value for name, value in wanted.items()) else None
@@ -128,10 +185,7 @@ def finished_export(dataset: Path, target_name: str, out: Path, options: ExportO
 
 
 def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest:
-    """Return what the manifest of an export says about its options and its dataset.
-
-    A dataset of an earlier version has no reward hash, so the dataset is also named by the digest of its manifest.
-    """
+    """Return what the manifest of an export says about its options and its dataset."""
     before = output_folder.read_manifest(dataset)
     names = {
         "content_hash": before.content_hash,
@@ -143,7 +197,8 @@ def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest
 
 
 def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
-    settled = apply_target_limits(load_target(to), options)
+    target: Any = load_target(to)
+    settled = target.apply_target_limits(options) if hasattr(target, "apply_target_limits") else options
     return replace(settled, budget=settled.max_tests, name=settled.name or out.resolve().name)
 
 
@@ -152,12 +207,6 @@ def _tests(problem: Problem, options: ExportOptions) -> Suite:
         return select_cases(problem.tests, options.select, budget=options.max_tests, strongest=problem.strongest_tests)
     except ValueError as error:
         raise CurateError(f"{problem.id}: {error}. Build the dataset again.") from error
-
-
-def _objection(problem: Problem, options: ExportOptions) -> str | None:
-    return options.trust.exclusion_reason(
-        verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
-    )
 
 
 def _check_free(out: Path, *, overwrite: bool) -> None:

@@ -7,9 +7,14 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from curate.exports._options import ExportOptions
-from curate.exports._prompt import question, template_arguments_note
-from curate.exports._record import UNSUPPORTED_LIMITS_MESSAGE, has_nondefault_limits, suite_record
+from curate.exports._export import ExportOptions
+from curate.exports._format import (
+    UNSUPPORTED_LIMITS_MESSAGE,
+    has_nondefault_limits,
+    question,
+    suite_record,
+    template_arguments_note,
+)
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 

@@ -6,9 +6,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from curate.exports._options import ExportOptions
-from curate.exports._parquet import conversation_type, write_parquet
-from curate.exports._prompt import conversation, template_arguments_note
+from curate.exports._export import ExportOptions
+from curate.exports._format import conversation, conversation_type, template_arguments_note, write_parquet
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 

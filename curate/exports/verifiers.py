@@ -8,9 +8,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from curate.exports._options import ExportOptions
-from curate.exports._parquet import write_parquet
-from curate.exports._prompt import question, template_arguments_note
+from curate.exports._export import ExportOptions
+from curate.exports._format import question, template_arguments_note, write_parquet
 from curate.problem import Problem
 from curate.prompt import PromptFormat
 

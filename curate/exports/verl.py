@@ -15,10 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from curate.errors import CurateError
-from curate.exports._options import ExportOptions
-from curate.exports._parquet import conversation_type, write_parquet
-from curate.exports._prompt import conversation, template_arguments_note
-from curate.exports._record import UNSUPPORTED_LIMITS_MESSAGE, has_nondefault_limits, suite_record
+from curate.exports._export import ExportOptions
+from curate.exports._format import (
+    UNSUPPORTED_LIMITS_MESSAGE,
+    conversation,
+    conversation_type,
+    has_nondefault_limits,
+    suite_record,
+    template_arguments_note,
+    write_parquet,
+)
 from curate.problem import Problem
 from sandbox import Case, Suite
 

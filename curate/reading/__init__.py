@@ -5,7 +5,6 @@ tables            rows of files on disk or on the Hub
 text_files        the compression and the encoding of text
 arrow_files       record batches of streams and of files with an index
 values            plain values from text in the sources' encodings
-assertions/       tests that are Python code
 dialects/         the formats in which sources write tests
 signature         whether the arguments of a test fit its function
 stated_limits     limits from a source's own words

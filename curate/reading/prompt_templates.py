@@ -33,6 +33,12 @@ _HEAD = re.compile(rf"\s*(?:{'|'.join(_HEADS)})\s*")
 _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80} to stdout[^\n]{0,80}")
 # What curate's own prompts say after a statement, up to the first name in it, and at their end.
 _TASKS, _FORM = tuple(words.partition("{")[0].strip() for words in TASK_SENTENCES), FINGERPRINT_TEXTS[-1].strip()
+_PRIMEINTELLECT_HEAD = re.compile(r"\A\s*Solve the following coding problem using the programming language \w+:\s*")
+_PRIMEINTELLECT_TAIL = re.compile(
+    r"\s*(?:The input will be (?:given via )?stdin and [^\n]* to stdout[^\n]*\s*)?"
+    r"Now solve the problem and return the code\.\s*\Z"
+)
+_SIGNATURE = re.compile(r"\s*The function to implement:\s*\n(.*)\Z", re.DOTALL)
 
 
 def strip_prompt_template(text: str) -> str:
@@ -58,3 +64,12 @@ def _without_our_words(text: str) -> str:
         return text
     task = max(map(text.rfind, _TASKS))
     return text if task < 0 else text[:task]
+
+
+def split_primeintellect_prompt(prompt: str) -> tuple[str, str]:
+    """Return the statement and the starter code inside the prompt that all problems of PrimeIntellect share."""
+    statement = _PRIMEINTELLECT_TAIL.sub("", _PRIMEINTELLECT_HEAD.sub("", prompt))
+    signature = _SIGNATURE.search(statement)
+    if signature is None:
+        return statement, ""
+    return statement[: signature.start()], signature[1].rstrip()

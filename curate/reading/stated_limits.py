@@ -44,3 +44,6 @@ def _quantity(stated: object, units: Mapping[str, float]) -> float | None:
     unit = match[2].lower()
     factor = units.get(unit) or units.get(unit.removesuffix("s"))
     return None if factor is None else float(match[1]) * factor
+
+
+UNSTATED = limits(None, None)

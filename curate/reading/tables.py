@@ -261,13 +261,6 @@ def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]
     yield from islice(chain.from_iterable(rows), table.n_rows)
 
 
-def numbered_rows(
-    table: TableFiles, columns: Sequence[str], optional: Sequence[str]
-) -> Iterator[tuple[int, Row | UnreadableRow]]:
-    """Yield the rows as read_rows does, each with its zero-based position in the whole table."""
-    return enumerate(read_rows(table, columns, optional), table.begin.position)
-
-
 def _file_rows(
     path: Path, table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 ) -> Iterator[Row | UnreadableRow]:

@@ -20,7 +20,11 @@ MAX_DIGITS = 200_000
 
 
 class ParseError(ValueError):
-    """A row that cannot be read; the message becomes the detail of its rejection."""
+    """A row that cannot be read, or is no programming problem. The message becomes the detail of its rejection."""
+
+    def __init__(self, detail: str, reason: str = "unparsable") -> None:
+        super().__init__(detail)
+        self.reason = reason
 
 
 @contextmanager

@@ -8,12 +8,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from curate.condition import parse
 from curate.dataset import output_folder
 from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
-from curate.exports._options import ExportOptions
-from curate.exports._target import target_names
-from curate.expressions.condition import parse
+from curate.exports._export import ExportOptions, target_names
 from curate.manifest import MANIFEST
 from curate.options import BuildOptions
 from curate.prompt import read_prompt
@@ -31,7 +30,7 @@ from curate.recipe import (
     from_table,
 )
 from curate.recipes.toml_writer import to_toml
-from curate.splitting.assignment import parse_size
+from curate.splitting import parse_size
 from curate.trust import TrustPolicy
 
 _HERE = Path(__file__).parent

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from curate.dataset.output_folder import WORK
-from curate.difficulty.band import SolveRateBand
-from curate.difficulty.band_filter import filter_by_solve_rate
+from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError, PlanMismatchError
 from curate.exports._export import export, finished_export
 from curate.manifest import MANIFEST, Manifest
@@ -27,7 +26,7 @@ from curate.progress import Progress, no_progress
 from curate.recipe import STEPS, DifficultyConfig, Recipe, to_table
 from curate.recipes.reader import export_options
 from curate.row_filter import write_filtered
-from curate.splitting.split import SplitOptions, split
+from curate.splitting import SplitOptions, split
 from sandbox import SandboxOptions
 
 Result = TypeVar("Result")

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
-from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
-from curate.reading.values import ParseError, optional_text, parse_text_list
+from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.values import optional_text, parse_text_list
+from curate.sources import read_problems
 
 TITLE = "AceCode"
 HUB_ID = "TIGER-Lab/AceCode-87K"
@@ -19,22 +19,21 @@ OPTIONAL = ("id", "source")
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"acecode/{row.location}", "acecode", "parse", "unparsable", row.detail)
-            continue
-        id = f"acecode/{optional_text(row['id']) or f'row-{position}'}"
-        try:
-            tests = assertions.read(parse_text_list(row["test_cases"], "test_cases"))
-            yield Problem(
-                id=id,
-                source="acecode",
-                statement=optional_text(row["question"]),
-                tests=tests.suite(limits(None, None)),
-                n_tests_read=len(tests.cases),
-                solutions=None,
-                platform=optional_text(row["source"]),
-                licence=LICENCE,
-            )
-        except ParseError as error:
-            yield Rejection(id, "acecode", "parse", "unparsable", str(error))
+    rows = read_rows(table, COLUMNS, OPTIONAL)
+    return read_problems(
+        "acecode", rows, _problem, lambda row, unnamed: optional_text(row["id"]) or unnamed, first=table.begin.position
+    )
+
+
+def _problem(id: str, row: Row) -> Problem:
+    tests = assertions.read(parse_text_list(row["test_cases"], "test_cases"))
+    return Problem(
+        id=id,
+        source="acecode",
+        statement=optional_text(row["question"]),
+        tests=tests.suite(),
+        n_tests_read=len(tests.cases),
+        solutions=None,
+        platform=optional_text(row["source"]),
+        licence=LICENCE,
+    )

@@ -9,14 +9,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
-from curate.reading.values import ParseError, optional_text, parse_text_list, shorten
+from curate.reading.values import optional_text, parse_text_list, shorten
+from curate.sources import read_problems
 
 TITLE = "APPS"
 HUB_ID = "codeparrot/apps"
@@ -24,6 +23,7 @@ LICENCE = "mit"
 SIZE_DESCRIPTION = "5,000 training and 5,000 test problems"
 DEFECTS = "few tests, or none; one solution in five fails; pictures gone; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
+ONE_SHARD = True  # positions are those in a folder, so rows are counted from its beginning
 OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
 
 
@@ -39,16 +39,11 @@ def select_files(table: TableFiles) -> TableFiles:
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table; `apps/17` is problem 17 of its split."""
-    for position, row in enumerate(_rows(table)):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"apps/{row.location}", "apps", "parse", "unparsable", row.detail)
-            continue
-        number = next((row[name] for name in ("problem_id", "id") if row[name] not in (None, "")), f"row-{position}")
-        id = f"apps/{optional_text(number)}"
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "apps", "parse", "unparsable", str(error))
+    return read_problems("apps", _rows(table), _problem, _number)
+
+
+def _number(row: Row, unnamed: str) -> str:
+    return next((str(row[name]) for name in ("problem_id", "id") if row[name] not in (None, "")), unnamed)
 
 
 def _rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:
@@ -77,14 +72,14 @@ def _row(folder: Path, encoding: str) -> Row | UnreadableRow:
     return dict.fromkeys((*COLUMNS, *OPTIONAL)) | metadata | row | {"problem_id": number}
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
+def _problem(id: str, row: Row) -> Problem:
     tests = inputs_outputs.read(row["input_output"])
     return Problem(
         id=id,
         source="apps",
         statement=optional_text(row["question"]),
         starter_code=optional_text(row["starter_code"]),
-        tests=tests.suite(limits(None, None)),
+        tests=tests.suite(),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping,
         solutions=tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))),

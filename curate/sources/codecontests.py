@@ -9,8 +9,9 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
+from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import ParseError, distinct_cases, join_lines, optional_text, shorten
+from curate.sources import read_problems
 from sandbox import Case, Program, Suite
 
 TITLE = "CodeContests"
@@ -20,17 +21,8 @@ SIZE_DESCRIPTION = "13,328 training, 117 validation and 165 test problems"
 DEFECTS = "pictures and formulas gone; several right answers; generated tests outside the stated bounds; file input"
 COLUMNS = ("name", "description", "public_tests", "private_tests", "generated_tests", "solutions")
 OPTIONAL = (
-    "source",
-    "difficulty",
-    "cf_contest_id",
-    "cf_index",
-    "cf_rating",
-    "cf_tags",
-    "time_limit",
-    "memory_limit_bytes",
-    "input_file",
-    "output_file",
-)
+    "source difficulty cf_contest_id cf_index cf_rating cf_tags time_limit memory_limit_bytes input_file output_file"
+).split()
 
 _SITES = {1: "codechef", 2: "codeforces", 3: "hackerearth", 4: "codejam", 5: "atcoder", 6: "aizu", 7: "aizu"}
 _LANGUAGES = {1: "python2", 2: "cpp", 3: "python", 4: "java"}
@@ -39,24 +31,24 @@ _DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"codecontests/{row.location}", "codecontests", "parse", "unparsable", row.detail)
-            continue
-        site = _name(_SITES, row["source"]) or "unknown"
-        id = f"codecontests/{site}/{optional_text(row['name']) or f'row-{position}'}"
-        files = [name for name in map(optional_text, (row["input_file"], row["output_file"])) if name]
-        if files:
-            detail = f"reads or writes files: {shorten(', '.join(files))}"
-            yield Rejection(id, "codecontests", "parse", "file_io", detail)
-            continue
-        try:
-            yield _problem(id, site, row)
-        except ParseError as error:
-            yield Rejection(id, "codecontests", "parse", "unparsable", str(error))
+    rows = read_rows(table, COLUMNS, OPTIONAL)
+    return read_problems(
+        "codecontests",
+        rows,
+        _problem,
+        lambda row, unnamed: f"{_site(row)}/{optional_text(row['name']) or unnamed}",
+        first=table.begin.position,
+    )
 
 
-def _problem(id: str, site: str, row: dict[str, Any]) -> Problem:
+def _site(row: Row) -> str:
+    return _name(_SITES, row["source"]) or "unknown"
+
+
+def _problem(id: str, row: Row) -> Problem:
+    if files := [name for name in map(optional_text, (row["input_file"], row["output_file"])) if name]:
+        raise ParseError(f"reads or writes files: {shorten(', '.join(files))}", "file_io")
+    site = _site(row)
     public = _cases(row["public_tests"], "public_tests")
     others = _cases(row["private_tests"], "private_tests") + _cases(row["generated_tests"], "generated_tests")
     contest, index, rating = row["cf_contest_id"], optional_text(row["cf_index"]), row["cf_rating"]

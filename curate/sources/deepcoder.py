@@ -9,19 +9,20 @@ Rows have no id, so a problem is named after its config (the folder, or otherwis
 `deepcoder/taco/17`. Only taco and primeintellect have solutions.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from curate.problem import Problem, Rejection, Wrapping
 from curate.reading.dialects import cases, inputs_outputs
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
-from curate.reading.dialects.primeintellect import strip_template
+from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, read_rows
-from curate.reading.values import ParseError, optional_text, parse_json_or_literal, parse_text_list
+from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.values import optional_text, parse_json_or_literal, parse_text_list
+from curate.sources import read_problems
 
 TITLE = "DeepCoder-Preview"
 HUB_ID = "agentica-org/DeepCoder-Preview-Dataset"
@@ -29,6 +30,7 @@ LICENCE = "mit"
 SIZE_DESCRIPTION = "24,287 training problems (taco, primeintellect, lcbv5) and 687 test problems (codeforces, lcbv5)"
 DEFECTS = "overlaps with TACO, SYNTHETIC-1 and LiveCodeBench; lcbv5 and codeforces without solutions; no ids, no limits"
 COLUMNS = ("problem", "tests")
+ONE_SHARD = True  # positions are those in a folder, so rows are counted from its beginning
 OPTIONAL = ("solutions", "starter_code", "metadata")
 
 _CONFIGS = ("taco", "primeintellect", "lcbv5", "codeforces")
@@ -36,27 +38,22 @@ _CONFIGS = ("taco", "primeintellect", "lcbv5", "codeforces")
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for path in table.files:
         config = _config(path)
-        for row in read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL):
-            position = counts[config] = counts.get(config, -1) + 1
-            id = f"deepcoder/{config}/{position}"
-            if isinstance(row, UnreadableRow):
-                yield Rejection(id, "deepcoder", "parse", "unparsable", f"{row.location}: {row.detail}")
-                continue
-            try:
-                yield _problem(id, config, row)
-            except ParseError as error:
-                yield Rejection(id, "deepcoder", "parse", "unparsable", str(error))
+        rows = read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL)
+        parse = partial(_problem, config)
+        for item in read_problems(f"deepcoder/{config}", rows, parse, by_position=True, first=counts[config]):
+            counts[config] += 1
+            yield item
 
 
 def _config(path: Path) -> str:
     return next((part for part in reversed(path.parts) if part in _CONFIGS), path.stem)
 
 
-def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
-    statement, starter_code = strip_template(optional_text(row["problem"]))
+def _problem(config: str, id: str, row: Row) -> Problem:
+    statement, starter_code = split_primeintellect_prompt(optional_text(row["problem"]))
     starter_code = optional_text(row["starter_code"]) or starter_code
     encoded = parse_json_or_literal(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
     tests = _tests(encoded, row["metadata"], starter_code)
@@ -66,7 +63,7 @@ def _problem(id: str, config: str, row: dict[str, Any]) -> Problem:
         source="deepcoder",
         statement=statement,
         starter_code=starter_code,
-        tests=tests.suite(limits(None, None)),
+        tests=tests.suite(),
         n_tests_read=len(tests.cases),
         wrapping=tests.wrapping if published else Wrapping.NONE,
         solutions=tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))) if published else None,

@@ -24,7 +24,7 @@ from curate.reading.dialects import detection, named_arguments
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name, join_tests
 from curate.reading.solutions import parse_solution, strip_code_fence
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, TableFiles, UnreadableRow, numbered_rows, validate_options
+from curate.reading.tables import Row, TableFiles, read_rows, validate_options
 from curate.reading.values import (
     ParseError,
     distinct_cases,
@@ -34,6 +34,7 @@ from curate.reading.values import (
     parse_json_or_literal,
     shorten,
 )
+from curate.sources import read_problems
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
@@ -60,7 +61,8 @@ class FieldsWithoutValues(CurateError):
 
     def __init__(self, table: TableFiles, names: frozenset[str]) -> None:
         listed = ", ".join(f'{field} = "{path}"' for field, path in table.options["fields"].items() if field in names)
-        super().__init__(_wrong(table, f"no row has a value for {listed}. Correct the path, or take the line out"))
+        message = f"no row has a value for {listed}. Correct the path, or take the line out"
+        super().__init__(str(_wrong(table, message)))
         self.names = names
 
 
@@ -103,24 +105,22 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
     required = sorted({columns[path] for path in needed})
     missing = set(fields)
     any_read = False
-    for position, row in numbered_rows(table, required, sorted({*columns.values(), *_REPOSITORY})):
-        id = f"{name}/{position}"
-        if isinstance(row, UnreadableRow):
-            yield Rejection(id, name, "parse", "unparsable", f"{row.location}: {row.detail}")
-            continue
-        try:
-            if "id" in fields:
-                id = f"{name}/{optional_text(_value(row, fields['id'])) or position}"
-            if row["repo"] and row["patch"] and any(row[column] for column in _REPOSITORY[2:]):
-                detail = f"a task in the repository {shorten(row['repo'])}; curate judges programs, not repositories"
-                yield Rejection(id, name, "parse", "repository_task", detail)
-                continue
-            values = {field: _value(row, path) for field, path in fields.items()}
-            any_read = True
-            missing -= {field for field, value in values.items() if value is not None}
-            yield _problem(id, name, values, table.options)
-        except ParseError as error:
-            yield Rejection(id, name, "parse", "unparsable", str(error))
+
+    def own_name(row: Row, unnamed: str) -> str:
+        return (optional_text(_value(row, fields["id"])) if "id" in fields else "") or unnamed
+
+    def parse(id: str, row: Row) -> Problem:
+        nonlocal any_read
+        if row["repo"] and row["patch"] and any(row[column] for column in _REPOSITORY[2:]):
+            detail = f"a task in the repository {shorten(row['repo'])}; curate judges programs, not repositories"
+            raise ParseError(detail, "repository_task")
+        values = {field: _value(row, path) for field, path in fields.items()}
+        any_read = True
+        missing.difference_update(field for field, value in values.items() if value is not None)
+        return _problem(id, name, values, table.options)
+
+    rows = read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))
+    yield from read_problems(name, rows, parse, own_name, by_position=True, first=table.begin.position)
     if missing and any_read:
         raise FieldsWithoutValues(table, frozenset(missing))
 

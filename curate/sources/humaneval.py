@@ -7,15 +7,14 @@ there for the submission and for the tests; upstream, the prompt is put before w
 import ast
 from collections.abc import Iterator
 from inspect import cleandoc
-from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import parse
 from curate.reading.dialects import assertions
+from curate.reading.dialects.dependencies import parse
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
+from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import ParseError, optional_text
+from curate.sources import read_problems
 
 TITLE = "HumanEval"
 HUB_ID = "openai/openai_humaneval"
@@ -27,19 +26,17 @@ COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in numbered_rows(table, COLUMNS, ()):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"humaneval/{row.location}", "humaneval", "parse", "unparsable", row.detail)
-            continue
-        number = optional_text(row["task_id"]).rpartition("/")[2]
-        id = f"humaneval/{number or f'row-{position}'}"
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "humaneval", "parse", "unparsable", str(error))
+    rows = read_rows(table, COLUMNS, ())
+    return read_problems(
+        "humaneval",
+        rows,
+        _problem,
+        lambda row, unnamed: optional_text(row["task_id"]).rpartition("/")[2] or unnamed,
+        first=table.begin.position,
+    )
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
+def _problem(id: str, row: Row) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
     given = function_preamble(prompt, name)
     beginning, statement = _beginning_and_docstring(prompt, name)
@@ -49,7 +46,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         source="humaneval",
         statement=statement,
         starter_code=given + beginning,
-        tests=tests.suite(limits(None, None)),
+        tests=tests.suite(),
         n_tests_read=len(tests.cases),
         solutions=(parse_solution(prompt + optional_text(row["canonical_solution"]), "python"),),
         title=name,

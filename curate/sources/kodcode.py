@@ -1,15 +1,14 @@
 """KodCode: questions, solutions and tests that models wrote. The tests are pytest modules that import `solution`."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import defined_classes
 from curate.reading.dialects import assertions
+from curate.reading.dialects.dependencies import defined_classes
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
+from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal
+from curate.sources import read_problems
 
 TITLE = "KodCode"
 HUB_ID = "KodCode/KodCode-V1"
@@ -22,18 +21,17 @@ OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", 
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"kodcode/{row.location}", "kodcode", "parse", "unparsable", row.detail)
-            continue
-        id = f"kodcode/{optional_text(row['question_id']) or f'row-{position}'}"
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "kodcode", "parse", "unparsable", str(error))
+    rows = read_rows(table, COLUMNS, OPTIONAL)
+    return read_problems(
+        "kodcode",
+        rows,
+        _problem,
+        lambda row, unnamed: optional_text(row["question_id"]) or unnamed,
+        first=table.begin.position,
+    )
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
+def _problem(id: str, row: Row) -> Problem:
     code = row["test"] or row["test_code"]  # the name in an earlier revision
     tests = assertions.read(code, classes=defined_classes(optional_text(row["solution"])))
     return Problem(
@@ -42,7 +40,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         statement=optional_text(row["question"]),
         # A question to complete contains the code already.
         starter_code="" if row["style"] == "complete" else _declarations(row["test_info"]),
-        tests=tests.suite(limits(None, None)),
+        tests=tests.suite(),
         n_tests_read=len(tests.cases),
         solutions=(parse_solution(optional_text(row["solution"]), "python"),),
         platform=optional_text(row["subset"]),

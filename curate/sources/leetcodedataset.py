@@ -5,14 +5,13 @@ them. Upstream it is put before the solution, so it is there for the submission 
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
-from curate.reading.values import ParseError, optional_text, parse_text_list
+from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.values import optional_text, parse_text_list
+from curate.sources import read_problems
 
 TITLE = "LeetCodeDataset"
 HUB_ID = "newfacade/LeetCodeDataset"
@@ -25,18 +24,17 @@ OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"leetcodedataset/{row.location}", "leetcodedataset", "parse", "unparsable", row.detail)
-            continue
-        id = f"leetcodedataset/{optional_text(row['task_id']) or f'row-{position}'}"
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "leetcodedataset", "parse", "unparsable", str(error))
+    rows = read_rows(table, COLUMNS, OPTIONAL)
+    return read_problems(
+        "leetcodedataset",
+        rows,
+        _problem,
+        lambda row, unnamed: optional_text(row["task_id"]) or unnamed,
+        first=table.begin.position,
+    )
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
+def _problem(id: str, row: Row) -> Problem:
     name = optional_text(row["task_id"])
     tests = assertions.read(row["test"], optional_text(row["entry_point"]), given_code=optional_text(row["prompt"]))
     return Problem(
@@ -44,7 +42,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         source="leetcodedataset",
         statement=optional_text(row["problem_description"]),
         starter_code=optional_text(row["starter_code"]),
-        tests=tests.suite(limits(None, None)),
+        tests=tests.suite(),
         n_tests_read=len(tests.cases),
         solutions=(parse_solution(optional_text(row["completion"]), "python"),),
         platform="leetcode",

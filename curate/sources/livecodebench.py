@@ -19,9 +19,9 @@ from curate.errors import CurateError
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
 from curate.reading.dialects.parsed_tests import function_name
-from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows, validate_options
+from curate.reading.tables import Row, TableFiles, read_rows, validate_options
 from curate.reading.values import ParseError, distinct_cases, optional_text, parse_json, shorten
+from curate.sources import read_problems
 
 log = logging.getLogger(__name__)
 
@@ -78,30 +78,32 @@ def _window(table: TableFiles) -> tuple[str, str]:
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table, except those of contests outside the window."""
     first, last = _window(table)
+    is_bounded = bool({"from", "to"} & table.options.keys())
     outside = 0
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"livecodebench/{row.location}", "livecodebench", "parse", "unparsable", row.detail)
-            continue
-        id = f"livecodebench/{optional_text(row['question_id']) or f'row-{position}'}"
+
+    def parse(id: str, row: Row) -> Problem | None:
+        nonlocal outside
         day = optional_text(row["contest_date"])[:10]
-        if {"from", "to"} & table.options.keys():
-            if not re.fullmatch(r"\d{4}-\d\d-\d\d", day):
-                detail = f"contest_date {shorten(row['contest_date'])} is no date, so the window cannot be applied"
-                yield Rejection(id, "livecodebench", "parse", "unparsable", detail)
-                continue
-            if not first <= day <= last:
-                outside += 1
-                continue
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "livecodebench", "parse", "unparsable", str(error))
+        if is_bounded and not re.fullmatch(r"\d{4}-\d\d-\d\d", day):
+            raise ParseError(f"contest_date {shorten(row['contest_date'])} is no date, so the window cannot be applied")
+        if is_bounded and not first <= day <= last:
+            outside += 1
+            return None
+        return _problem(id, row)
+
+    rows = read_rows(table, COLUMNS, OPTIONAL)
+    yield from read_problems(
+        "livecodebench",
+        rows,
+        parse,
+        lambda row, unnamed: optional_text(row["question_id"]) or unnamed,
+        first=table.begin.position,
+    )
     if outside:
         log.info("%d problems lie outside %s to %s", outside, first, last)
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
+def _problem(id: str, row: Row) -> Problem:
     public = parse_json(row["public_test_cases"], "public_test_cases")
     private = private_tests(row["private_test_cases"])
     metadata = parse_json(row["metadata"] or "{}", "metadata")
@@ -115,7 +117,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         source="livecodebench",
         statement=optional_text(row["question_content"]),
         starter_code=starter_code,
-        tests=tests.suite(limits(None, None)),
+        tests=tests.suite(),
         n_tests_read=len(tests.cases),
         n_public_tests=len(distinct_cases(tests.cases[: len(public)])),
         solutions=None,

@@ -4,16 +4,15 @@ MBPP+ has many more tests, as one program in the column `test`, which contains t
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions
+from curate.reading.dialects.dependencies import defined_classes, defined_names
 from curate.reading.signature import function_headers
 from curate.reading.solutions import parse_solution
-from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
-from curate.reading.values import ParseError, optional_text, parse_text_list
+from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.values import optional_text, parse_text_list
+from curate.sources import read_problems
 
 TITLE = "MBPP"
 HUB_ID = "google-research-datasets/mbpp"
@@ -26,19 +25,17 @@ OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"mbpp/{row.location}", "mbpp", "parse", "unparsable", row.detail)
-            continue
-        number = optional_text(row["task_id"]).rpartition("/")[2]
-        id = f"mbpp/{number or f'row-{position}'}"
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "mbpp", "parse", "unparsable", str(error))
+    rows = read_rows(table, COLUMNS, OPTIONAL)
+    return read_problems(
+        "mbpp",
+        rows,
+        _problem,
+        lambda row, unnamed: optional_text(row["task_id"]).rpartition("/")[2] or unnamed,
+        first=table.begin.position,
+    )
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
+def _problem(id: str, row: Row) -> Problem:
     code = optional_text(row["code"]).replace("\r\n", "\n")
     setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
     listed = [
@@ -57,7 +54,7 @@ def _problem(id: str, row: dict[str, Any]) -> Problem:
         source="mbpp",
         statement=optional_text(row["text"]) or optional_text(row["prompt"]),
         starter_code=function_headers(code, tests.assertions.names),
-        tests=tests.suite(limits(None, None)),
+        tests=tests.suite(),
         n_tests_read=len(tests.cases),
         solutions=(parse_solution(code, "python"),),
         licence=LICENCE,

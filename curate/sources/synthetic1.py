@@ -8,11 +8,12 @@ from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import cases
-from curate.reading.dialects.primeintellect import strip_template
+from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
+from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal
+from curate.sources import read_problems
 
 TITLE = "SYNTHETIC-1"
 HUB_ID = "PrimeIntellect/SYNTHETIC-1"
@@ -27,26 +28,27 @@ SEVERAL_ROWS_PER_PROBLEM = True
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order in which their first responses occur."""
     seen: set[str] = set()
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        if isinstance(row, UnreadableRow):
-            yield Rejection(f"synthetic1/{row.location}", "synthetic1", "parse", "unparsable", row.detail)
-            continue
-        id = f"synthetic1/{optional_text(row['problem_id']) or f'row-{position}'}"
+
+    def parse(id: str, row: Row) -> Problem | None:
         if id in seen:
-            continue
+            return None
         seen.add(id)
-        task = optional_text(row["task_type"])
-        if task != "verifiable_code":
-            yield Rejection(id, "synthetic1", "parse", "not_code", f"task_type {task}")
-            continue
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "synthetic1", "parse", "unparsable", str(error))
+        return _problem(id, row)
+
+    rows = read_rows(table, COLUMNS, OPTIONAL)
+    return read_problems(
+        "synthetic1",
+        rows,
+        parse,
+        lambda row, unnamed: optional_text(row["problem_id"]) or unnamed,
+        first=table.begin.position,
+    )
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
-    statement, starter_code = strip_template(optional_text(row["prompt"]))
+def _problem(id: str, row: Row) -> Problem:
+    if (task := optional_text(row["task_type"])) != "verifiable_code":
+        raise ParseError(f"task_type {task}", "not_code")
+    statement, starter_code = split_primeintellect_prompt(optional_text(row["prompt"]))
     info = row["verification_info"]
     content = info if isinstance(info, dict) else parse_json_or_literal(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):

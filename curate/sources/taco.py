@@ -5,14 +5,14 @@ Rows have no id, so a problem is named after its zero-based position: `taco/17`.
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from curate.problem import Problem, Rejection
 from curate.reading.dialects import inputs_outputs
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import TableFiles, UnreadableRow, numbered_rows
+from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal, parse_text_list
+from curate.sources import read_problems
 
 TITLE = "TACO"
 HUB_ID = "BAAI/TACO"
@@ -20,34 +20,17 @@ LICENCE = "apache-2.0"
 SIZE_DESCRIPTION = "25,443 training and 1,000 test problems"
 DEFECTS = "solutions missing, wrong, in Python 2 or C++; tests empty or torn; pictures gone; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
-OPTIONAL = [
-    "starter_code",
-    "difficulty",
-    "name",
-    "source",
-    "tags",
-    "url",
-    "time_limit",
-    "date",
-    "picture_num",
-    "memory_limit",
-]
+OPTIONAL = "starter_code difficulty name source tags url time_limit date picture_num memory_limit".split()
 
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    for position, row in numbered_rows(table, COLUMNS, OPTIONAL):
-        id = f"taco/{position}"
-        if isinstance(row, UnreadableRow):
-            yield Rejection(id, "taco", "parse", "unparsable", f"{row.location}: {row.detail}")
-            continue
-        try:
-            yield _problem(id, row)
-        except ParseError as error:
-            yield Rejection(id, "taco", "parse", "unparsable", str(error))
+    return read_problems(
+        "taco", read_rows(table, COLUMNS, OPTIONAL), _problem, by_position=True, first=table.begin.position
+    )
 
 
-def _problem(id: str, row: dict[str, Any]) -> Problem:
+def _problem(id: str, row: Row) -> Problem:
     tests = inputs_outputs.read(row["input_output"])
     pictures = optional_text(row["picture_num"])
     return Problem(

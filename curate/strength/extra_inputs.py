@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from curate.reading.assertions.calls import parse_call
+from curate.reading.dialects.literals import parse_call
 from sandbox import Suite
 
 MAX_EXTRA_INPUTS = 24
@@ -29,7 +29,7 @@ Place = TypeVar("Place", int, str)
 
 
 def extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) -> list[str]:
-    """Return at most `most` inputs that no test has. The same tests and seed give the same inputs."""
+    """Return at most `max_count` inputs that no test has. The same tests and seed give the same inputs."""
     inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST]
     if suite.assertions is not None:
         inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST and case.expected]
@@ -66,7 +66,7 @@ def _lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
                     pieces[place], pieces[other] = pieces[other], pieces[place]
                 else:
                     pieces[place] = pieces[other]
-            elif _INTEGER.match(pieces[place]):
+            elif line[place] in ranges and _INTEGER.match(pieces[place]):  # a changed word may look like a number
                 pieces[place] = str(_number(int(pieces[place]), ranges[line[place]], rng))
             else:
                 pieces[place] = _word(pieces[place], rng)

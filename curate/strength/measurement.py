@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 
 from curate.problem import Problem
-from curate.strength.mutant_runs import run_mutants, strongest_tests
+from curate.strength.mutant_runs import classify_survivors, run_mutants, strongest_tests
 from curate.strength.mutation import MAX_MUTANTS, mutants
 from curate.strength.strength_record import StrengthRecord
-from curate.strength.survivors import classify_survivors
 from curate.verification.metered_sandbox import MeteredSandbox
 from curate.verification.retries import map_with_retries
 from sandbox import Judgement, Sandbox, Suite

@@ -1,14 +1,16 @@
-"""Find out which mutants the tests kill, and choose a few tests that kill all of these."""
+"""Find out which mutants the tests kill, which few tests kill all of these, and which of the others are wrong."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
-from curate.strength.greedy_cover import greedy_cover
+from curate.strength.extra_inputs import extra_inputs
 from curate.strength.mutation import Mutant
 from curate.verification.metered_sandbox import MeteredSandbox
+from curate.verification.program_outputs import collect_outputs
 from rewards.case_selection import order_by_length, with_cases
-from sandbox import Program, Suite, Verdict
+from sandbox import Case, Program, Suite, Verdict
 
 _SECONDS = 10.0  # CPU time of a problem's mutants after which no more are tried; most problems need a second
 _BATCH = 8  # mutants to try before checking the time
@@ -71,6 +73,20 @@ def strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: Metere
     return greedy_cover([frozenset(row) for row in killers], indices)
 
 
+def greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
+    """Return a few places such that each mutant is killed at one of them, beginning with the one that kills most.
+
+    killing_tests  for each mutant, the places that kill it
+    indices        all places; among equally good places, the first in this order is chosen
+    """
+    left = list(killing_tests)
+    chosen: list[int] = []
+    while left:
+        chosen.append(max(indices, key=lambda index: sum(index in row for row in left)))
+        left = [row for row in left if chosen[-1] not in row]
+    return tuple(chosen)
+
+
 def _untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:
     if kill.verdict is Verdict.TIME_LIMIT:
         return []  # each further run would take just as long
@@ -84,3 +100,37 @@ def _batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequenc
         if sandbox.spent_seconds > enough:
             return
         yield items[start : start + _BATCH]
+
+
+def classify_survivors(
+    alive: Sequence[Mutant], reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int
+) -> tuple[list[Mutant], list[Case]]:
+    """Return the mutants that differ from the reference on a further input, and for each of them such an input.
+
+    If no further input can be made, all mutants are returned, and no inputs.
+    """
+    cases = _confirmed_answers(reference, suite, sandbox, seed=seed)
+    if not cases:
+        return list(alive), []
+    further = replace(suite, cases=tuple(cases))
+    wrong: list[Mutant] = []
+    telling: list[Case] = []
+    judgements = sandbox.judge_many([(Program(mutant.source), further) for mutant in alive])
+    for mutant, judgement in zip(alive, judgements, strict=True):
+        if not judgement.accepted:
+            wrong.append(mutant)
+            telling.append(cases[len(judgement.cases) - 1])
+    return wrong, telling
+
+
+def _confirmed_answers(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
+    """Return those further inputs, with the reference's answers, for which a second run confirms the answer.
+
+    An answer that is not confirmed cannot show that a mutant is wrong.
+    """
+    inputs = extra_inputs(suite, seed=seed)
+    cases = list(collect_outputs(reference, inputs, suite, partial(sandbox.run, limits=suite.limits)))
+    if not cases:
+        return []
+    again = sandbox.judge(reference, replace(suite, cases=tuple(cases)), run_all=True)
+    return [case for case, judged in zip(cases, again.cases, strict=False) if judged.verdict is Verdict.ACCEPTED]

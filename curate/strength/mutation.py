@@ -8,32 +8,26 @@ import random
 import re
 import warnings
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
-from types import ModuleType
 
-from curate.strength.mutants import (
-    comparison,
-    constant,
-    dropped_branch,
-    dropped_statement,
-    early_return,
-    hard_coded,
-    off_by_one,
-    swapped_operator,
-)
-from curate.strength.mutants._node_positions import NodePosition, mutable_nodes
+from curate.strength import hard_coded
+from curate.strength.mistakes import KINDS
 from sandbox import Suite
 
 MAX_MUTANTS = 24  # each costs about as much as judging the reference; more mutants add precision rather than insight
 
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
-_KINDS = (off_by_one, comparison, dropped_branch, swapped_operator, dropped_statement, constant, early_return)
+_SETTINGS = {"setrecursionlimit", "stack_size", "set_int_max_str_digits", "setswitchinterval", "reconfigure"}
+_FIELDS_ASIDE = {"annotation", "returns", "decorator_list", "format_spec"}
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A program that should be wrong, and the kind of mistake in it, named after a file in curate/strength/mutants."""
+    """A program that should be wrong, and the kind of mistake in it: a function of mistakes.py, or `hard_coded`."""
 
     kind: str
     source: str
@@ -42,7 +36,7 @@ class Mutant:
 def mutants(
     reference: str, suite: Suite, *, n_shown_cases: int, seed: int, max_count: int = MAX_MUTANTS
 ) -> list[Mutant]:
-    """Return at most `most` distinct mutants of a Python program; none if it cannot be parsed.
+    """Return at most `max_count` distinct mutants of a Python program; none if it cannot be parsed.
 
     n_shown_cases  number of leading cases of the suite that the statement reveals; 0: not known
     """
@@ -56,14 +50,14 @@ def mutants(
 
 def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, max_count: int) -> list[Mutant]:
     original = ast.unparse(tree)
-    kinds = {source: _name(hard_coded) for source in hard_coded.programs(suite, shown)}
+    kinds = {source: "hard_coded" for source in hard_coded.programs(suite, shown)}
     for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
         if len(kinds) >= max_count:
             break
         with place.replace_with(node):
             source = ast.unparse(tree)
         if source != original:
-            kinds.setdefault(source, _name(kind))
+            kinds.setdefault(source, kind)
     return [Mutant(kind, source) for source, kind in kinds.items()]
 
 
@@ -77,26 +71,111 @@ def _used_names(suite: Suite) -> tuple[str, ...]:
 
 def _mistakes(
     tree: ast.Module, called: Collection[str], rng: random.Random
-) -> Iterator[tuple[ModuleType, NodePosition, ast.AST]]:
-    """Yield one mistake of each kind in turn.
+) -> Iterator[tuple[str, "NodePosition", ast.AST]]:
+    """Yield one mistake of each kind in turn, with the kind and the place.
 
     Within a kind, every place gets a first mistake before any place gets a second.
     """
     everywhere = list(mutable_nodes(tree, called))
     turns: list[list[tuple[int, NodePosition, ast.AST]]] = []
-    for kind in _KINDS:
+    for kind in KINDS:
         mistakes = []
         for place in everywhere:
-            nodes = list(kind.mutate(place.node))
+            nodes = list(kind(place.node))
             rng.shuffle(nodes)
             mistakes += [(turn, place, node) for turn, node in enumerate(nodes)]
         rng.shuffle(mistakes)
         turns.append(sorted(mistakes, key=lambda mistake: mistake[0]))
     for mistakes_of_turn in zip_longest(*turns):
-        for kind, mistake in zip(_KINDS, mistakes_of_turn, strict=True):
+        for kind, mistake in zip(KINDS, mistakes_of_turn, strict=True):
             if mistake is not None:
-                yield kind, *mistake[1:]
+                yield kind.__name__, *mistake[1:]
 
 
-def _name(kind: ModuleType) -> str:
-    return kind.__name__.rpartition(".")[2]
+@dataclass(frozen=True, slots=True)
+class NodePosition:
+    """The place of a node in the syntax tree."""
+
+    node: ast.AST
+    parent: ast.AST
+    field: str
+    index: int | None
+
+    @contextmanager
+    def replace_with(self, other: ast.AST) -> Iterator[None]:
+        """Put another node in this place for the duration of the block."""
+        self._hang(other)
+        try:
+            yield
+        finally:
+            self._hang(self.node)
+
+    def _hang(self, node: ast.AST) -> None:
+        if self.index is None:
+            setattr(self.parent, self.field, node)
+        else:
+            getattr(self.parent, self.field)[self.index] = node
+
+
+def mutable_nodes(program: ast.Module, called: Collection[str]) -> Iterator[NodePosition]:
+    """Yield the places in a program where a mistake could have an effect, in the order of the source text.
+
+    called: the names that tests use
+
+    Imports, annotations, docstrings, unused definitions and settings of the interpreter are left out.
+    """
+    return _below(program, _unused(program, called))
+
+
+def _below(node: ast.AST, unused: set[ast.AST]) -> Iterator[NodePosition]:
+    for field, value in ast.iter_fields(node):
+        if field in _FIELDS_ASIDE:
+            continue
+        for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if not isinstance(child, ast.AST) or child in unused or _inert(child, node):
+                continue
+            if not (isinstance(child, ast.If) and _asks_for_main(child.test)):
+                yield NodePosition(child, node, field, index)
+            yield from _below(child, unused)
+
+
+def _inert(node: ast.AST, parent: ast.AST) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.arguments() | ast.pattern() | ast.expr_context():
+            return True
+        case ast.Expr(value=value):
+            return isinstance(value, ast.Constant) or _inert(value, node)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in _SETTINGS
+        case ast.Constant():
+            return isinstance(parent, ast.JoinedStr)
+    return _asks_for_main(node)
+
+
+def _asks_for_main(node: ast.AST) -> bool:
+    return isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "__name__"
+
+
+def _unused(program: ast.Module, called: Collection[str]) -> set[ast.AST]:
+    """Return the definitions to which no executed code refers by name, since solutions may contain whole libraries."""
+    left = {node for node in ast.walk(program) if isinstance(node, _Definition)}
+    reached = _names(program) | {*called, "Solution"}
+    while used := {node for node in left if node.name in reached or node.name.startswith("__")}:
+        left -= used
+        for node in used:
+            reached |= _names(node)
+    return set(left)
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Return the names in a node, except those inside definitions."""
+    names: set[str] = set()
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Definition):
+            continue
+        if isinstance(child, ast.Name):
+            names.add(child.id)
+        elif isinstance(child, ast.Attribute):
+            names.add(child.attr)
+        names |= _names(child)
+    return names

@@ -34,8 +34,8 @@ _BYTES = bytes(
     for byte in range(256)
 )
 # Words longer than this many bytes are rare, and a word of a million digits must not cost a million steps.
-_LONG = 64
-_ODD, _STEP = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
+LONG_WORD = 64
+ODD, STEP = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +70,24 @@ def hash_words(texts: Sequence[str]) -> NgramHashes:
     """Return a hash for each word of each text. This is fastest with some hundred texts, which fit into the cache."""
     import numpy as np
 
-    encoded = [_encoded(text) for text in texts]
-    # Eight bytes are read from the beginning of each word, so eight bytes must follow the last word.
-    data = b"\0".join([*encoded, bytes(8)]).translate(_BYTES)
+    data, ends_of_texts = encode_texts(texts)
     letters = np.zeros(len(data) + 1, dtype=bool)
     np.not_equal(np.frombuffer(data, dtype=np.uint8), 0, out=letters[1:])
     edges = np.flatnonzero(letters[1:] != letters[:-1])
     starts, lengths = edges[0::2], edges[1::2] - edges[0::2]
-    ends_of_texts = np.cumsum(np.fromiter((len(text) + 1 for text in encoded), np.int64, len(encoded)))
     return NgramHashes(_word_hashes(data, starts, lengths), _offsets(np.searchsorted(starts, ends_of_texts)))
+
+
+def encode_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
+    """Return the bytes of all words, separated by NUL, and the index behind each text, the last byte of which is NUL.
+
+    Eight bytes of NUL follow, so that eight bytes can be read from the beginning of each word.
+    """
+    import numpy as np
+
+    encoded = [_encoded(text) for text in texts]
+    data = b"\0".join([*encoded, bytes(8)]).translate(_BYTES)
+    return data, np.cumsum(np.fromiter((len(text) + 1 for text in encoded), np.int64, len(encoded)))
 
 
 def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
@@ -88,7 +97,7 @@ def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
     count = max(0, len(words.hashes) - length + 1)
     hashes = words.hashes[:count].copy()
     for place in range(1, length):
-        hashes *= np.uint64(_STEP)
+        hashes *= np.uint64(STEP)
         hashes += words.hashes[place : place + count]
     _mix(hashes)
     within = np.ones(count, dtype=bool)
@@ -116,7 +125,7 @@ def _word_hashes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Hashes"
     hashes = eight_from[starts] & _masks()[np.minimum(lengths, 8)]
     _mix(hashes)
     done = 8
-    longer = np.flatnonzero((lengths > done) & (lengths <= _LONG))
+    longer = np.flatnonzero((lengths > done) & (lengths <= LONG_WORD))
     while len(longer):
         more = eight_from[starts[longer] + done] & _masks()[np.minimum(lengths[longer] - done, 8)]
         more ^= hashes[longer]
@@ -124,7 +133,7 @@ def _word_hashes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Hashes"
         hashes[longer] = more
         done += 8
         longer = longer[lengths[longer] > done]
-    for word in np.flatnonzero(lengths > _LONG).tolist():
+    for word in np.flatnonzero(lengths > LONG_WORD).tolist():
         text = data[starts[word] : starts[word] + lengths[word]]
         hashes[word] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     return hashes
@@ -134,7 +143,7 @@ def _mix(values: "Hashes") -> None:
     """Mix the bits of each value in place. Different values stay different."""
     import numpy as np
 
-    values *= np.uint64(_ODD)
+    values *= np.uint64(ODD)
     values ^= values >> np.uint64(32)
 
 

@@ -15,7 +15,7 @@ from sandbox.extras import install_command
 
 # For each extra of the distribution, the modules that must be importable if it is installed.
 _MODULES_OF_EXTRA = {
-    "data": ("datasketch", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
+    "data": ("datasketch", "duckdb", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
     "plot": ("matplotlib",),
     "relay": ("blake3", "cryptography", "httptools", "msgspec", "numpy", "obstore", "starlette", "urllib3", "uvicorn"),
     "serve": ("prometheus_client", "starlette", "uvicorn", "httptools"),

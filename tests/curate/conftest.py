@@ -48,7 +48,7 @@ def _report(showcase_build: Path, folder: Path) -> None:
     write_clean_copy(str(showcase_build), [f"mine={write_jsonl(folder / 'eval.jsonl', items)}"], out)
     ids = [row["id"] for row in pq.read_table(out / "data", columns=["id"]).to_pylist()]
     settings = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 4096, "seed": 0, "k": 8}
-    verdicts = [{"verdict": "accepted", "n_tokens": 9}, {"verdict": "wrong_answer", "n_tokens": 9}]
+    verdicts = [{"verdict": word, "n_tokens": 9, "truncated": False} for word in ("accepted", "wrong_answer")]
     for model, step in (("b", 3), ("someone/some-model-of-7B", 1)):
         rows = []
         for n, id in enumerate(ids):

@@ -10,7 +10,7 @@ _SETTINGS = {"k": 8, "temperature": 0.6, "top_p": 0.95, "max_tokens": 99, "seed"
 
 def write_solve_rates(dataset: Path, model: str, counts: Mapping[str, int], n: int = 8) -> None:
     """Record how many of n samples were right, by the id of the problem."""
-    right, wrong = ({"verdict": verdict, "n_tokens": 5} for verdict in ("accepted", "wrong_answer"))
+    right, wrong = ({"verdict": verdict, "n_tokens": 5, "truncated": False} for verdict in ("accepted", "wrong_answer"))
     rows = [
         table.build_row(id, "name", {**_SETTINGS, "model": model}, [right] * k + [wrong] * (n - k), n_sampled=n)
         for id, k in counts.items()

@@ -6,8 +6,7 @@ import pytest
 from datasets import load_dataset
 from source_rows import humaneval_row, kodcode_row, leetcodedataset_row, mbpp_row, write_jsonl
 
-from curate.exports._export import export
-from curate.exports._options import ExportOptions
+from curate.exports._export import ExportOptions, export
 from curate.pipeline import BuildOptions, build
 from rewards.case_selection import select_cases
 from rewards.verl import parse_ground_truth

@@ -16,7 +16,7 @@ from cli import main
 from curate.dataset.evidence import EVIDENCE_COLUMNS
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.pipeline import BuildOptions, build
-from curate.splitting.split import SplitOptions, split
+from curate.splitting import SplitOptions, split
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = BuildOptions(mutants=0)

@@ -13,8 +13,7 @@ from cli import main
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
-from curate.difficulty.band import SolveRateBand
-from curate.difficulty.band_filter import filter_by_solve_rate
+from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
 from curate.row_filter import write_filtered
@@ -98,7 +97,7 @@ def test_solve_rates_and_contamination_go_with_the_rows(dataset, tmp_path):
     write_solve_rates(tmp_path / "clean", "m", {id: number % 9 for number, id in enumerate(kept(tmp_path / "clean"))})
     filter_by_solve_rate(tmp_path / "clean", tmp_path / "band", SolveRateBand(0.125, 1), [])
     out = tmp_path / "out"
-    manifest, _ = write_filtered(tmp_path / "band", ["0.25 <= solve_rate('m') <= 0.5"], out)
+    manifest, _ = write_filtered(tmp_path / "band", ["solve_rate('m') between 0.25 and 0.5"], out)
     assert kept(out) == ["livecodebench/2", "livecodebench/4", "livecodebench/5"]
     rates = {row["id"].rpartition("/")[2]: row["n_correct"] for row in solve_rates.read(out)}
     assert rates == {"0": 0, "2": 2, "4": 3, "5": 4}  # 0 was removed by the band, which keeps all rates

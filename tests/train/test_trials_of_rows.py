@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from exported import problem, write
 
-from curate.exports._export import export
-from curate.exports._options import ExportOptions
+from curate.exports._export import ExportOptions, export
 from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED
 from rewards.code import CodeReward

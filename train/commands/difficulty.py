@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include_option import include_option
+from curate.commands.options import include_option, prompt_options
 from curate.commands.printing import print_hashes
-from curate.commands.prompt_options import prompt_options
 from curate.errors import CurateError
 from sandbox import SandboxError
 from sandbox.commands import options
@@ -78,8 +77,7 @@ def command(
     require_extra("data")
     from curate.dataset.location import require_local_folder
     from curate.difficulty import table
-    from curate.difficulty.band import SolveRateBand
-    from curate.difficulty.band_filter import filter_by_solve_rate
+    from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 
     if not models and solve_rate is None:
         raise click.UsageError("give a --model to sample, a --solve-rate to filter by, or both")
@@ -122,7 +120,7 @@ def sample_models(
 
     Raises CurateError, TrainError or SandboxError.
     """
-    from curate.dataset.dataset_reader import DatasetReader
+    from curate.dataset.dataset import Dataset
     from curate.dataset.needed_packages import with_packages
     from curate.difficulty import table
     from curate.prompt import read_prompt
@@ -139,7 +137,7 @@ def sample_models(
         engine_options.server_concurrency()
     else:
         engine_options.refuse_request_fields()
-        DatasetReader(dataset)  # a folder without a dataset is the first thing to say
+        Dataset(dataset).require_problems()  # a folder without a dataset is the first thing to say
         sampled = {row["model"] for row in table.read(dataset)}
         for model in models:
             if model not in sampled:  # one that was sampled before may be gone by now

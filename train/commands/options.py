@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from curate.commands.key_value import parse_assignments
+from curate.commands.options import parse_assignments
 from sandbox.commands.console import report_user_errors
 from sandbox.commands.table import TableColumn, TableRow, print_table
 from train.engine_options import DEFAULT_REQUEST_OPTIONS, MAX_REQUEST_SECONDS, RequestOptions

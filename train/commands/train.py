@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.include_option import include_option
-from curate.commands.prompt_options import prompt_options
+from curate.commands.options import include_option, prompt_options
 from curate.errors import CurateError
 from sandbox import SandboxError
 from sandbox.commands import options

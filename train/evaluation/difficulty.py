@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from curate.dataset.dataset_reader import DatasetReader
+from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_trusted
 from curate.dataset.journal import ResultJournal
 from curate.difficulty import table as solve_rates
@@ -192,7 +192,7 @@ def measure_difficulty(
     existing samples were drawn with other settings, and whatever `open_sampler` and the sampler raise; the samples that
     were drawn before an error are kept.
     """
-    stored = DatasetReader(dataset)
+    stored = Dataset(dataset).require_problems()
     check_trusted(dataset, trust, progress=progress)
     left_out = stored.exclusion_reasons(trust)
     if len(left_out) == len(stored):
@@ -212,7 +212,7 @@ def measure_difficulty(
                 verdicts.add(_SETTINGS, settings.to_dict())
             digests = {
                 row["id"]: _samples_digest(row, settings, packages)
-                for row in stored.read_columns(*_COLUMNS)
+                for row in stored.rows("data", _COLUMNS)
                 if row["id"] not in left_out
             }
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
@@ -267,7 +267,7 @@ class _Samples:
     digests: for each problem, the digest with which the keys of its samples begin in both journals.
     """
 
-    stored: DatasetReader
+    stored: Dataset
     settings: DifficultySettings
     digests: Mapping[str, str]
     verdicts: ResultJournal
@@ -300,7 +300,7 @@ class _Samples:
     def row(self, id: str, digest: str) -> Row:
         """Return the row of a problem in the table."""
         keys = self._keys(digest)
-        read = _object_with("verdict", "n_tokens")
+        read = _object_with("verdict", "n_tokens", "truncated")
         records = [self.verdicts.load(key, read) for key in keys if key in self.verdicts]
         n_sampled = sum(key in self.verdicts or key in self.answers for key in keys)
         return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
@@ -346,7 +346,7 @@ class _Samples:
 
     def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples that have no verdict and whose key satisfies `is_wanted`, problem by problem."""
-        for problem in self.stored.read_columns(*{*_COLUMNS, *TESTS}):
+        for problem in self.stored.rows("data", sorted({*_COLUMNS, *TESTS})):
             digest = self.digests.get(problem["id"])
             keys = self._keys(digest) if digest else []
             numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]

@@ -8,7 +8,7 @@ from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 
-from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
+from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import download_dataset
 from curate.errors import CurateError
@@ -156,7 +156,7 @@ def _read(location: str, suite: str, asked: SuiteOptions, trust: TrustPolicy, le
         if any((folder / "data").glob("*.parquet")):
             check_trusted(folder, trust)
             with translate_read_errors(folder):
-                return list(dataset.read(DatasetReader(folder), asked, trust, left_out))
+                return list(dataset.read(Dataset(folder), asked, trust, left_out))
         if suite:
             raise CurateError(f"{location} is not a dataset that curate built: it has no data/*.parquet.")
     table = locate(location)

@@ -27,7 +27,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
+from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import resolve_dataset_folder
 from curate.problem import TESTS, tests_from_row
@@ -170,7 +170,7 @@ def _curated(
     folder = resolve_dataset_folder(dataset)
     check_trusted(folder, trust)
     with translate_read_errors(folder):
-        for row in DatasetReader(folder).read_columns(*_COLUMNS):
+        for row in Dataset(folder).require_problems().rows("data", _COLUMNS):
             suite = tests_from_row(row)
             objection = trust.exclusion_reason(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker

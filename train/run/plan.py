@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from curate.dataset.dataset_reader import DatasetReader, translate_read_errors
+from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import resolve_dataset_folder
 from curate.prompt import PromptFormat
@@ -89,9 +89,9 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     check_scorable(config.reward, ProblemKinds(tests=True))
     folder, trust = resolve_dataset_folder(dataset), TrustPolicy.from_choices(config.data.include)
     with translate_read_errors(folder):
-        stored = DatasetReader(folder)
+        stored = Dataset(folder).require_problems()
         left_out = stored.exclusion_reasons(trust)
-        rows = stored.read_columns("id", "source", "verified")
+        rows = stored.rows("data", ("id", "source", "verified"))
         unverified = Counter(row["source"] for row in rows if not row["verified"] and row["id"] not in left_out)
     check_trusted(folder, trust)
     yield f"{head}{dataset}, {len(stored) - len(left_out):,} of {len(stored):,} problems{share}"

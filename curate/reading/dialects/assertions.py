@@ -13,17 +13,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from curate.reading.assertions.dependencies import BINDING, bound_names, parse, undefined_names, unparse, used_names
-from curate.reading.assertions.functions import extract_definition_cases, is_test, required_class
-from curate.reading.assertions.literals import NotLiteral, evaluate
-from curate.reading.assertions.pytest_names import add_pytest_import
-from curate.reading.assertions.solution_imports import remove_solution_imports
-from curate.reading.assertions.statements import asserting_functions, extract_cases
+from curate.reading.dialects.dependencies import BINDING, bound_names, parse, undefined_names, unparse, used_names
+from curate.reading.dialects.functions import extract_definition_cases, is_test, required_class
+from curate.reading.dialects.literals import NotLiteral, evaluate
 from curate.reading.dialects.parsed_tests import ParsedTests
+from curate.reading.dialects.statements import asserting_functions, extract_cases
 from curate.reading.values import ParseError
 from sandbox import Assertions
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # of the stand-in, sandbox/languages/_pytest.py
+_SUBMISSION = "solution"  # the module that test files import
 _NOTES = "METADATA"  # of HumanEval, about who wrote a test
 
 
@@ -52,9 +52,9 @@ def read(
     before = parse(given_code, "the given code")
     prepared = parse(setup, "the setup of the tests")
     nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parse(text, "a test")]
-    imported, nodes = remove_solution_imports([*prepared, *nodes])
+    imported, nodes = _remove_solution_imports([*prepared, *nodes])
     code = _sorted_out(nodes, entry_point)
-    shared = add_pytest_import(code.shared, [*code.body, *code.tests])
+    shared = _add_pytest_import(code.shared, [*code.body, *code.tests])
     unknown = [name for name in undefined_names([*before, *shared, *code.body, *code.tests]) if name != "pytest"]
     called = [code.entry_point.partition("(")[0]] if code.entry_point else []
     called += sorted(set(defined_names) & {name for node in [*code.body, *code.tests] for name in used_names(node)})
@@ -191,3 +191,57 @@ def _constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
                 except NotLiteral:
                     continue
     return values
+
+
+def _remove_solution_imports(nodes: Sequence[ast.stmt]) -> tuple[list[str], list[ast.stmt]]:
+    """Return the names that the statements import from the submission, and the statements without these imports."""
+    remover = _ImportRemover()
+    kept = [remover.visit(node) for node in nodes]
+    return list(dict.fromkeys(remover.names)), [node for node in kept if not isinstance(node, ast.Pass)]
+
+
+class _ImportRemover(ast.NodeTransformer):
+    """Removes imports of the submission. The names stay: the sandbox defines them before the tests run."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.modules: set[str] = set()
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        if node.module != _SUBMISSION:
+            return node
+        self.names += [alias.name for alias in node.names if alias.name != "*"]
+        renamed = [alias for alias in node.names if alias.asname not in (None, alias.name)]
+        if not renamed:
+            return ast.Pass()
+        pairs = ast.Tuple([ast.Name(str(alias.asname), ast.Store()) for alias in renamed], ast.Store())
+        values = ast.Tuple([ast.Name(alias.name, ast.Load()) for alias in renamed], ast.Load())
+        return ast.Assign([pairs], values, lineno=node.lineno)
+
+    def visit_Import(self, node: ast.Import) -> ast.stmt:
+        self.modules |= {alias.asname or alias.name for alias in node.names if alias.name == _SUBMISSION}
+        node.names = [alias for alias in node.names if alias.name != _SUBMISSION]
+        return node if node.names else ast.Pass()
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id in self.modules:
+            self.names.append(node.attr)
+            return ast.Name(node.attr, node.ctx)
+        return node
+
+
+def _add_pytest_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements with an import of pytest if they or the tests need one. Raises ParseError for other names
+    of pytest than those that the stand-in has."""
+    names: set[str] = set()
+    for inner in (inner for node in (*nodes, *tests) for inner in ast.walk(node)):
+        match inner:
+            case ast.Attribute(ast.Name("pytest"), name):
+                names.add(name)
+            case ast.ImportFrom("pytest", aliases):
+                names |= {alias.name for alias in aliases}
+    if unknown := sorted(names - _PYTEST_NAMES):
+        raise ParseError(f"the tests use pytest.{unknown[0]}")
+    is_used = any("pytest" in used_names(node) for node in (*nodes, *tests))
+    return [*(parse("import pytest", "pytest") if is_used and "pytest" not in bound_names(nodes) else ()), *nodes]

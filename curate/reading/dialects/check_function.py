@@ -1,6 +1,6 @@
 """Tests that trainers copied from LeetCodeDataset: a function `check(candidate)` made of examples becomes calls.
 
-An example is `assert candidate(nums = [1, 2]) == 3`. The function is read, not executed; Unparsable is raised if it
+An example is `assert candidate(nums = [1, 2]) == 3`. The function is read, not executed; ParseError is raised if it
 contains anything else. assertions.py reads everything else, and the sources that publish tests as Python code.
 """
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions, cases, check_function, inputs_outputs, named_arguments
+from curate.reading.dialects.dependencies import defined_classes, defined_names
 from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.values import ParseError, parse_json_or_literal
 

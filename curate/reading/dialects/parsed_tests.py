@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from curate.problem import Wrapping
+from curate.reading.stated_limits import UNSTATED
 from curate.reading.values import ParseError, distinct_cases, shorten
 from sandbox import Assertions, Case, Limits, Suite
 
@@ -17,8 +18,11 @@ class ParsedTests:
     wrapping: Wrapping = Wrapping.NONE
     assertions: Assertions | None = None
 
-    def suite(self, limits: Limits, checker: str = "") -> Suite:
-        """Return the distinct tests as a suite to judge with; `checker`, if given, replaces the dialect's checker.
+    def suite(self, limits: Limits = UNSTATED, checker: str = "") -> Suite:
+        """Return the distinct tests as a suite to judge with.
+
+        limits: limits of one test; by default those where a source states none
+        checker: a checker that replaces the one of the dialect
 
         Raises ParseError for another checker of tests that are Python code.
         """

@@ -13,7 +13,7 @@ from source_rows import write_jsonl
 
 from cli import main
 from curate.dataset import output_folder
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_integrity
 from curate.decontamination.clean_copy import write_clean_copy
 from sandbox import Case, Suite
@@ -36,7 +36,7 @@ def dataset(written, tmp_path):
 
 
 def faults(folder, **options):
-    return list(map(str, check_integrity(DatasetFolder.open(folder), **options).faults))
+    return list(map(str, check_integrity(Dataset.open(folder), **options).faults))
 
 
 def rewrite(folder, change, table="data"):
@@ -75,9 +75,9 @@ def cut(folder):
 
 def test_a_dataset_as_it_was_written_has_no_faults(dataset):
     assert faults(dataset) == faults(dataset, read_rows=True) == []
-    found = check_integrity(DatasetFolder.open(dataset), read_rows=True)
+    found = check_integrity(Dataset.open(dataset), read_rows=True)
     assert found.n_rows == {"data": 8, "rejected": 0}
-    assert found.content_hash == DatasetFolder.open(dataset).manifest.content_hash
+    assert found.content_hash == Dataset.open(dataset).manifest.content_hash
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_without_digests_the_content_hash_still_tells(dataset):
 
 def test_files_that_another_program_wrote_with_the_same_rows_are_no_fault(dataset):
     rewrite(dataset, lambda rows: rows)
-    found = check_integrity(DatasetFolder.open(dataset))
+    found = check_integrity(Dataset.open(dataset))
     assert (found.faults, found.rewritten) == ((), ("data/train-00000-of-00001.parquet",))
 
 

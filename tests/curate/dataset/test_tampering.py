@@ -15,8 +15,8 @@ from source_rows import write_jsonl
 
 from cli import main
 from curate.dataset import output_folder
+from curate.dataset.dataset import Dataset
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.folder import DatasetFolder
 from curate.dataset.integrity import check_integrity
 from curate.manifest import from_json, hash_of, to_json
 from curate.problem import COLUMNS, MEASURED_COLUMNS, REWARD_COLUMNS
@@ -165,7 +165,7 @@ def test_a_dataset_that_was_tampered_with_does_not_pass(dataset, name):
     assert result.exit_code == 1, result.output
     assert not result.exception or isinstance(result.exception, SystemExit)
     if (dataset / "data").is_dir():
-        assert check_integrity(DatasetFolder.open(dataset)).faults  # as commands check that read the files afterward
+        assert check_integrity(Dataset.open(dataset)).faults  # as commands check that read the files afterward
 
 
 def sign(folder: Path) -> None:
@@ -193,10 +193,10 @@ def sign(folder: Path) -> None:
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_change_that_was_signed_again_has_other_hashes_than_the_published_ones(dataset, column):
-    published = DatasetFolder.open(dataset).manifest
+    published = Dataset.open(dataset).manifest
     edit_table(dataset / ROWS, edit_column(column))
     sign(dataset)
-    now = check_integrity(DatasetFolder.open(dataset), read_rows=True)
+    now = check_integrity(Dataset.open(dataset), read_rows=True)
     assert (now.content_hash != published.content_hash) == (column not in MEASURED_COLUMNS)
     assert (now.reward_hash != published.reward_hash) == (column in REWARD_COLUMNS)
     assert now.manifest_hash != published.manifest_hash
@@ -207,7 +207,7 @@ def test_the_reward_hash_covers_each_column_that_training_reads_besides_the_prom
 
 
 def test_published_hashes_are_compared_with_those_of_the_dataset(showcase_build, dataset):
-    published = DatasetFolder.open(dataset).manifest
+    published = Dataset.open(dataset).manifest
     hashes = {f"--{name}-hash": getattr(published, f"{name}_hash") for name in ("content", "reward", "manifest")}
     assert invoke("verify", dataset, *(word for pair in hashes.items() for word in pair)).exit_code == 0
     edit_table(dataset / ROWS, edit_column("strongest_tests"))
@@ -265,7 +265,7 @@ def test_datasets_made_from_others_have_hashes_of_their_own_and_pass(reported, t
         assert result.exit_code == 0, (name, result.output)
         assert "as in the manifest" in result.stdout.splitlines()[-1]
         assert "not checked" not in result.stderr
-        hashes[name] = DatasetFolder.open(tmp_path / name).manifest.reward_hash
+        hashes[name] = Dataset.open(tmp_path / name).manifest.reward_hash
     assert hashes.pop("foreign") == ""  # its rows are not problems
     assert hashes.pop("merged") == hashes[reported]  # the parts together have the same rows
     assert len(set(hashes.values())) == len(hashes)

@@ -9,7 +9,7 @@ from exported import JOIN, JOINS, SUM, SUMS, problem, write
 from source_rows import words, write_jsonl, write_parquet
 
 from cli import main
-from curate.derivation import table_rows
+from curate.dataset.dataset import Dataset
 from sandbox import Suite
 
 
@@ -33,7 +33,7 @@ def invoke(*words):
 
 
 def hits(folder):
-    return [(row["row"], row["id"], row["item"], row["rule"]) for row in table_rows(folder / "contamination")]
+    return [(row["row"], row["id"], row["item"], row["rule"]) for row in Dataset(folder).rows("contamination")]
 
 
 @pytest.mark.parametrize("to", ["trl", "verl", "verifiers"])

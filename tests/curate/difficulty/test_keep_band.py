@@ -8,8 +8,7 @@ from source_rows import livecodebench_row, words, write_jsonl
 
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table
-from curate.difficulty.band import SolveRateBand
-from curate.difficulty.band_filter import filter_by_solve_rate
+from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import from_json
 from curate.pipeline import BuildOptions, build
@@ -19,7 +18,7 @@ SETTINGS = {"model": "m", "k": 8, "temperature": 0.6, "top_p": 0.95, "max_tokens
 
 
 def record(correct):
-    return {"verdict": "accepted" if correct else "wrong_answer", "n_tokens": 5}
+    return {"verdict": "accepted" if correct else "wrong_answer", "n_tokens": 5, "truncated": False}
 
 
 def known(dataset, model, counts, n=8):
@@ -167,7 +166,7 @@ def test_error_messages_say_what_to_type_next(dataset, built, tmp_path):
         filter_by_solve_rate(built, tmp_path / "out", SolveRateBand(0, 1), [])
     with pytest.raises(CurateError, match="other was not sampled on it. Choose among m"):
         filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0, 1), ["other"])
-    with pytest.raises(CurateError, match="not a dataset that curate built"):
+    with pytest.raises(CurateError, match="is not a curate dataset"):
         filter_by_solve_rate(tmp_path, tmp_path / "out", SolveRateBand(0, 1), [])
     for out in (dataset, dataset / "data" / "x", tmp_path):
         with pytest.raises(CurateError, match="Choose another --out"):

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from exported import JOINS, JUDGE, SUM, SUMS, problem, problems, write
 
 from cli import main
-from curate.exports._target import target_names
+from curate.exports._export import target_names
 from sandbox import Case, Suite
 from sandbox.concurrency.file_lock import FileLock
 

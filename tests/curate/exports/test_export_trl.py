@@ -6,8 +6,7 @@ from foreign import needed, tiny_model
 
 needed("trl", "torch", "transformers", "accelerate")
 
-from curate.exports._export import export  # noqa: E402
-from curate.exports._options import ExportOptions  # noqa: E402
+from curate.exports._export import ExportOptions, export  # noqa: E402
 from rewards.code import CodeReward  # noqa: E402
 from rewards.length_budget import LengthBudgetReward  # noqa: E402
 from rewards.overlong import OverlongPenalty  # noqa: E402

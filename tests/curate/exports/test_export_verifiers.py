@@ -15,8 +15,7 @@ from foreign import needed
 
 needed("verifiers")
 
-from curate.exports._export import export  # noqa: E402
-from curate.exports._options import ExportOptions  # noqa: E402
+from curate.exports._export import ExportOptions, export  # noqa: E402
 from rewards import process_singletons  # noqa: E402
 from sandbox import Sandbox  # noqa: E402
 

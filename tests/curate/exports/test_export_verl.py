@@ -9,8 +9,7 @@ from foreign import needed, tiny_tokenizer
 
 needed("verl", "torch", "transformers", "orjson")
 
-from curate.exports._export import export  # noqa: E402
-from curate.exports._options import ExportOptions  # noqa: E402
+from curate.exports._export import ExportOptions, export  # noqa: E402
 from rewards import process_singletons  # noqa: E402
 from rewards.code import CodeReward  # noqa: E402
 from rewards.reward import Reward  # noqa: E402

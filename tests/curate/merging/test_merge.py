@@ -14,7 +14,7 @@ from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import from_json, to_json
-from curate.merging.merge import merge
+from curate.merging import merge
 from curate.pipeline import BuildOptions, build
 from curate.row_filter import write_filtered
 

@@ -19,7 +19,7 @@ from curate.recipe import from_table
 from curate.recipes.reader import read_recipe
 from curate.recipes.runner import run
 from curate.row_filter import write_filtered
-from curate.splitting.split import SplitOptions, split
+from curate.splitting import SplitOptions, split
 from sandbox import SandboxOptions
 
 ROOT = Path(__file__).parents[3]

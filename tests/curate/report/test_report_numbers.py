@@ -9,8 +9,7 @@ from source_rows import FILES, words, write_jsonl
 
 from curate.dataset.folder import DatasetFolder
 from curate.decontamination.clean_copy import write_clean_copy
-from curate.difficulty.band import SolveRateBand
-from curate.difficulty.band_filter import filter_by_solve_rate
+from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
 from curate.report.funnel import build_funnel_section

@@ -16,7 +16,7 @@ from curate.dedup.shingles import jaccard, shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
-from curate.splitting.split import SplitOptions, split
+from curate.splitting import SplitOptions, split
 
 N = 24
 
@@ -128,7 +128,7 @@ def test_while_parts_are_replaced_none_of_the_old_ones_looks_finished(built, tmp
     def killed(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("curate.splitting.split.write_derived", killed)
+    monkeypatch.setattr("curate.splitting.derive", killed)
     with pytest.raises(KeyboardInterrupt):
         split(built, out, SplitOptions({"validation": 6}), overwrite=True)
     for part in ("train", "validation"):

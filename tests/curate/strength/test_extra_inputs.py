@@ -94,3 +94,9 @@ def test_there_are_no_more_inputs_than_requested():
 )
 def test_inputs_that_cannot_be_changed_give_no_extra_inputs(inputs, entry_point):
     assert extra_inputs(suite(inputs, entry_point), seed=0) == []
+
+
+def test_a_word_that_a_change_has_made_a_number_may_change_again():
+    """`a2` can become `22`, and no line of the tests has numbers from which a range could come."""
+    for seed in range(20):
+        assert "a2\n" not in extra_inputs(suite(["a2\n"]), seed=seed)

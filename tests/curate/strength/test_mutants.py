@@ -1,13 +1,12 @@
 """Wrong programs are made from right ones."""
 
 import ast
-import importlib
 
 import pytest
 from source_rows import SUM, SUM_TESTS
 
-from curate.strength.mutants._node_positions import mutable_nodes
-from curate.strength.mutation import mutants
+from curate.strength import mistakes
+from curate.strength.mutation import mutable_nodes, mutants
 from sandbox import Case, Program, Sandbox, Suite, Verdict
 
 SUITE = Suite([Case(i, o) for i, o in SUM_TESTS])
@@ -39,10 +38,9 @@ if __name__ == "__main__":
 def instead(kind, source):
     """Return the programs that a kind of mistake produces, one for each replacement."""
     tree = ast.parse(source)
-    module = importlib.import_module(f"curate.strength.mutants.{kind}")
     programs = []
     for place in mutable_nodes(tree, ()):
-        for node in module.mutate(place.node):
+        for node in getattr(mistakes, kind)(place.node):
             with place.replace_with(node):
                 programs.append(ast.unparse(tree))
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))

@@ -3,7 +3,7 @@
 import pytest
 
 from curate.problem import Problem
-from curate.reading.assertions.calls import parse_call
+from curate.reading.dialects.literals import parse_call
 from curate.strength.extra_inputs import extra_inputs
 from curate.strength.measurement import measure_strength
 from curate.strength.mutation import mutants

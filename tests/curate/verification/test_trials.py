@@ -1,6 +1,5 @@
 """What a verified reference printed or said is kept, so that a referee which fails later can be tried on it."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,7 @@ from exported import problem
 
 from curate.build_state import BuildState
 from curate.dataset.digests import RowHasher
-from curate.problem import from_row, to_row
+from curate.problem import encode_problem, from_row, to_row
 from curate.progress import no_progress
 from curate.reading.tables import TableFiles
 from curate.shards import Shard, ShardPool
@@ -66,7 +65,7 @@ def verified(folder, *, report=no_progress):
         with create_work_file(shard.folder) as new:
             for name, (suite, source) in PROBLEMS.items():
                 read = replace(problem(name, suite, None), solutions=(Program(source),))
-                new.add(ReadItem(read, json.dumps(to_row(read)).encode(), first_pending(BuildRow(read), stages)))
+                new.add(ReadItem(read, encode_problem(read), first_pending(BuildRow(read), stages)))
     options = SandboxOptions(workers=2)
     with BuildState(
         folder, [shard], ["taco"], stages,

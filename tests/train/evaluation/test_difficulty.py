@@ -16,8 +16,7 @@ import tiny_world
 from source_rows import write_jsonl
 
 from curate.difficulty import table as solve_rates
-from curate.difficulty.band import SolveRateBand
-from curate.difficulty.band_filter import filter_by_solve_rate
+from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
 from curate.prompt import PromptFormat

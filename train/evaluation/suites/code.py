@@ -27,8 +27,8 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
-from curate.reading.assertions.dependencies import defined_classes, defined_names
 from curate.reading.dialects import assertions
+from curate.reading.dialects.dependencies import defined_classes, defined_names
 from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, allow_long_integers, optional_text, parse_text_list
 from curate.sources.humaneval import function_preamble

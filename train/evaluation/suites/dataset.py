@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from curate.dataset.dataset_reader import DatasetReader
+from curate.dataset.dataset import Dataset
 from curate.errors import CurateError
 from curate.problem import TESTS, tests_from_row
 from curate.trust import TrustPolicy
@@ -15,15 +15,13 @@ _COLUMNS = ("id", "statement", "starter_code", *TESTS, "difficulty", "platform",
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
-def read(
-    stored: DatasetReader, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]
-) -> Iterator[Exercise]:
+def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
     """Yield the trusted problems within the bounds, and count the others in `left_out`, by the words of curate.trust.
 
     Raises CurateError if there are bounds and a problem has no date.
     """
     undated = 0
-    for row in stored.read_columns(*_COLUMNS, *_TRUST_COLUMNS):
+    for row in stored.rows("data", (*_COLUMNS, *_TRUST_COLUMNS)):
         undated += not row["date"]
         if options.date_range is not None and not options.date_range[0] <= row["date"] <= options.date_range[1]:
             continue

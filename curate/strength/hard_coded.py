@@ -1,7 +1,6 @@
 """Hard-coded answers: the known answers to tests, and the most frequent answer to everything else.
 
-Such a program is rewarded if there are only a few tests. `shown` is the number of leading cases that the statement
-reveals.
+This mistake ignores the right program and takes its answers from the tests. It is rewarded if there are only a few.
 """
 
 import ast
@@ -16,7 +15,10 @@ _LONGEST = 4_000  # characters of a case worth memorising; fewer than the digits
 
 
 def programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
-    """Yield a program that always gives the most frequent answer, and one that also has a table of the shown cases."""
+    """Yield a program that always gives the most frequent answer, and one that also has a table of the shown cases.
+
+    n_shown_cases: number of leading cases of the suite that the statement reveals; 0: not known
+    """
     cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _LONGEST]
     if suite.assertions is not None:
         cases = [case for case in cases if case.expected]  # the others do not show what is expected

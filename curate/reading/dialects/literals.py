@@ -1,4 +1,4 @@
-"""Evaluate expressions of literals without executing anything, and write values as literals.
+"""Evaluate expressions and calls of literals without executing anything, and write values as literals.
 
 An assertion suite may contain what `ast.literal_eval` reads, set(), frozenset(...), float("inf") and float("nan").
 Tests also write `3 * 19`, `"ab" + "c"` or `tuple([1, 2])`; such expressions are evaluated here, within bounds.
@@ -8,6 +8,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from curate.reading.values import allow_long_integers
@@ -118,3 +119,30 @@ def _text(value: Any) -> str:
         written = f"{{{', '.join(sorted(map(_text, value)))}}}" if value else ""
         return f"frozenset({written})" if isinstance(value, frozenset) else written or "set()"
     raise NotLiteral(type(value).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralCall:
+    """A call: what is called, such as `f` or `Solution().f`, and the arguments by their place or their name."""
+
+    function: str
+    arguments: Mapping[int | str, Any]
+
+    @property
+    def text(self) -> str:
+        """Return the call as the sandbox reads it."""
+        arguments = (
+            to_literal(value) if isinstance(place, int) else f"{place}={to_literal(value)}"
+            for place, value in self.arguments.items()
+        )
+        return f"{self.function}({', '.join(arguments)})"
+
+
+def parse_call(source: str) -> LiteralCall:
+    """Parse a call with literal arguments, as statements.call_text writes it. Raises NotLiteral for other arguments."""
+    with allow_long_integers():
+        node = ast.parse(source, mode="eval").body
+    assert isinstance(node, ast.Call)
+    arguments: dict[int | str, Any] = {place: evaluate(value, {}) for place, value in enumerate(node.args)}
+    arguments |= {str(keyword.arg): evaluate(keyword.value, {}) for keyword in node.keywords}
+    return LiteralCall(ast.unparse(node.func), arguments)

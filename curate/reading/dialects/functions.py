@@ -8,9 +8,9 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from curate.reading.assertions.dependencies import unparse
-from curate.reading.assertions.literals import NotLiteral, evaluate, to_literal
-from curate.reading.assertions.statements import extract_cases
+from curate.reading.dialects.dependencies import unparse
+from curate.reading.dialects.literals import NotLiteral, evaluate, to_literal
+from curate.reading.dialects.statements import extract_cases
 from curate.reading.values import ParseError, shorten
 from sandbox import Case
 

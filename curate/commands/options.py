@@ -1,0 +1,108 @@
+"""Options that several commands have: which rows to include, evaluation sets, KEY=VALUE, and the form of prompts."""
+
+import json
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import click
+
+from curate.prompt import FORMATS
+from curate.trust import INCLUDE_CHOICES
+
+Command = Callable[..., Any]
+
+include_option = click.option(
+    "--include",
+    multiple=True,
+    type=click.Choice(INCLUDE_CHOICES),
+    help="Also include rows that are not trusted: unverified rows, which have no reference that passed the tests; "
+    "suspects, whose tests may have several right answers and accept only one; or an altered dataset, whose rows are "
+    "not those that its manifest describes. Can be given several times.",
+)
+
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+_SYSTEM = click.option(
+    "--system", metavar="TEXT|@FILE", help="System prompt, which is the first message.  [default: none]"
+)
+_TEMPLATE = click.option(
+    "--template",
+    metavar="FILE",
+    help="Jinja2 template of the message that asks for a program, with the variables statement, starter_code, "
+    "entry_point, names and given.  [default: the usual wording]",
+)
+_ARGUMENT = click.option(
+    "--template-arg",
+    "template_arguments",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="An argument of the model's chat template, such as enable_thinking=false. Can be given several times.",
+)
+_FORMAT = click.option(
+    "--prompt-format",
+    "prompt_format",
+    type=click.Choice(FORMATS),
+    help="Form of the prompt. base: as DeepSeek-R1-Zero was asked, where there is no chat template.  [default: chat]",
+)
+
+
+def against_option(*, required: bool) -> Callable[[Command], Command]:
+    """Give a command the option --against."""
+    return click.option(
+        "--against",
+        multiple=True,
+        required=required,
+        metavar="NAME=LOCATION",
+        help="An evaluation set whose items no row may contain, and its file, folder or Hub id. humaneval, lcb and "
+        "codeforces are read in their published forms; a set of any other name is read by the usual column names. "
+        "lcb:FROM..TO, with or without a location, also removes rows of LiveCodeBench with contests on these dates. "
+        "Can be given several times.",
+    )
+
+
+def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Return the values by their keys. A value that is not JSON is a text, so that texts need no quotes of their own.
+
+    option: the name of the option, for messages
+    texts: the values of the option
+
+    Raises click.UsageError for a text without a key or a value, and for Python's words where JSON has others.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise click.UsageError(f"{option} {text}: give KEY=VALUE")
+        if value in _PYTHON:  # as a text, False would count as true
+            raise click.UsageError(f"{option} {text}: write {key}={_PYTHON[value]}")
+        if key in values:
+            raise click.UsageError(f"{option} {text}: {key} is given twice")
+        try:
+            values[key] = json.loads(value)
+        except ValueError:
+            values[key] = value
+    return values
+
+
+def prompt_options(command: Command) -> Command:
+    """Give a command the options of the prompt; its parameter `prompt` is a table for curate.prompt.read_prompt.
+
+    The table has only what was given on the command line.
+    """
+
+    @_SYSTEM
+    @_TEMPLATE
+    @_ARGUMENT
+    @_FORMAT
+    @wraps(command)
+    def with_prompt(
+        *arguments: Any, system: str | None, template: str | None, template_arguments: tuple[str, ...],
+        prompt_format: str | None, **others: Any,
+    ) -> Any:  # fmt: skip
+        table: dict[str, Any] = {"system": system, "template": template, "format": prompt_format}
+        if template_arguments:
+            table["template_arguments"] = parse_assignments("--template-arg", template_arguments)
+        prompt = {name: value for name, value in table.items() if value is not None}
+        return command(*arguments, prompt=prompt, **others)
+
+    return with_prompt

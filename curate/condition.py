@@ -1,0 +1,445 @@
+"""Conditions on the rows of a dataset, as `curate filter --where` takes them: `verified and n_tests >= 8`.
+
+A condition is a Boolean expression of SQL. Conditions come from the recipes of strangers, so DuckDB only parses their
+text. What it runs is written here, from the parts of the syntax tree that are allowed: there are no subqueries, no
+other functions and no statements. As in SQL, a value that is not known is null, a comparison with null is null, and
+only rows for which the whole condition is true fulfil it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from curate.dataset.query import connect, run
+from curate.errors import CurateError
+from curate.problem import COLUMNS
+from sandbox import Suite
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Counts = Mapping[tuple[str, str], tuple[int, int]]  # (judged samples, correct samples) by problem and model
+Node = dict[str, Any]
+
+
+class ValueType(Enum):
+    """The type of a value, in the words of error messages."""
+
+    NUMBER = "a number"
+    TEXT = "a text"
+    TRUTH = "true or false"
+    TEXTS = "a list of texts"
+    NUMBERS = "a list of numbers"
+
+
+_NUMBER, _TEXT, _TRUTH, _TEXTS, _NUMBERS = ValueType
+_TYPES = {
+    "string": _TEXT,
+    "int32": _NUMBER,
+    "float64": _NUMBER,
+    "bool": _TRUTH,
+    "list<string>": _TEXTS,
+    "list<int32>": _NUMBERS,
+}
+# Sources that do not state these leave them empty. An empty date must not count as an early one, so it is null.
+_EMPTY_IS_NULL = frozenset({"date", "difficulty", "language", "platform", "title", "url"})
+# Values that are computed from the tests, which are then read, too.
+SUITE_VALUES = {"kind": _TEXT, "checker": _TEXT, "wall_seconds": _NUMBER, "memory_mb": _NUMBER}
+NAMES = sorted([*COLUMNS, *SUITE_VALUES])
+
+# What stands between blanks, those of Unicode included.
+_WORDS = r"regexp_extract_all({}, '[^\t-\r\x1c-\x20\x{{85}}\p{{Z}}]+')"
+# Types of the arguments, type of the result, and SQL with a place for each argument.
+_FUNCTIONS: dict[str, tuple[list[tuple[ValueType, ...]], ValueType, str]] = {
+    "len": ([(_TEXT, _TEXTS, _NUMBERS)], _NUMBER, "len({})::DOUBLE"),
+    "lower": ([(_TEXT,)], _TEXT, "lower({})"),
+    "matches": ([(_TEXT,), (_TEXT,)], _TRUTH, "regexp_matches({}, {})"),
+    "words": ([(_TEXT,)], _NUMBER, f"len({_WORDS})::DOUBLE"),
+    "samples": ([], _NUMBER, '"samples {}"'),
+    "solve_rate": ([], _NUMBER, '("correct {0}" / nullif("samples {0}", 0))'),
+}
+_ARITHMETIC = {
+    "+": "({} + {})",
+    "-": "({} - {})",
+    "*": "({} * {})",
+    "/": "({} / nullif({}, 0))",
+    "//": "floor({} / nullif({}, 0))",
+    "%": "({0} - {1} * floor({0} / nullif({1}, 0)))",
+}
+_COMPARISONS = {
+    "COMPARE_EQUAL": "=",
+    "COMPARE_NOTEQUAL": "<>",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}
+_FORMS = "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, between, is null, and, or, not"
+_NULL = "nothing equals null. Write `is null` or `is not null`"
+_HINTS = {
+    'near "None"': ". Write `is null` or `is not null`",
+    'near "#"': ". A comment begins with --",
+    'near "{"': ". A list is written [1, 2]",
+    'near ","': ". A list is written [1, 2]",
+    "Chained comparisons": ": in place of `1 <= n_tests <= 5`, write `n_tests between 1 and 5`, or "
+    "`1 <= n_tests and n_tests <= 5`",
+    'near ""': ". A text with a letter before it stands in single quotes: r'\\d+'",
+    "unterminated": ". In a text, '' stands for a quote",
+}
+_PREFIX = "SELECT ("
+_MAX_BATCH_SECONDS = 60.0
+_MAX_MEMORY = "2GB"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on a row.
+
+    text: the condition as it was written
+    sql: the same, as an expression for DuckDB
+    names: names of the values that it uses
+    models: the models whose solve rates it uses
+    """
+
+    text: str
+    sql: str
+    names: frozenset[str]
+    models: frozenset[str]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that a row must have to be examined."""
+        tests = {"tests"} if self.names & SUITE_VALUES.keys() else set()
+        return frozenset({"id", "source"}) | self.names & COLUMNS.keys() | tests
+
+
+def parse(text: str, models: Sequence[str] = ()) -> Condition:
+    """Parse a condition. Raises CurateError, with the position, if it cannot be understood.
+
+    models: the models that were sampled on the dataset
+    """
+    if not text.strip():
+        raise CurateError("the condition is empty. Give one such as: verified and n_tests >= 8")
+    try:
+        node = _syntax_tree(text)
+        translation = _Translation(text, models)
+        sql = translation.of_type(node, _TRUTH)
+    except _InvalidExpressionError as error:
+        raise CurateError(f"condition {text.strip()[:200]}: {_place(text, error.offset)}: {error}.") from None
+    except (ValueError, RecursionError):
+        raise CurateError(f"condition {text[:200]}: not an expression that can be read.") from None
+    return Condition(text, sql, frozenset(translation.names), frozenset(translation.models))
+
+
+def evaluate(
+    conditions: Sequence[Condition], rows: "Iterable[pa.RecordBatch]", counts: Counts
+) -> Iterator[tuple[Any, ...]]:
+    """Yield for each row, in order, its id, its source, and whether it fulfils each condition: None if unknown.
+
+    rows: batches with the columns of all conditions
+    counts: how often each model solved each problem
+
+    Raises CurateError if a batch cannot be read, or takes more than a minute.
+    """
+    import pyarrow as pa
+
+    names = sorted({"id", "source"}.union(*(condition.names for condition in conditions)))
+    models = sorted({model for condition in conditions for model in condition.models})
+    types = {"string": pa.string(), "int32": pa.int32(), "float64": pa.float64(), "bool": pa.bool_()}
+    types |= {"list<string>": pa.list_(pa.string()), "list<int32>": pa.list_(pa.int32())}
+    suite_types = {_TEXT: pa.string(), _NUMBER: pa.float64()}
+    fields = [
+        (name, suite_types[SUITE_VALUES[name]] if name in SUITE_VALUES else types[COLUMNS[name][0].rstrip("?")])
+        for name in names
+    ]
+    fields += [(f"{what} {model}", pa.float64()) for model in models for what in ("samples", "correct")]
+    schema = pa.schema(fields)
+
+    def complete() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            columns: dict[str, Any] = {}
+            if SUITE_VALUES.keys() & set(names):
+                suites = [_suite_values(Suite.from_json(text)) for text in batch.column("tests").to_pylist()]
+                columns = {name: [values[name] for values in suites] for name in SUITE_VALUES}
+            for model in models:
+                solved = [counts.get((id, model), (0, 0)) for id in batch.column("id").to_pylist()]
+                columns |= {f"samples {model}": [n for n, _ in solved], f"correct {model}": [n for _, n in solved]}
+            arrays = [
+                pa.array(columns[field.name], field.type)
+                if field.name in columns
+                else batch.column(field.name).cast(field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    outputs = "".join(f", {condition.sql} AS condition_{number}" for number, condition in enumerate(conditions))
+    reader = pa.RecordBatchReader.from_batches(schema, complete())
+    with connect(threads="1", memory_limit=_MAX_MEMORY) as connection:  # one thread keeps the order of the rows
+        results = run(
+            connection, f"SELECT id, source{outputs} FROM rows", {"rows": reader}, max_batch_seconds=_MAX_BATCH_SECONDS
+        )
+        yield from (tuple(result.values()) for result in results)
+
+
+def _suite_values(suite: Suite) -> dict[str, Any]:
+    kind = "assertions" if suite.assertions is not None else "stdin" if suite.entry_point is None else "function"
+    limits = suite.limits
+    return {
+        "kind": kind,
+        "checker": suite.checker,
+        "wall_seconds": limits.wall_seconds,
+        "memory_mb": limits.memory_mb,
+    }
+
+
+class _InvalidExpressionError(Exception):
+    """A part of a condition that cannot be used, and the reason. offset: bytes of the statement before the part"""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+def _syntax_tree(text: str) -> Node:
+    """Return the syntax tree of a condition, which DuckDB parses. No other part of SQL can be in the text."""
+    # In brackets, with a line of its own for the second one, nothing in the text can reach beyond them.
+    statement = _parsed(f"{_PREFIX}{text}\n)")
+    selected: list[Node] = statement["node"].pop("select_list", [])
+    frame = _parsed(f"{_PREFIX}TRUE\n)")
+    del frame["node"]["select_list"]
+    if len(selected) != 1 or statement != frame:
+        raise _InvalidExpressionError(len(_PREFIX), f"not a single expression: {_FORMS}")
+    return selected[0]
+
+
+def _parsed(sql: str) -> Any:
+    if "\0" in sql:
+        raise ValueError("a zero byte")
+    ((answer,),) = _parser().execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    parsed = json.loads(answer)
+    if parsed["error"]:
+        message = parsed["error_message"].partition(". ")[0]
+        hint = next((hint for part, hint in _HINTS.items() if part in message), "")
+        raise _InvalidExpressionError(int(parsed.get("position", len(_PREFIX))), f"not an expression ({message}){hint}")
+    if len(parsed["statements"]) != 1:
+        raise _InvalidExpressionError(len(_PREFIX), f"not a single expression: {_FORMS}")
+    return parsed["statements"][0]
+
+
+@cache
+def _parser() -> Any:
+    return connect(threads="1", memory_limit="200MB")
+
+
+def _place(text: str, offset: int) -> str:
+    before = text.encode()[: max(offset - len(_PREFIX), 0)].decode(errors="ignore").split("\n")
+    n_lines = len(text.strip().splitlines())
+    line, column = min(len(before), n_lines), len(before[-1]) + 1
+    return f"column {column}" if n_lines == 1 else f"line {line}, column {column}"
+
+
+class _Translation:
+    """Translates the syntax tree of one condition, and collects the names and models that it uses."""
+
+    def __init__(self, text: str, models: Sequence[str]) -> None:
+        self._source, self._sampled = f"{_PREFIX}{text}".encode(), tuple(models)
+        self.names: set[str] = set()
+        self.models: set[str] = set()
+
+    def of_type(self, node: Node, *types: ValueType) -> str:
+        """Return the SQL of a part, which must have one of these types."""
+        return self._typed(node, *types)[1]
+
+    def _typed(self, node: Node, *types: ValueType) -> tuple[ValueType, str]:
+        found, sql = self._term(node)
+        if found not in types:
+            wanted = " or ".join(one.value for one in types)
+            raise _wrong(node, f"expected {wanted}, not {found.value}")
+        return found, sql
+
+    def _term(self, node: Node) -> tuple[ValueType, str]:
+        if (text := self._text(node)) is not None:
+            return _TEXT, _quoted(text)
+        match node["type"]:
+            case "VALUE_CONSTANT":
+                return _constant(node)
+            case "COLUMN_REF":
+                return self._column(node)
+            case "FUNCTION":
+                return self._function(node)
+            case "CONJUNCTION_AND" | "CONJUNCTION_OR" as kind:
+                parts = [self.of_type(part, _TRUTH) for part in node["children"]]
+                return _TRUTH, f"({f' {kind[12:]} '.join(parts)})"
+            case "OPERATOR_NOT":
+                return _TRUTH, f"(NOT {self.of_type(node['children'][0], _TRUTH)})"
+            case "OPERATOR_IS_NULL":
+                return _TRUTH, f"({self._term(node['children'][0])[1]} IS NULL)"
+            case "OPERATOR_IS_NOT_NULL":
+                return _TRUTH, f"({self._term(node['children'][0])[1]} IS NOT NULL)"
+            case "COMPARE_BETWEEN":
+                kind, first = self._typed(node["input"], _NUMBER, _TEXT)
+                return (
+                    _TRUTH,
+                    f"({first} BETWEEN {self.of_type(node['lower'], kind)} AND {self.of_type(node['upper'], kind)})",
+                )
+            case "COMPARE_IN":
+                item, *others = node["children"]
+                if len(others) == 1:
+                    raise _wrong(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
+                return self._in_list(item, others)
+            case "COMPARE_NOT_DISTINCT_FROM" | "COMPARE_DISTINCT_FROM":
+                raise _wrong(node, "only null can stand after `is`")
+            case kind if kind in _COMPARISONS:
+                types = (_NUMBER, _TEXT, *([_TRUTH] if kind in ("COMPARE_EQUAL", "COMPARE_NOTEQUAL") else []))
+                for side in (node["left"], node["right"]):
+                    self._refuse_null(side)
+                found, first = self._typed(node["left"], *types)
+                return _TRUTH, f"({first} {_COMPARISONS[kind]} {self.of_type(node['right'], found)})"
+        raise _wrong(node, _FORMS)
+
+    def _text(self, node: Node) -> str | None:
+        """Return the text that a part is, or None: '...', "...", r'...' without escapes, or e'...' with escapes."""
+        begin = self._source[node.get("query_location", 0) :][:1].lower()
+        if node["type"] == "OPERATOR_CAST" and node["type_expr"].get("type_name") == "r" and begin in (b"r", b"'"):
+            return self._literal(node["child"])
+        if node["type"] == "COLUMN_REF" and begin == b'"':
+            text: str | None = node["column_names"][-1]
+        else:
+            text = self._literal(node)
+        if text is not None and "\\" in text and begin != b"e":
+            raise _wrong(
+                node, "a text with a backslash. Write r'...' if it stands for itself, e'...' if it begins an escape"
+            )
+        return text
+
+    @staticmethod
+    def _literal(node: Node) -> str | None:
+        if node["type"] == "VALUE_CONSTANT" and node["literal"]["kind"] == "STRING":
+            text: str = node["literal"]["text"]
+            return text
+        return None
+
+    def _column(self, node: Node) -> tuple[ValueType, str]:
+        self._refuse_null(node)
+        if len(node["column_names"]) > 1:
+            raise _wrong(node, f"values have no methods. Functions are {', '.join(_FUNCTIONS)}")
+        name = node["column_names"][0]
+        if name in _FUNCTIONS:
+            raise _wrong(node, f"{name} is a function. Write {name}(...)")
+        if name not in NAMES:
+            raise _wrong(node, _unknown("name", name, NAMES))
+        self.names.add(name)
+        if name in SUITE_VALUES:
+            return SUITE_VALUES[name], f'"{name}"'
+        value_type = _TYPES[COLUMNS[name][0].rstrip("?")]
+        casts = {_NUMBER: "::DOUBLE", _NUMBERS: "::DOUBLE[]"}
+        sql = f'"{name}"{casts.get(value_type, "")}'
+        return value_type, f"nullif({sql}, '')" if name in _EMPTY_IS_NULL else sql
+
+    def _function(self, node: Node) -> tuple[ValueType, str]:
+        name, arguments = node["function_name"], [argument["expression"] for argument in node["arguments"]]
+        is_method = self._source[: node["query_location"]].endswith(b".")
+        if is_method or len(node["qualified_name"]["path"]) > 1:
+            raise _wrong(node, f"values have no methods. Functions are {', '.join(_FUNCTIONS)}")
+        if node["is_operator"] and name in _ARITHMETIC and len(arguments) == 2:
+            return _NUMBER, _ARITHMETIC[name].format(*(self.of_type(part, _NUMBER) for part in arguments))
+        if node["is_operator"] and name == "-":
+            return _NUMBER, f"(- {self.of_type(arguments[0], _NUMBER)})"
+        if name == "contains" and not self._source[node["query_location"] :].lower().startswith(b"contains"):
+            return self._in(*arguments)
+        if node["is_operator"] or f"{name}(".encode() not in self._source.replace(b" ", b""):
+            raise _wrong(node, "a list can only stand after `in`" if name in ("list_value", "row") else _FORMS)
+        if name not in _FUNCTIONS:
+            raise _wrong(node, _unknown("function", name, list(_FUNCTIONS)))
+        is_plain = not (node["distinct"] or node["filter"] or node["order_bys"]["orders"] or node["export_state"])
+        if not is_plain or any(argument["name"] for argument in node["arguments"]):
+            raise _wrong(node, f"{name} takes plain arguments")
+        types, result, sql = _FUNCTIONS[name]
+        if not types:
+            return result, sql.format(self._model(node, arguments).replace('"', '""'))
+        if len(arguments) != len(types):
+            n = len(types)
+            raise _wrong(node, f"{name} takes {n} argument{'s' * (n > 1)}, not {len(arguments)}")
+        if name == "matches":
+            self._check_pattern(arguments[1])
+        return result, sql.format(*(self.of_type(part, *kinds) for part, kinds in zip(arguments, types, strict=True)))
+
+    def _check_pattern(self, node: Node) -> None:
+        import duckdb
+
+        pattern = self._text(node)
+        if pattern is None:
+            raise _wrong(node, "the pattern must be a text in quotes")
+        try:
+            _parser().execute("SELECT regexp_matches('', ?)", [pattern])
+        except duckdb.Error as error:
+            reason = str(error).partition(": ")[2].splitlines()[0]
+            raise _wrong(node, f"not a regular expression of RE2 ({reason})") from None
+
+    def _model(self, node: Node, arguments: Sequence[Node]) -> str:
+        sampled = ", ".join(self._sampled) or "no model"
+        model = self._text(arguments[0]) if len(arguments) == 1 else None
+        if not arguments and len(self._sampled) == 1:
+            model = self._sampled[0]
+        if model is None:
+            see = "" if self._sampled else ", see `curate difficulty`"
+            raise _wrong(node, f"name the model in quotes. Sampled: {sampled}{see}")
+        if model not in self._sampled:
+            raise _wrong(node, f"{model} was not sampled on this dataset. Sampled: {sampled}")
+        self.models.add(model)
+        return model
+
+    def _in(self, whole: Node, item: Node) -> tuple[ValueType, str]:
+        if whole["type"] == "FUNCTION" and whole["function_name"] in ("list_value", "row"):
+            return self._in_list(item, [argument["expression"] for argument in whole["arguments"]])
+        item_type, item_sql = self._typed(item, _TEXT, _NUMBER)
+        found, sql = self._typed(whole, _TEXTS, _NUMBERS, _TEXT)
+        wanted = _NUMBER if found is _NUMBERS else _TEXT
+        if item_type is not wanted:
+            raise _wrong(item, f"expected {wanted.value}, not {item_type.value}")
+        if found is _TEXT:
+            return _TRUTH, f"contains({sql}, {item_sql})"
+        return _TRUTH, f"if({item_sql} IS NULL, NULL, list_contains({sql}, {item_sql}))"
+
+    def _in_list(self, item: Node, others: Sequence[Node]) -> tuple[ValueType, str]:
+        for node in others:
+            self._refuse_null(node)
+        kind, sql = self._typed(item, _TEXT, _NUMBER)
+        values = ", ".join(self.of_type(node, kind) for node in others)
+        return _TRUTH, f"({sql} IN ({values}))" if values else "FALSE"
+
+    @staticmethod
+    def _refuse_null(node: Node) -> None:
+        is_null = node["type"] == "VALUE_CONSTANT" and node["literal"]["kind"] == "NULL_LITERAL"
+        if is_null or (node["type"] == "COLUMN_REF" and node["column_names"] == ["None"]):
+            raise _wrong(node, _NULL)
+
+
+def _constant(node: Node) -> tuple[ValueType, str]:
+    literal = node["literal"]
+    match literal["kind"]:
+        case "INTEGER" | "NUMERIC":
+            return _NUMBER, f"'{float(literal['text'])!r}'::DOUBLE"
+        case "BOOLEAN":
+            return _TRUTH, literal["text"].upper()
+        case "NULL_LITERAL":
+            raise _wrong(node, _NULL)
+    raise _wrong(node, "not a number, text, true or false")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _wrong(node: Node, reason: str) -> _InvalidExpressionError:
+    offset = node.get("query_location", len(_PREFIX))
+    return _InvalidExpressionError(offset if offset < 2**63 else len(_PREFIX), reason)
+
+
+def _unknown(what: str, name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"unknown {what} {name}.{f' Did you mean {close[0]}?' if close else ''} There are {', '.join(known)}"

@@ -1,0 +1,135 @@
+"""SQL over the tables of datasets. DuckDB runs it in this process, and sees only the rows that it is given.
+
+Rows come as Arrow batches from our own reader of tables. DuckDB opens no file, loads no extension, has no network and
+keeps its configuration, so SQL cannot reach anything else on this machine.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from curate.dataset.dataset import Dataset
+from curate.errors import CurateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+NUMBER_ROWS = 65_536  # rows of a batch without long texts
+_FETCHED_ROWS = 4096
+_CONFIGURATION = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",  # otherwise a name in SQL may be a variable of this program
+    "temp_directory": "",
+    "ieee_floating_point_ops": "false",
+    "error_on_division_by_zero": "false",
+}
+
+
+def connect(**options: str) -> "DuckDBPyConnection":
+    """Return an empty database in memory, whose configuration is locked. options: more settings of DuckDB"""
+    import duckdb
+
+    connection = duckdb.connect(config={**_CONFIGURATION, **options})
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def read_table(
+    dataset: Dataset, table: str, columns: Sequence[str], *, rows: int = NUMBER_ROWS
+) -> "pa.RecordBatchReader":
+    """Return columns of a table of a dataset, for `query`. A column that the table lacks is null.
+
+    rows: rows of a batch, to be small if texts are long
+    """
+    import pyarrow as pa
+
+    present = dataset.columns(table).intersection(columns)
+    batches = dataset.batches(table, sorted(present), rows=rows) if present else iter(())
+    first = next(batches, None)
+    types = {} if first is None else {field.name: field.type for field in first.schema}
+    schema = pa.schema([(name, types.get(name, pa.null())) for name in columns])
+
+    def complete() -> Iterator[pa.RecordBatch]:
+        for batch in chain([] if first is None else [first], batches):
+            arrays = [
+                batch.column(name).cast(types[name]) if name in types else pa.nulls(len(batch)) for name in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, complete())
+
+
+def query(sql: str, **tables: "pa.RecordBatchReader") -> list[dict[str, Any]]:
+    """Return the rows of a query over tables, each of which it may name once. Raises CurateError on a damaged file."""
+    with connect() as connection:
+        return list(run(connection, sql, tables))
+
+
+def run(
+    connection: "DuckDBPyConnection",
+    sql: str,
+    tables: "Mapping[str, pa.RecordBatchReader]",
+    *,
+    max_batch_seconds: float = threading.TIMEOUT_MAX,
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a query. Raises CurateError on a damaged file, and on a query that stops making progress.
+
+    max_batch_seconds: limit of the time between two batches of rows that the query reads; by default, there is none
+    """
+    import duckdb
+    import pyarrow as pa
+
+    errors: list[Exception] = []
+    progress = threading.Event()
+
+    def watched(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in reader:
+                progress.set()
+                yield batch
+        except Exception as error:  # DuckDB would show it as text
+            errors.append(error)
+            raise
+
+    for name, reader in tables.items():
+        connection.register(name, pa.RecordBatchReader.from_batches(reader.schema, watched(reader)))
+    try:
+        with _interrupted_if_stalled(connection, progress, max_batch_seconds):
+            cursor = connection.execute(sql)
+            names = [column[0] for column in cursor.description]
+            while rows := cursor.fetchmany(_FETCHED_ROWS):
+                yield from (dict(zip(names, row, strict=True)) for row in rows)
+    except duckdb.InterruptException:
+        raise CurateError(f"a query read no rows for {max_batch_seconds:g} s and was ended: {sql[:200]}") from None
+    except duckdb.OutOfMemoryException:
+        raise CurateError(f"a query needs more memory than it may take: {sql[:200]}") from None
+    except duckdb.Error:
+        if errors:
+            raise errors[0] from None
+        raise
+
+
+@contextmanager
+def _interrupted_if_stalled(
+    connection: "DuckDBPyConnection", progress: threading.Event, seconds: float
+) -> Iterator[None]:
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(seconds):
+            if not progress.is_set():
+                connection.interrupt()
+            progress.clear()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

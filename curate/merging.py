@@ -1,0 +1,357 @@
+"""Merge curated datasets into one, without duplicates across them. To follow the steps, read `merge`.
+
+Rows are copied unchanged. Of several equal problems the one stays that is verified, then the one with most tests, then
+the one from the dataset that was given first. An evaluation set counts only if every dataset was compared with it: with
+the same files under the same name, and for the same window of dates. Rows of a dataset that was not compared could
+contain its items. Memory holds ids, sketches and the smaller tables.
+"""
+
+import os
+import platform
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import metadata
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from curate.dataset import output_folder
+from curate.dataset.contamination_hits import HIT_COLUMNS
+from curate.dataset.dataset import Dataset, Row, require_outside
+from curate.dedup.duplicates import find_duplicates
+from curate.dedup.sketches import Sketches
+from curate.derivation import DIFFICULTY, Key, derive, existing_folder
+from curate.difficulty import table as solve_rates
+from curate.errors import CurateError
+from curate.manifest import (
+    BuildInfo,
+    EvaluationSource,
+    Machine,
+    Manifest,
+    MergedDataset,
+    MergeSource,
+    Plan,
+    SetCounts,
+    StrengthSummary,
+)
+from curate.problem import COLUMNS, Problem, Rejection
+from curate.progress import Progress, no_progress, with_progress
+from curate.report.duplicate_section import DuplicateSection, build_duplicate_section
+
+_MAX_SHOWN = 3
+SetCountsOfInputs = dict[str, list[tuple[str, SetCounts]]]  # for each set, its name and its counts in each dataset
+
+
+def merge(
+    datasets: Sequence[str | Path],
+    out: Path,
+    *,
+    dedup: float = 0.7,
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+) -> Manifest:
+    """Write the rows of all datasets without duplicates to the folder `out` and return its manifest.
+
+    datasets   folders or Hub ids of datasets that curate built; of equally good duplicates, the first one stays
+    dedup      minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
+    overwrite  replace an existing dataset in the folder
+    progress   called with the progress
+
+    A folder that is already finished is recognised by its inputs, and is left as it is. Raises CurateError if a dataset
+    cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
+    written.
+    """
+    inputs = open_inputs(datasets, out)
+    shared = _shared_sets(inputs)
+    plan = _plan(inputs, shared, threshold=dedup)
+    finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
+    if finished is not None:
+        return finished
+    started = time.monotonic()
+    rows = _Rows(inputs)
+    duplicates, section = _find_duplicates(
+        rows, datasets, threshold=dedup, work=existing_folder(out), progress=progress
+    )
+    removed = {key: rejection for key, (rejection, _) in duplicates.items()}
+    hits = _merge_hits(inputs, shared)
+    rates = _merge_solve_rates(rows, {key: kept for key, (_, kept) in duplicates.items()})
+    tables: dict[str, tuple[Sequence[Row], Any]] = {"contamination": (hits, HIT_COLUMNS)} if shared else {}
+    if rates:
+        tables[DIFFICULTY] = rates, solve_rates.COLUMNS
+    n_lost = Counter(index for index, _ in removed)
+
+    def complete(manifest: Manifest) -> Manifest:
+        bands = {dataset.manifest.solve_rate for dataset in inputs}
+        return replace(
+            manifest,
+            decontamination={name: _sum_sets(counts, hits) for name, counts in shared.items()},
+            build=_merge_builds(inputs),
+            seconds={"merge": round(time.monotonic() - started, 3)},
+            solve_rate=bands.pop() if len(bands) == 1 else None,
+            merged=tuple(
+                MergeSource(str(given), of_one.content_hash, of_one.n_kept, of_one.n_kept - n_lost[index])
+                for index, (given, of_one) in enumerate(zip(datasets, (d.manifest for d in inputs), strict=True))
+            ),
+        )
+
+    return derive(
+        inputs,
+        removed,
+        plan,
+        tables,
+        out,
+        overwrite=overwrite,
+        complete=complete,
+        removed_rows_kept_elsewhere=True,
+        duplicates=section,
+        progress=progress,
+    )
+
+
+def open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
+    """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
+    if len(locations) < 2:
+        raise CurateError("a merge needs at least two datasets")
+    inputs = [Dataset.open_built(location) for location in locations]
+    if len({dataset.path.resolve() for dataset in inputs}) < len(inputs):
+        raise CurateError("a dataset is given twice. Give each of them once.")
+    for given, dataset in zip(locations, inputs, strict=True):
+        require_outside(out, dataset.path, dataset.files("data"))
+        if missing := COLUMNS.keys() - dataset.columns("data"):
+            listed = ", ".join(sorted(missing))
+            raise CurateError(f"{given}: its rows have no {listed}. Build it again, with this version.")
+        ids = [row["id"] for row in dataset.rows("data", ("id",))]
+        if ids != sorted(ids):
+            raise CurateError(f"{given}: its rows are not in the order of their ids. Build it again.")
+    return inputs
+
+
+def missing_sets(locations: Sequence[str | Path], out: Path) -> dict[str, list[str]]:
+    """Return for each evaluation set that does not count the datasets that were not compared with it.
+
+    Raises CurateError as `merge` does.
+    """
+    of_inputs = [_sets(dataset) for dataset in open_inputs(locations, out)]
+    names = {key: name for sets in of_inputs for key, (name, _) in sets.items()}
+    missing = {
+        key: [str(given) for given, sets in zip(locations, of_inputs, strict=True) if key not in sets] for key in names
+    }
+    return {f"{names[key]} {key[1] or ''}".strip(): given for key, given in missing.items() if given}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of all datasets, numbered through. Deduplication names each of them by its source and its number."""
+
+    inputs: Sequence[Dataset]
+
+    @cached_property
+    def ids(self) -> list[list[str]]:
+        return [[row["id"] for row in dataset.rows("data", ("id",))] for dataset in self.inputs]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return list(accumulate(map(len, self.ids), initial=0))
+
+    def key(self, name: str) -> Key:
+        number = int(name.rpartition("/")[2])
+        index = bisect_right(self._starts, number) - 1
+        return index, number - self._starts[index]
+
+    def id(self, key: Key) -> str:
+        return self.ids[key[0]][key[1]]
+
+    def load(self, key: Key) -> Problem:
+        return self.inputs[key[0]].load(key[1])
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def named(self) -> Iterator[Problem]:
+        """Yield the problems with the columns that are compared, under their names, which sort as their ids do.
+
+        The source of each is its dataset, so that of equally good rows the one from the first dataset stays.
+        """
+        number = 0
+        for index, dataset in enumerate(self.inputs):
+            for problem in dataset:
+                yield replace(problem, id=f"{_source(problem.id)}/{number:012}", source=str(index))
+                number += 1
+
+
+def _find_duplicates(
+    rows: _Rows, locations: Sequence[str | Path], *, threshold: float, work: Path, progress: Progress
+) -> tuple[dict[Key, tuple[Rejection, Key]], DuplicateSection]:
+    """Find duplicates across the datasets by the rules of a build (curate/dedup).
+
+    Returns for each row to remove its rejection and the row that stays instead, and the section of the report. Raises
+    CurateError if different problems have the same id.
+    """
+
+    def load(name: str) -> Problem:
+        return rows.load(rows.key(name))
+
+    problems = with_progress(rows.named(), "deduplicate", progress, total=len(rows))
+    with Sketches(problems, [str(index) for index, _ in enumerate(rows.inputs)], folder=work) as sketches:
+        found = list(find_duplicates(sketches, threshold=threshold, load=load))
+    duplicates: dict[Key, tuple[Rejection, Key]] = {}
+    for rejection in found:
+        key, kept = rows.key(rejection.id), rows.key(rejection.kept_id or "")
+        id, kept_id = rows.id(key), rows.id(kept)
+        detail = f"cluster={kept_id} kept={kept_id} jaccard={rejection.similarity:.3f}"
+        duplicates[key] = replace(rejection, id=id, source=_source(id), kept_id=kept_id, detail=detail), kept
+    _check_ids(rows, duplicates, locations)
+    in_sources = [replace(rejection, source=_source(rejection.id)) for rejection in found]
+    return duplicates, build_duplicate_section(in_sources, threshold=threshold, load=load)
+
+
+def _source(id: str) -> str:
+    return id.partition("/")[0]
+
+
+def _check_ids(rows: _Rows, removed: Mapping[Key, object], locations: Sequence[str | Path]) -> None:
+    holders: dict[str, list[int]] = {}
+    for index, ids in enumerate(rows.ids):
+        for position, id in enumerate(ids):
+            if (index, position) not in removed:
+                holders.setdefault(id, []).append(index)
+    repeated = sorted(id for id, indices in holders.items() if len(indices) > 1)
+    if repeated:
+        holding = " and ".join(str(locations[index]) for index in holders[repeated[0]])
+        more = f" and {len(repeated) - _MAX_SHOWN} more" if repeated[_MAX_SHOWN:] else ""
+        raise CurateError(
+            f"{holding} have different problems under the same id: {', '.join(repeated[:_MAX_SHOWN])}{more}. Build one "
+            "of them again from a source of another name, or with ids of its own."
+        )
+
+
+def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[Row]:
+    """Return the solve rates of the rows that stay, by id and model.
+
+    If a removed row is the same problem with the same tests as the row that stays, its rates count as well, for models
+    that did not answer the other one.
+    """
+
+    def asked(key: Key) -> tuple[object, ...]:
+        problem = rows.load(key)
+        return problem.id, problem.statement, problem.starter_code, problem.tests.with_trials(())
+
+    own: dict[tuple[str, str], Row] = {}
+    others: dict[tuple[str, str], Row] = {}
+    for index, dataset in enumerate(rows.inputs):
+        positions = {id: position for position, id in enumerate(rows.ids[index])}
+        for rate in solve_rates.read(dataset.path):
+            if rate["id"] not in positions:
+                continue
+            key = index, positions[rate["id"]]
+            kept = kept_by_removed.get(key)
+            if kept is None:
+                own[rate["id"], rate["model"]] = rate
+            elif rows.id(kept) == rate["id"] and asked(key) == asked(kept):
+                others.setdefault((rate["id"], rate["model"]), rate)
+    merged = others | own
+    return [merged[key] for key in sorted(merged)]
+
+
+def _sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tuple[str, SetCounts]]:
+    """Return the sets with which a dataset was compared, by what identifies them in other datasets."""
+    return {
+        (counts.name, counts.window, tuple(file.sha256 for file in counts.files)): (name, counts)
+        for name, counts in dataset.manifest.decontamination.items()
+    }
+
+
+def _shared_sets(inputs: Sequence[Dataset]) -> SetCountsOfInputs:
+    """Return the sets with which all datasets were compared."""
+    first, *others = map(_sets, inputs)
+    return {
+        name: [(name, counts), *(sets[key] for sets in others)]
+        for key, (name, counts) in first.items()
+        if all(key in sets for sets in others)
+    }
+
+
+def _merge_hits(inputs: Sequence[Dataset], shared: SetCountsOfInputs) -> list[Row]:
+    """Return the hits of the sets that count. Positions count on from one dataset to the next."""
+    hits: list[Row] = []
+    for index, dataset in enumerate(inputs):
+        before = {  # rows of the datasets before this one, by the name of the set
+            in_each[index][1].name: sum(counts.rows for _, counts in in_each[:index]) for in_each in shared.values()
+        }
+        rows = dataset.rows("contamination")
+        hits += ({**hit, "row": hit["row"] + before[hit["set"]]} for hit in rows if hit["set"] in before)
+    return sorted(hits, key=lambda hit: hit["row"])
+
+
+def _sum_sets(in_each: Sequence[tuple[str, SetCounts]], hits: Sequence[Row]) -> SetCounts:
+    """Return the counts of a set over the rows of all datasets."""
+    counts = [of_one for _, of_one in in_each]
+    rules: Counter[str] = Counter()
+    for count in counts:
+        rules.update(count.removed_by_rule)
+    rows, removed = sum(count.rows for count in counts), sum(count.removed for count in counts)
+    of_set = (hit for hit in hits if hit["set"] == counts[0].name)
+    found = {hit["item"] for hit in of_set if hit["verdict"] == "removed" and hit["rule"] != "in_window"}
+    warnings = dict.fromkeys(count.warning for count in counts if count.warning)
+    return replace(
+        counts[0],
+        items_found=len(found),
+        rows=rows,
+        removed=removed,
+        removal_rate=round(removed / max(rows, 1), 6),
+        removed_by_rule=dict(sorted(rules.items())),
+        n_to_review=sum(count.n_to_review for count in counts),
+        warning=" ".join(warnings) or None,
+    )
+
+
+def _plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, threshold: float) -> Plan:
+    """Return the plan, which contains the plans of the datasets."""
+    before = [dataset.manifest for dataset in inputs]
+    sources = dict.fromkeys(name for manifest in before for name in manifest.counts)
+    options: dict[str, Any] = {}
+    for manifest in reversed(before):  # what the first dataset says counts
+        options |= manifest.plan.configuration.get("source_options", {})
+    compared = [in_each[0][1] for in_each in shared.values()]
+    return Plan(
+        curate_version=metadata.version("curate-code"),
+        inputs={
+            name: tuple(dict.fromkeys(file for manifest in before for file in manifest.plan.inputs.get(name, ())))
+            for name in sources
+        },
+        configuration={"sources": list(sources), "source_options": options, "dedup": threshold},
+        evaluation_sets=tuple(EvaluationSource(first.name, first.window, first.files) for first in compared),
+        datasets=tuple(MergedDataset(manifest.content_hash, manifest.plan) for manifest in before),
+    )
+
+
+def _merge_builds(inputs: Sequence[Dataset]) -> BuildInfo:
+    """Return the joint record of the builds. Strengths and times are sums; the machine is the one that merges."""
+    builds = [build for dataset in inputs if (build := dataset.manifest.build) is not None]
+    isolations = sorted({build.isolation for build in builds})
+    locations = {name: location for build in reversed(builds) for name, location in build.locations.items()}
+    return BuildInfo(
+        versions=builds[0].versions,
+        strength=_sum_strengths([build.strength for build in builds if build.strength is not None]),
+        locations=locations,
+        isolation=isolations[0] if len(isolations) == 1 else "",
+        levels=tuple(sorted({level for build in builds for level in build.levels})),
+        machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),
+        reference_cpu_seconds=round(sum(build.reference_cpu_seconds for build in builds), 3),
+        executed_cpu_seconds=round(sum(build.executed_cpu_seconds for build in builds), 3),
+    )
+
+
+def _sum_strengths(strengths: Sequence[StrengthSummary]) -> StrengthSummary | None:
+    if not strengths:
+        return None
+    survivors: Counter[str] = Counter()
+    for strength in strengths:
+        survivors.update(strength.survivors)
+    names = ("measured", "not_measured", "mutants", "killed", "equivalent")
+    sums = {name: sum(getattr(strength, name) for strength in strengths) for name in names}
+    return StrengthSummary(**sums, survivors=dict(sorted(survivors.items())))

@@ -1,0 +1,287 @@
+"""Write each part of a dataset as a dataset of its own: OUT/train, OUT/validation and, if asked for, OUT/test.
+
+No problem of one part is nearly the same as a problem of another. Parts are folders rather than splits of one dataset,
+because every command takes the folder of a dataset: `curate train` has one folder to train on and another to evaluate
+on, and each part can be exported, filtered or pushed. In each part, the rows of the others are in `rejected` with the
+stage `split`.
+
+Rows that must not be separated form a cluster: two rows are linked if their statements have at least some Jaccard
+similarity of word 5-grams, or if they have the same text or a common key, such as the URL of a problem. A cluster is
+everything that links connect. Deduplication removes rows, so it never goes by such chains; a split removes nothing, so
+links that are too many do no harm.
+
+Clusters are drawn in the order of a hash of their ids and the seed, so neither the order of the rows nor the number of
+parts matters. Each source gives rows in proportion to its share of the dataset, as far as its clusters allow.
+"""
+
+import hashlib
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curate.dataset import output_folder
+from curate.dataset.dataset import Dataset, require_outside
+from curate.decontamination.problem_keys import derive_keys
+from curate.dedup import lsh
+from curate.dedup.duplicates import find_similar
+from curate.dedup.lsh import LshIndex
+from curate.dedup.sketches import Sketches
+from curate.derivation import Key, derive, existing_folder, plan_of_step
+from curate.difficulty.table import remaining_tables
+from curate.errors import CurateError, PlanMismatchError
+from curate.manifest import MANIFEST, Manifest
+from curate.problem import Problem, Rejection
+from curate.progress import Progress, no_progress, with_progress
+from curate.recipe import SplitConfig, with_step
+from sandbox import Suite
+
+STEP = "split"
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+PARTS = (TRAIN, VALIDATION, TEST)
+_COLUMNS = ("id", "source", "statement", "url", "platform", "title")
+_ROW_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """The options that, together with the dataset, decide the parts.
+
+    sizes       sizes of the parts `validation`, `test` or both: a share of the rows (float), or a number of rows (int);
+                all other rows are for training
+    similarity  minimum Jaccard similarity of word 5-grams at which two statements must be in the same part
+    seed        seed of the choice
+    """
+
+    sizes: Mapping[str, float | int]
+    similarity: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.sizes or not self.sizes.keys() <= set(PARTS) - {TRAIN}:
+            raise ValueError("sizes must have the parts validation, test or both")
+        if not 0 < self.similarity <= 1:
+            raise ValueError(f"similarity must be above 0 and at most 1, not {self.similarity}")
+
+
+def split(
+    dataset: Path,
+    out: Path,
+    options: SplitOptions,
+    *,
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+    recipe: Mapping[str, Any] | None = None,
+) -> dict[str, Manifest]:
+    """Write the parts of a dataset into folders of their names in `out`, and return their manifests by these names.
+
+    dataset    folder or Hub id of a dataset that curate built
+    out        the folder for the folders of the parts
+    options    the sizes of the parts, and how they are chosen
+    overwrite  replace an existing split in the folder
+    progress   called with the progress
+    recipe     the recipe of the result, if the caller knows more of it than the dataset does
+
+    Parts that are already finished are recognised by their inputs, and are left as they are. Raises CurateError if the
+    dataset cannot be read, a part would be empty, or a folder cannot be written.
+    """
+    origin = Dataset.open_built(dataset)
+    require_outside(out, origin.path, origin.files("data"))
+    if (out / MANIFEST).exists():
+        raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
+    removed = _removed_by_part(origin, options, existing_folder(out), progress)
+    chosen = {"sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
+    plans = {
+        part: plan_of_step(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
+        for part, rejections in removed.items()
+    }
+    section = SplitConfig(**options.sizes, similarity=options.similarity, seed=options.seed)
+    recipe = recipe or with_step(origin.manifest.recipe, STEP, section)
+    with output_folder.lock_output(out, out / ".lock", temporary=True):
+        finished = {
+            part: output_folder.finished_manifest(out / part, plan, overwrite=overwrite) for part, plan in plans.items()
+        }
+        _remove_others(out, list(plans), overwrite=overwrite)
+        for part in plans:
+            if finished[part] is None and (out / part).exists():
+                output_folder.mark_unfinished(out / part)  # a new part beside an old one could have rows in common
+        return {
+            part: finished[part]
+            or derive(
+                [origin],
+                removed[part],
+                plan,
+                remaining_tables(origin, {rejection.id for rejection in removed[part].values()}),
+                out / part,
+                overwrite=overwrite,
+                removed_rows_kept_elsewhere=True,
+                recipe=recipe,
+            )
+            for part, plan in plans.items()
+        }
+
+
+def _removed_by_part(
+    origin: Dataset, options: SplitOptions, work: Path, progress: Progress
+) -> dict[str, dict[Key, Rejection]]:
+    """Return for each part the rejections of the rows that belong to other parts."""
+    of_row = clusters(origin, similarity=options.similarity, work=work, progress=progress)
+    rows = list(origin.rows("data", ("id", "source")))
+    ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
+    parts = assign_parts(ids, sources, of_row, options.sizes, options.seed)
+    sizes = Counter(of_row)
+    removed: dict[str, dict[Key, Rejection]] = {part: {} for part in (TRAIN, *options.sizes)}
+    for position, (id, source, cluster, own) in enumerate(zip(ids, sources, of_row, parts, strict=True)):
+        detail = f"cluster={ids[cluster]} rows={sizes[cluster]}"
+        for part in removed.keys() - {own}:
+            removed[part][0, position] = Rejection(id, source, STEP, own, detail)
+    return removed
+
+
+def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
+    """Remove the parts of an earlier split that this one does not have; they may have rows in common with it."""
+    for name in PARTS:
+        if name in names or not (out / name).is_dir():
+            continue
+        steps = output_folder.read_manifest(out / name).plan.steps
+        if not steps or steps[-1].step != STEP:
+            raise CurateError(f"{out / name} is not a part of a split. Choose another --out.")
+        if not overwrite:
+            raise PlanMismatchError(f"{out / name} belongs to another split. Choose another --out, or add --overwrite.")
+        shutil.rmtree(out / name)
+
+
+class UnionFind:
+    """The clusters that links make of rows (union-find)."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._parents = list(range(n_rows))
+        self._first: dict[Hashable, int] = {}
+
+    def union(self, row: int, other: int) -> None:
+        """Put two rows into one cluster."""
+        first, second = sorted((self.find(row), self.find(other)))
+        self._parents[second] = first
+
+    def union_by_key(self, key: Hashable, row: int) -> None:
+        """Put all rows that are given with this key into one cluster."""
+        self.union(self._first.setdefault(key, row), row)
+
+    def find(self, row: int) -> int:
+        """Return the cluster of a row, by its smallest row."""
+        while (parent := self._parents[row]) != row:
+            self._parents[row] = row = self._parents[parent]
+        return row
+
+
+def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progress) -> list[int]:
+    """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
+
+    similarity: minimum Jaccard similarity, above 0, that links two statements
+    work: folder for unnamed temporary files
+    """
+    links = UnionFind(len(dataset))
+
+    def problems() -> Iterator[Problem]:
+        rows = with_progress(dataset.rows("data", _COLUMNS), "read", progress, total=len(dataset))
+        for row, values in enumerate(rows):
+            names = (values["id"].rpartition("/")[2], values["title"])
+            for key in derive_keys(url=values["url"], platform=values["platform"], names=names):
+                links.union_by_key(key, row)
+            # Two problems with one text stay together whatever their tests are, so the tests are not read.
+            yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
+
+    with Sketches(problems(), (), folder=work) as sketches:
+        for row, digest in enumerate(sketches.digests):
+            links.union_by_key(digest, row)
+        shape = lsh.choose_shape(similarity)
+        blocks = range(0, len(sketches), _ROW_BATCH)
+        bands = LshIndex(lsh.band_keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
+        for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
+            for _, other in find_similar(row, sketches, bands, similarity):
+                links.union(row, other)
+            bands.add_kept(row)
+    return [links.find(row) for row in range(len(dataset))]
+
+
+def parse_size(text: str) -> float | int:
+    """Parse the size of a part: a share such as 0.1, or a number of rows. Raises ValueError for anything else."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    share = float(text)
+    if not 0 < share < 1:
+        raise ValueError(f"{text} is neither a share between 0 and 1 nor a number of rows")
+    return share
+
+
+def assign_parts(
+    ids: Sequence[str], sources: Sequence[str], clusters: Sequence[int], sizes: Mapping[str, float | int], seed: int
+) -> list[str]:
+    """Return the part of each row. Raises CurateError if a part would have no rows.
+
+    ids, sources, clusters: one for each row
+    sizes: sizes of all parts but `train`, which gets all other rows: a share of the rows, or a number of rows
+    """
+    members: dict[int, list[int]] = defaultdict(list)
+    for row, cluster in enumerate(clusters):
+        members[cluster].append(row)
+    keys = {cluster: min((_key(ids[row], seed), row) for row in rows) for cluster, rows in members.items()}
+    order = sorted(members, key=keys.__getitem__)
+    source_of = {cluster: sources[keys[cluster][1]] for cluster in members}
+    parts = [TRAIN] * len(ids)
+    free = set(order)
+    for part, size in sizes.items():
+        wanted = size if isinstance(size, int) else max(round(size * len(ids)), 1)
+        for cluster in _drawn([c for c in order if c in free], wanted, members, source_of, Counter(sources)):
+            free.remove(cluster)
+            for row in members[cluster]:
+                parts[row] = part
+        if part not in parts:
+            smallest = min(map(len, members.values()), default=0)
+            raise CurateError(
+                f"no cluster of similar rows fits into the part {part} of {wanted} rows; the smallest has {smallest}. "
+                "Choose a larger part, or a higher --similarity."
+            )
+    if TRAIN not in parts:
+        raise CurateError(f"nothing is left to train on: the dataset has {len(ids)} rows. Choose smaller parts.")
+    return parts
+
+
+def _key(id: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\n{id}".encode()).digest()
+
+
+def _drawn(
+    order: Sequence[int],
+    wanted: int,
+    members: Mapping[int, Sequence[int]],
+    source_of: Mapping[int, str],
+    n_rows: Mapping[str, int],
+) -> list[int]:
+    """Return clusters with together `wanted` rows or a few less, from each source in proportion to its rows."""
+    left = _quotas(wanted, n_rows)
+    drawn = []
+    for cluster in order:
+        if len(members[cluster]) <= left[source_of[cluster]]:
+            left[source_of[cluster]] -= len(members[cluster])
+            drawn.append(cluster)
+    rest = sum(left.values())  # sources whose clusters are too large, or too few, are made up for by others
+    taken = set(drawn)
+    for cluster in order:
+        if cluster not in taken and len(members[cluster]) <= rest:
+            rest -= len(members[cluster])
+            drawn.append(cluster)
+    return drawn
+
+
+def _quotas(wanted: int, n_rows: Mapping[str, int]) -> dict[str, int]:
+    """Divide a number of rows in proportion to the sources' rows (by largest remainder)."""
+    total = sum(n_rows.values())
+    exact = {source: wanted * n / total for source, n in n_rows.items()}
+    quotas = {source: int(share) for source, share in exact.items()}
+    largest = sorted(exact, key=lambda source: (quotas[source] - exact[source], source))
+    for source in largest[: wanted - sum(quotas.values())]:
+        quotas[source] += 1
+    return quotas
