@@ -29,10 +29,10 @@ from typing import Any
 from benchmarks.machine import describe
 from curate.problem import Problem, Wrapping
 from curate.reading.tables import locate
+from curate.stages.verify import unwrap_expected_values
 from curate.strength.measurement import measure_strength
 from curate.strength.mutation import mutants
 from curate.strength.strength_record import StrengthRecord
-from curate.verification.references import unwrap_expected_values
 from rewards.case_selection import order_by_length, select_cases
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 

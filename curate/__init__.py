@@ -16,13 +16,13 @@ The folder, from the bottom up:
     text/            words, runs of words, and text for a terminal
     reading/         files, tables and values of raw data; dialects of tests; solutions; prompt templates
     sources/         a file for each source, which turns its raw rows into problems
-    filters/         a file for each reason to drop a problem without executing anything
-    verification/    references that pass every test, and what other solutions say about the tests
+    verification/    what stages share that execute solutions: a sandbox that counts, failures, answers, retries
     strength/        how many wrong programs the tests reject
     options          the options of a build
     recipe           everything that decides how datasets are made, from raw rows to exports
     ingestion        how raw rows enter a build: sources are read and filters applied
-    dataset/         a dataset on disk: its rows, card, work folder and journals; inspecting, comparing and pushing it
+    work             the work file of a shard: its rows, the records of stages, and rejections
+    dataset/         a dataset on disk: its rows, card and work folder; inspecting, comparing and pushing it
     dedup/           near-duplicates by MinHash and exact Jaccard
     report/          report.json and report.html
     derivation       datasets made from other datasets by removing rows
@@ -32,8 +32,10 @@ The folder, from the bottom up:
     row_filter       only the rows that fulfil conditions
     splitting        parts for training and validation without near-duplicates across them
     merging          several datasets as one
+    stage            the interface of a stage of a build
+    shards           ranges of rows that are read, filtered and sketched side by side
     build_state      a build in progress, which the stages work on
-    stage, stages/   the interface of a stage of a build, and the stages, one file each
+    stages/          the stages of a build, one file each
     exports/         a file for each trainer or tool that a dataset can be written for
     pipeline         the build from beginning to end
     audit/           whether the references of a dataset, or the solutions of a source, pass their tests
@@ -53,15 +55,17 @@ if TYPE_CHECKING:
     from curate.options import BuildOptions
     from curate.pipeline import build, dry_run, source_names
     from curate.problem import Problem, Rejection
-    from curate.stage import ProblemStage, Stage, compute_fingerprint
+    from curate.stage import BuildRow, OpenSandbox, ProblemStage, Stage, compute_fingerprint
     from curate.stages import default_stages
     from curate.trust import TrustPolicy
 
 __all__ = [
     "BuildOptions",
+    "BuildRow",
     "BuildState",
     "CurateError",
     "Manifest",
+    "OpenSandbox",
     "Problem",
     "ProblemStage",
     "Rejection",
@@ -83,7 +87,7 @@ _HOMES = {
     "options": ["BuildOptions"],
     "pipeline": ["build", "dry_run", "source_names"],
     "problem": ["Problem", "Rejection"],
-    "stage": ["ProblemStage", "Stage", "compute_fingerprint"],
+    "stage": ["BuildRow", "OpenSandbox", "ProblemStage", "Stage", "compute_fingerprint"],
     "stages": ["default_stages"],
     "trust": ["TrustPolicy"],
 }

@@ -1,27 +1,42 @@
-"""A build in progress: the problems that are left, the results about them so far, and the rejected rows."""
+"""A build in progress: its shards, and what stages do with the problems in them."""
 
+import heapq
+import json
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from curate.dataset.journal import JournalRecords, ResultJournal
-from curate.dataset.spill import ProblemSpill, TextSpill
+from curate.errors import CurateError
+from curate.ingestion import repeated, repeats_problems
 from curate.json_records import from_json, to_json
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
-from curate.problem import Problem, Rejection
+from curate.problem import Rejection, to_row
 from curate.progress import Progress
 from curate.report.duplicate_section import DuplicateSection
+from curate.shards import Shard, ShardPool
+from curate.stage import BuildRow, ProblemStage, Stage, first_pending
+from curate.verification.retries import map_with_retries
+from curate.work import WorkFile
 from sandbox import Sandbox
+from sandbox.closeable import Closeable
 
 log = logging.getLogger(__name__)
 
 Record = TypeVar("Record")
+
+
+class Address(NamedTuple):
+    """Where a row is: the index of its shard, and its number there."""
+
+    shard: int
+    number: int
 
 
 @dataclass(slots=True)
@@ -40,161 +55,272 @@ class BuildOutputs:
     executed_cpu_seconds: float = 0.0
 
 
-class BuildState:
-    """The build that its stages work on, one after another.
-
-    Problems, statements of rejected rows and the records that stages keep are on disk; memory holds only ids.
+class BuildState(Closeable):
+    """The build that its stages work on, one after another. Rows and what is known about them are on disk.
 
     folder    the work folder; it is deleted when the build is finished
+    shards    shards that have been read
     sources   names of the sources; their order decides between equally good rows
+    stages    all stages of the build, in order
+    machine   opens a sandbox with a seed
+    pool      calls functions for several shards
     seconds   wall time of each step so far
+    resumed   whether an earlier process has begun the build
     outputs   what stages add to the dataset beside its rows
     """
 
     def __init__(
         self,
         folder: Path,
-        spill: ProblemSpill,
-        statements: TextSpill,
+        shards: Sequence[Shard],
         sources: Sequence[str],
+        stages: Sequence[Stage],
         *,
         machine: Callable[..., Sandbox],
+        pool: ShardPool,
         progress: Progress,
+        seconds: dict[str, float],
+        resumed: bool,
     ) -> None:
         self.folder = folder
+        self.shards = tuple(shards)
         self.sources = tuple(sources)
+        self.stages = list(stages)
         self.progress = progress
-        self.seconds: dict[str, float] = {}
+        self.seconds = seconds
         self.outputs = BuildOutputs()
         self._machine = machine
+        self._pool = pool
+        self._resumed = resumed
         self._levels = folder / "levels"  # a build that goes on keeps what earlier processes have judged
         self._sandboxes: dict[int, Sandbox] = {}  # by seed
-        self._spill = spill
-        self._statements = statements
-        self._statement_offsets: dict[Rejection, int] = {}
-        self._read: Counter[str] = Counter()
-        self._rejected_rows: list[Rejection] = []
-        self._rejected_problems: dict[str, Rejection] = {}
-        self._updates: list[tuple[Mapping[str, Any], Callable[[Problem, Any], Problem]]] = []
+        self._opening = threading.Lock()
+        self._files: list[WorkFile] = []
+        with ExitStack() as opened:
+            for shard in shards:
+                self._files.append(opened.enter_context(WorkFile(shard.work_file)))
+            self._opened = opened.pop_all()
 
-    def add(self, item: Problem | Rejection) -> None:
-        """Add a row that was read from a source: a problem, or the rejection of a row that is not one."""
-        self._read[item.source] += 1
-        self.progress("read", self._read.total(), None)
-        if isinstance(item, Rejection):
-            row = replace(item, statement="")
-            self._rejected_rows.append(row)
-            if item.statement:
-                self._statement_offsets[row] = self._statements.add(item.statement)
-        else:
-            self._spill.add(item)
-            self.__dict__.pop("ids", None)
+    def close(self) -> None:
+        """Close the sandboxes and the work files."""
+        while self._sandboxes:
+            self._sandboxes.popitem()[1].close()
+        self._opened.close()
 
-    @cached_property
-    def ids(self) -> list[str]:
-        """The ids of the problems that no stage has rejected so far, sorted."""
-        return sorted(set(self._spill) - self._rejected_problems.keys())
-
-    def load(self, id: str) -> Problem:
-        """Return a problem with the results of the stages that have run so far."""
-        problem = self._spill.load(id)
-        for records, apply in self._updates:
-            if id in records:
-                problem = apply(problem, records[id])
-        return problem
-
-    def load_original(self, id: str) -> Problem:
-        """Return a problem as it was read from its source."""
-        return self._spill.load(id)
-
-    def reject(self, rejections: Iterable[Rejection]) -> None:
-        """Remove problems. If a problem is rejected twice, the later and more specific rejection wins."""
-        self._rejected_problems |= {rejection.id: rejection for rejection in rejections}
-        self.__dict__.pop("ids", None)
-
-    @property
-    def rejections_by_id(self) -> Mapping[str, Rejection]:
-        """The rejections of problems by the stages so far, by id."""
-        return self._rejected_problems
-
-    def statement_of(self, rejection: Rejection) -> str:
-        """Return the statement of a row that was rejected before it became a problem; empty if it is not known."""
-        offset = self._statement_offsets.get(rejection)
-        return "" if offset is None else self._statements.load(offset)
-
-    @property
-    def rejections(self) -> list[Rejection]:
-        """Everything that was rejected so far, in the order of the table `rejected`."""
-        everything = [*self._rejected_rows, *self._rejected_problems.values()]
-        return sorted(everything, key=lambda r: (r.id, r.stage, r.reason, r.detail))
-
-    @contextmanager
-    def sandbox(self, *, seed: int) -> Iterator[Sandbox]:
-        """Lend a sandbox on the workers of this build. It stays open for later stages with the same seed."""
-        if seed not in self._sandboxes:
-            self._sandboxes[seed] = self._machine(seed=seed)
-            with self._levels.open("a") as file:
-                file.write(f"{self._sandboxes[seed].level}\n")
-        yield self._sandboxes[seed]
+    def sandbox(self, seed: int) -> Sandbox:
+        """Return a sandbox on the workers of this build. It stays open for later stages with the same seed."""
+        with self._opening:
+            if seed not in self._sandboxes:
+                self._sandboxes[seed] = self._machine(seed=seed)
+                with self._levels.open("a") as file:
+                    file.write(f"{self._sandboxes[seed].level}\n")
+            return self._sandboxes[seed]
 
     @property
     def isolation_levels(self) -> tuple[str, ...]:
         """The levels of isolation of all sandboxes of this build."""
         return tuple(sorted(set(self._levels.read_text().split()))) if self._levels.exists() else ()
 
-    def close(self) -> None:
-        """Close the sandboxes."""
-        while self._sandboxes:
-            self._sandboxes.popitem()[1].close()
+    def drop_repeated_ids(self) -> None:
+        """Reject rows whose id a row of an earlier shard has. Some sources have such rows on purpose."""
+        divided = {source for source, n in Counter(shard.source for shard in self.shards).items() if n > 1}
+        indexes = [index for index, shard in enumerate(self.shards) if shard.source in divided]
+        repeated_rows: list[Address] = []
+        for _, group in groupby(self._merge(lambda file: file.ids(), indexes), key=lambda entry: entry[0]):
+            repeated_rows += [address for _, address in group][1:]
+        for shard, number in repeated_rows:
+            file, rejected = self._files[shard], self._files[shard].rejection(number)
+            if repeats_problems(self.shards[shard].source):
+                file.forget(number)
+            else:
+                file.reject_read(number, repeated(rejected[1] if rejected else file.load(number)))
 
-    def load_or_examine(
-        self,
-        stage: str,
-        kind: type[Record],
-        keys: dict[str, str],
-        examine: Callable[[list[str]], Iterator[tuple[str, Record]]],
-        *,
-        journal: str,
-    ) -> JournalRecords[Record]:
-        """Return a record for each problem: from the journal if it has one, otherwise by examining the problem now.
+    def load(self, address: Address) -> BuildRow:
+        """Return a problem with the results of the stages that have examined it, and the rejection if there is one."""
+        return load_row(self._files[address.shard], address.number, self.stages)
 
-        keys      fingerprints of everything that a problem's record depends on, by the id of the problem
-        examine   examines the problems with these ids and yields (id, record) in any order; each is journaled at once
-        journal   name of the file in the work folder
-        """
-        with ResultJournal(self.folder / journal) as cached:
-            missing = [id for id, key in keys.items() if key not in cached]
-            done = len(keys) - len(missing)
-            self.progress(stage, done, len(keys))
-            for id, record in examine(missing) if missing else ():
-                cached.add(keys[id], to_json(record))
-                done += 1
-                self.progress(stage, done, len(keys))
-            return cached.records(keys, lambda data: from_json(kind, data))
+    def row(self, address: Address) -> dict[str, Any]:
+        """Return a problem as it was read from its source, as a row of values."""
+        return to_row(self._files[address.shard].load(address.number))
 
-    def add_update(self, records: Mapping[str, Record], apply: Callable[[Problem, Record], Problem]) -> None:
-        """Apply a function to each problem loaded from now on that has a record."""
-        self._updates.append((records, apply))
+    def is_examined(self, address: Address) -> bool:
+        """Return whether a stage has examined a problem. If not, it is as it was read."""
+        return bool(self._files[address.shard].records(address.number))
+
+    def examine(self, stage: ProblemStage[Any]) -> None:
+        """Examine the problems that a stage has no record of, and settle each as soon as its record is there."""
+        index = self.stages.index(stage)
+        if self._resumed:
+            for file in self._files:
+                _reopen_stale(file, self.stages, index)
+        pending = [file.pending(index, rejected=stage.includes_rejected) for file in self._files]
+        done = sum(file.count_records(stage.name) for file in self._files)
+        total = done + sum(map(len, pending))
+        self.progress(stage.name, done, total)
+        if done == total:
+            return
+        if stage.seed is None:
+            calls = [(self.shards[shard], self.stages, index) for shard, numbers in enumerate(pending) if numbers]
+            for _, n_examined in self._pool.map(examine_shard, calls):
+                done += n_examined
+                self.progress(stage.name, done, total)
+            return
+        addresses = (Address(shard, number) for shard, numbers in enumerate(pending) for number in numbers)
+        rows = ((address, self.load(address)) for address in addresses)
+        examined = map_with_retries(rows, lambda entry: stage.examine(entry[1], self.sandbox), self.sandbox(stage.seed))
+        for (address, row), record in examined:
+            _settle(self._files[address.shard], address.number, row, record, self.stages, index)
+            done += 1
+            self.progress(stage.name, done, total)
+
+    def is_problem(self, address: Address) -> bool:
+        """Return whether a row was a problem of the build, rather than rejected while it was read."""
+        return self._files[address.shard].has_problem(address.number)
+
+    def record(self, stage: ProblemStage[Record], address: Address) -> Record | None:
+        """Return a stage's record of a problem; None if it has not examined the problem."""
+        found = self._files[address.shard].records(address.number).get(stage.name)
+        return None if found is None else from_json(stage.record_type, json.loads(found[1]))
+
+    def records(self, stage: ProblemStage[Record]) -> Iterator[Record]:
+        """Yield all records of a stage."""
+        for file in self._files:
+            for _, text in file.records_of_stage(stage.name):
+                yield from_json(stage.record_type, json.loads(text))
+
+    def reject(self, stage: Stage, rejections: Iterable[tuple[Address, Rejection]]) -> None:
+        """Reject problems that a stage has compared with others."""
+        by_shard = sorted(rejections, key=lambda entry: entry[0].shard)
+        for shard, group in groupby(by_shard, key=lambda entry: entry[0].shard):
+            numbered = [(address.number, rejection) for address, rejection in group]
+            self._files[shard].reject(self.stages.index(stage), numbered)
+
+    def file(self, shard: int) -> WorkFile:
+        """Return the work file of a shard."""
+        return self._files[shard]
+
+    def problems(self, before: Stage | None = None) -> Iterator[Address]:
+        """Yield the problems, sorted by id, that no stage before this one has rejected; None: no stage at all."""
+        index = len(self.stages) if before is None else self.stages.index(before)
+        return (address for _, address in self._merge(lambda file: file.alive(index)))
+
+    def count_problems(self) -> int:
+        """Return the number of problems that no stage has rejected."""
+        return sum(file.count("rejected_by IS NULL") for file in self._files)
+
+    def rejections(self, by: Stage | None = None) -> Iterator[tuple[Address, Rejection]]:
+        """Yield what was rejected, by one stage or at all (None), in the order of the table `rejected`."""
+        index = None if by is None else self.stages.index(by)
+
+        def of_shard(shard: int) -> Iterator[tuple[bytes, Address, Rejection]]:
+            for id, number, rejection in self._files[shard].rejections(index):
+                yield id, Address(shard, number), rejection
+
+        merged = heapq.merge(*map(of_shard, range(len(self._files))), key=lambda entry: entry[:2])
+        for _, group in groupby(merged, key=lambda entry: entry[0]):
+            same_id = sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))
+            yield from ((address, rejection) for _, address, rejection in same_id)
 
     def counts(
         self, stages: Sequence[str], kept: Mapping[str, int], verified: Mapping[str, int]
     ) -> dict[str, SourceCounts]:
         """Count what became of the rows of each source. The parameters have the same meaning as in source_counts."""
-        return source_counts(self.sources, self._read, self.rejections, kept, verified, stages)
+        read: Counter[str] = Counter()
+        rejected: Counter[tuple[str, str, str]] = Counter()
+        for shard, file in zip(self.shards, self._files, strict=True):
+            read[shard.source] += file.count()
+            for stage, reason, n in file.rejection_counts():
+                rejected[shard.source, stage, reason] += n
+        return source_counts(self.sources, read, rejected, kept, verified, stages)
 
     @contextmanager
     def measure_step(self, step: str) -> Iterator[None]:
         """Measure and record how long a step of the build takes."""
-        start = time.monotonic()
-        yield
-        self.seconds[step] = round(time.monotonic() - start, 3)
-        log.info("%s took %.1f s", step, self.seconds[step])
+        with measure_step(step, self.seconds):
+            yield
+
+    def _merge(
+        self, rows: Callable[[WorkFile], Iterator[tuple[bytes, int]]], shards: Sequence[int] | None = None
+    ) -> Iterator[tuple[bytes, Address]]:
+        """Merge the rows of shards by id; rows of the same id stay in the order in which they were read."""
+
+        def of_shard(shard: int) -> Iterator[tuple[bytes, Address]]:
+            return ((id, Address(shard, number)) for id, number in rows(self._files[shard]))
+
+        return heapq.merge(*map(of_shard, range(len(self._files)) if shards is None else shards))
+
+
+def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
+    """Examine the problems of a shard that a stage without programs has no record of; return their number."""
+    stage = stages[index]
+    assert isinstance(stage, ProblemStage)
+    with WorkFile(shard.work_file) as file:
+        pending = file.pending(index, rejected=stage.includes_rejected)
+        for number in pending:
+            row = load_row(file, number, stages)
+            _settle(file, number, row, stage.examine(row, _no_sandbox), stages, index)
+    return len(pending)
+
+
+def load_row(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
+    """Return a problem with the results of all stages that have examined it, and the rejection if there is one."""
+    rejected = file.rejection(number)
+    return replace(_replay(file, number, stages), rejection=rejected and rejected[1])
+
+
+def _replay(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
+    """Return a problem with the results of these stages."""
+    row = BuildRow(file.load(number))
+    records = file.records(number)
+    for stage in stages:
+        if stage.name in records and isinstance(stage, ProblemStage):
+            row = stage.settle(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
+    return row
+
+
+def _settle(file: WorkFile, number: int, row: BuildRow, record: Any, stages: list[Stage], index: int) -> None:
+    stage = stages[index]
+    assert isinstance(stage, ProblemStage)
+    key = stage.key(row) or ""
+    settled = stage.settle(row, record)
+    rejection = file.rejection(number)
+    if settled.rejection != row.rejection:
+        rejection = settled.rejection and (index, settled.rejection)
+    file.settle(
+        number,
+        settled.problem,
+        record=(stage.name, key, json.dumps(to_json(record))),
+        next_stage=first_pending(settled, stages, index + 1),
+        rejection=rejection,
+    )
+
+
+def _reopen_stale(file: WorkFile, stages: list[Stage], index: int) -> None:
+    """Let a stage examine again the problems whose record was kept under another key than theirs is now."""
+    stage = stages[index]
+    assert isinstance(stage, ProblemStage)
+    for number, key in file.keys(stage.name):
+        if stage.key(_replay(file, number, stages[:index])) != key:
+            file.reopen(number, stage.name, index)
+
+
+def _no_sandbox(seed: int) -> Sandbox:
+    raise CurateError("a stage that executes programs needs a seed: set `seed` in its class")
+
+
+@contextmanager
+def measure_step(step: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Measure and record how long a step of the build takes."""
+    start = time.monotonic()
+    yield
+    seconds[step] = round(time.monotonic() - start, 3)
+    log.info("%s took %.1f s", step, seconds[step])
 
 
 def source_counts(
     sources: Sequence[str],
     read: Mapping[str, int],
-    rejections: Iterable[Rejection],
+    rejected: Mapping[tuple[str, str, str], int],
     kept: Mapping[str, int],
     verified: Mapping[str, int],
     stages: Sequence[str],
@@ -202,13 +328,13 @@ def source_counts(
     """Count what became of the rows of each source.
 
     read, kept, verified: numbers of rows by source
+    rejected: numbers of rows by source, and by stage and reason of the rejection
     stages: the words that name stages in rejections, in the order in which the stages run
     """
-    rejected: dict[str, dict[str, dict[str, int]]] = {name: {} for name in sources}
-    for rejection in sorted(rejections, key=lambda r: (stages.index(r.stage), r.reason)):
-        by_reason = rejected[rejection.source].setdefault(rejection.stage, {})
-        by_reason[rejection.reason] = by_reason.get(rejection.reason, 0) + 1
+    by_source: dict[str, dict[str, dict[str, int]]] = {name: {} for name in sources}
+    for source, stage, reason in sorted(rejected, key=lambda entry: (stages.index(entry[1]), entry[2])):
+        by_source[source].setdefault(stage, {})[reason] = rejected[source, stage, reason]
     return {
-        name: SourceCounts(read.get(name, 0), rejected[name], kept.get(name, 0), verified.get(name, 0))
+        name: SourceCounts(read.get(name, 0), by_source[name], kept.get(name, 0), verified.get(name, 0))
         for name in sources
     }

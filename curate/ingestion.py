@@ -1,4 +1,7 @@
-"""Bring raw rows into a build: find the sources, read their problems, and apply the filters to each problem."""
+"""Bring raw rows into a build: find the sources, read their problems, and apply the filters to each problem.
+
+A filter is a function that returns a fixed word for the reason to drop a problem, or None to keep it.
+"""
 
 import hashlib
 import heapq
@@ -8,26 +11,28 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from curate import sources
 from curate.errors import CurateError
-from curate.filters.few_tests import few_tests
-from curate.filters.image import image
-from curate.filters.interactive import interactive
-from curate.filters.no_reference import no_reference
-from curate.filters.no_statement import no_statement
-from curate.filters.wrong_language import wrong_language
 from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, encode_problem, to_row
 from curate.reading.location import LocationSpec
+from curate.reading.solutions import candidate_solutions
+from curate.reading.table_shards import divide
 from curate.reading.tables import TableFiles, locate, validate_options
 from curate.reading.values import shorten
 
 MAPPING_SOURCE = "generic"  # the source that reads data by a mapping
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_PICTURE = re.compile(r"<image>|\[Image\]|!\[|\\includegraphics|<img\b", re.IGNORECASE)
+_INTERACTION = re.compile(
+    r"\bthis is an interactive\b|\binteractive problem\b|\binteract with (?:the )?(?:judge|grader|interactor)"
+    r"|^\W*(?:\\(?:sub)?section\*?\{)?interaction(?: protocol)?\W*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 STAGES = ("parse", "filter")  # the names of these two steps in a rejection
 
 
@@ -92,13 +97,34 @@ def read_and_filter(tables: Iterable[tuple[str, TableFiles]], options: BuildOpti
 
     Raises CurateError at once if one of the sources has no problem at all.
     """
-    return _screened([(name, table, _first_read(name, table)) for name, table in tables], options)
+    tables = list(tables)
+    for name, table in tables:
+        check_not_empty(name, table)
+    return (item for name, table in tables for item, _ in read_table(name, table, options))
 
 
-def _screened(
-    started: Iterable[tuple[str, TableFiles, Iterator[Problem | Rejection]]], options: BuildOptions
-) -> Iterator[Problem | Rejection]:
-    questions: list[Callable[[Problem], str | None]] = [
+def check_not_empty(name: str, table: TableFiles) -> None:
+    """Raise CurateError if there is no problem in a source."""
+    if next(_items(name, table), None) is None:
+        raise CurateError(f"{name}={table.location}: there is no problem in it. Give files that have rows.")
+
+
+def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows: int) -> list[TableFiles]:
+    """Return the shards of a source; there is only one if rows are chosen among all rows, or if it has to be."""
+    together = options.limit or options.sample or getattr(source_module(name), "ONE_SHARD", False)
+    return [table] if together else divide(table, max_rows)
+
+
+def repeats_problems(name: str) -> bool:
+    """Return whether a source has several rows for a problem, of which only the first counts."""
+    return getattr(source_module(name), "SEVERAL_ROWS_PER_PROBLEM", False)
+
+
+def read_table(
+    name: str, table: TableFiles, options: BuildOptions
+) -> Iterator[tuple[Problem | Rejection, bytes | None]]:
+    """Read a source, or a shard of it, and yield each problem with its JSON, or its rejection by the first filter."""
+    filters: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
         partial(wrong_language, languages=options.reference_languages),
         partial(few_tests, at_least=options.min_tests),
@@ -106,34 +132,40 @@ def _screened(
         image,
         interactive,
     ]
-    for name, table, items in started:
-        seen: set[str] = set()
-        for item in _chosen(name, table, items, options):
-            if item.id in seen:
-                detail = "the first row of this id was read"
-                yield Rejection(item.id, name, "parse", "repeated_id", detail, statement=item.statement)
-                continue
-            seen.add(item.id)
-            if isinstance(item, Rejection):
-                yield item
-            elif reason := _unstorable(item):
-                yield Rejection(item.id, name, "parse", "unparsable", reason, statement=item.statement)
-            elif reason := next(filter(None, (question(item) for question in questions)), None):
-                yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement)
-            else:
-                yield item
+    seen: set[str] = set()
+    for item in _chosen(name, table, options):
+        if item.id in seen:
+            yield repeated(item), None
+            continue
+        seen.add(item.id)
+        if isinstance(item, Rejection):
+            yield item, None
+            continue
+        try:
+            row = encode_problem(item)
+        except UnicodeEncodeError:
+            yield Rejection(item.id, name, "parse", "unparsable", _not_unicode(item), statement=item.statement), None
+            continue
+        if reason := next(filter(None, (question(item) for question in filters)), None):
+            yield Rejection(item.id, name, "filter", reason, _shape(item), statement=item.statement), None
+        else:
+            yield item, row
 
 
-def _chosen(
-    name: str, table: TableFiles, items: Iterator[Problem | Rejection], options: BuildOptions
-) -> Iterator[Problem | Rejection]:
+def repeated(item: Problem | Rejection) -> Rejection:
+    """Return the rejection of a row that has the id of an earlier one."""
+    detail = "the first row of this id was read"
+    return Rejection(item.id, item.source, "parse", "repeated_id", detail, statement=item.statement)
+
+
+def _chosen(name: str, table: TableFiles, options: BuildOptions) -> Iterator[Problem | Rejection]:
     """Return the rows that the options ask for. For a sample, all rows are read once before, to know their ids."""
-    items = islice(items, options.limit)
+    items = islice(_items(name, table), options.limit)
     if options.sample is None:
         return items
     ids = {item.id for item in items}
     chosen = set(heapq.nsmallest(options.sample, ids, key=partial(sample_sort_key, options.seed)))
-    return (item for item in islice(_first_read(name, table), options.limit) if item.id in chosen)
+    return (item for item in islice(_items(name, table), options.limit) if item.id in chosen)
 
 
 def sample_sort_key(seed: int, id: str) -> bytes:
@@ -144,26 +176,64 @@ def sample_sort_key(seed: int, id: str) -> bytes:
     return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
 
-def _first_read(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
-    """Return the rows of a source after reading the first of them. Raises CurateError if there is none."""
+def _items(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
     source = source_module(name)
     items: Iterator[Problem | Rejection]
     items = source.read(table) if name in source_names() else source.read(table, name)
-    for first in items:
-        return chain([first], items)
-    raise CurateError(f"{name}={table.location}: there is no problem in it. Give files that have rows.")
+    return items
 
 
-def _unstorable(problem: Problem) -> str | None:
-    """Return why no file can hold the problem, or None. The reason says where in its row the text is at fault."""
+def few_tests(problem: Problem, *, at_least: int = 5) -> str | None:
+    """Return "few_tests" if there are too few distinct tests, since a program that prints their answers would pass.
+
+    Readers have already removed repetitions.
+    """
+    return "few_tests" if len(problem.tests.cases) < at_least else None
+
+
+def image(problem: Problem) -> str | None:
+    """Return "image" if the source counts pictures, or the statement shows where one was: models see only text."""
+    return "image" if problem.n_pictures or _PICTURE.search(problem.statement) else None
+
+
+def interactive(problem: Problem) -> str | None:
+    """Return "interactive" if the statement says so or has a section Interaction: a fixed input cannot answer."""
+    if "nteract" not in problem.statement.lower():  # part of each sign; the search would take 50 times as long
+        return None
+    return "interactive" if _INTERACTION.search(problem.statement) else None
+
+
+def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | None:
+    """Return "no_reference" if the row has no solutions: tests that no solution has passed may be wrong.
+
+    With keep_unpublished, a problem is kept if its source publishes no solutions for any problem.
+    """
+    if problem.solutions is None:
+        return None if keep_unpublished else "no_reference"
+    return None if any(solution.source.strip() for solution in problem.solutions) else "no_reference"
+
+
+def no_statement(problem: Problem) -> str | None:
+    """Return "no_statement" if there are fewer than 20 letters and digits, which cannot describe a problem."""
+    alphanumeric = filter(str.isalnum, problem.statement)
+    return "no_statement" if sum(1 for _ in islice(alphanumeric, 20)) < 20 else None
+
+
+def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:
+    """Return "wrong_language" if there are solutions, but none can be run that is in one of the `languages`.
+
+    A solution in C++ cannot be run if the tests call a function.
+    """
+    return "wrong_language" if problem.solutions and not candidate_solutions(problem, languages) else None
+
+
+def _not_unicode(problem: Problem) -> str:
+    """Say where in its row a problem has a text that no file can hold."""
     try:
-        encode_problem(problem)
-    except UnicodeEncodeError:
-        try:
-            json.dumps(to_row(problem), ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            return f"text that is not Unicode: {shorten(error)}"
-    return None
+        json.dumps(to_row(problem), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return f"text that is not Unicode: {shorten(error)}"
+    return "text that is not Unicode"
 
 
 def _shape(problem: Problem) -> str:

@@ -1,29 +1,29 @@
 """Build a verified and deduplicated dataset from raw records. To follow the steps, read `build` from top to bottom.
 
-    read and filter -> the stages, one after another (curate/stages) -> write
+    read and filter in shards -> drop repeated ids -> the stages, one after another (curate/stages) -> write
 
-Between the stages, problems and results about them are on disk; memory holds ids and sketches. The result of each
-execution is journaled under a name that covers everything it depends on. After a kill, the same command therefore
-reads its inputs again, which is cheap, and executes only what is missing. The manifest is written last.
+Problems and results about them are on disk, in a folder for each shard; memory holds what one shard or one row needs,
+and some 32 bytes for each row of all shards. Each result is kept as soon as it is there. After a kill, the same command
+therefore reads the shards that were not complete, and executes only what is missing. The manifest is written last.
 """
 
 import os
 import platform
 import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from curate import ingestion
-from curate.build_state import BuildState, source_counts
+from curate.build_state import BuildState, measure_step, source_counts
 from curate.dataset import card, output_folder, writer
 from curate.dataset.digests import RowHasher
-from curate.dataset.spill import ProblemSpill, TextSpill
 from curate.errors import CurateError
-from curate.ingestion import read_and_filter, source_names, source_tables
+from curate.ingestion import check_not_empty, read_and_filter, source_names, source_tables
 from curate.json_records import to_json
 from curate.manifest import (
     BuildInfo,
@@ -36,15 +36,19 @@ from curate.manifest import (
     with_name_and_date,
 )
 from curate.options import BuildOptions
-from curate.problem import Problem, Rejection, to_row
+from curate.problem import Rejection, to_row
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.location import LocationSpec
 from curate.reading.tables import TableFiles, path_sha256, size_bytes
 from curate.recipe import recipe_of_build
 from curate.report.report_files import write_report
-from curate.stage import Stage
+from curate.shards import Shard, ShardPool, plan_shards, read_shard, remove_unfinished
+from curate.sources.generic import FieldsWithoutValues
+from curate.stage import ProblemStage, Stage
 from curate.stages import default_stages
 from curate.stages.decontaminate import DecontaminationStage
+from curate.stages.deduplicate import DeduplicationStage
+from curate.work import SHARDS, explain_full_disk
 from sandbox import Package, SandboxError, SandboxOptions
 
 __all__ = ["BuildOptions", "build", "read_and_filter", "source_names", "dry_run"]
@@ -93,36 +97,46 @@ def build(
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
-    names = [name for name, _ in tables]
-    items = read_and_filter(tables, options)  # before the folder is made, because an empty source is an error
-    with (
-        _explain_errors(out),  # outermost, because closing a file on a full disk fails, too
-        output_folder.open_work_folder(out, plan, overwrite=overwrite) as work,
-        closing(ProblemSpill(work / "problems")) as spill,
-        TextSpill(work / "statements") as statements,
-        closing(BuildState(work, spill, statements, names, machine=sandbox.open, progress=progress)) as state,
-    ):
-        with state.measure_step("read"):
-            _read(items, stages, state)
-        for stage in stages:
-            with state.measure_step(stage.name):
-                stage.run(state)
-        final = work / "final"
-        with state.measure_step("write"):
-            hasher, counts = _write(state, stages, final)
-        manifest = Manifest(
-            plan=plan,
-            content_hash=hasher.content_hash,
-            reward_hash=hasher.reward_hash,
-            counts=counts,
-            decontamination=state.outputs.decontamination,
-            build=_build_info(state, tables, sandbox, packages),
-            seconds=state.seconds,
-            recipe=recipe,
-        )
-        manifest = with_name_and_date(manifest, out)
-        card.write(manifest, final)
-        write_report(final, manifest, state.outputs.duplicates)
+    for name, table in tables:  # before the folder is made, because an empty source is an error
+        check_not_empty(name, table)
+    with _explain_errors(out), output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
+        seconds: dict[str, float] = {}
+        resumed = (work / SHARDS).exists()
+        pool = ShardPool(sandbox, sum(file.bytes for files in plan.inputs.values() for file in files))
+        with measure_step("read", seconds):
+            shards = _read(tables, options, stages, work / SHARDS, pool, progress)
+        names = [name for name, _ in tables]
+        with BuildState(
+            work,
+            shards,
+            names,
+            stages,
+            machine=sandbox.open,
+            pool=pool,
+            progress=progress,
+            seconds=seconds,
+            resumed=resumed,
+        ) as state:
+            state.drop_repeated_ids()
+            for stage in stages:
+                with state.measure_step(stage.name):
+                    stage.run(state)
+            final = work / "final"
+            with state.measure_step("write"):
+                hasher, counts = _write(state, final)
+            manifest = Manifest(
+                plan=plan,
+                content_hash=hasher.content_hash,
+                reward_hash=hasher.reward_hash,
+                counts=counts,
+                decontamination=state.outputs.decontamination,
+                build=_build_info(state, tables, sandbox, packages),
+                seconds=state.seconds,
+                recipe=recipe,
+            )
+            manifest = with_name_and_date(manifest, out)
+            card.write(manifest, final)
+            write_report(final, manifest, state.outputs.duplicates)
         return output_folder.commit_output(work, out, manifest)
 
 
@@ -141,15 +155,17 @@ def dry_run(
     default_stages(options, against)  # called only for its errors; nothing is compared
     read: Counter[str] = Counter()
     kept: Counter[str] = Counter()
+    rejected: Counter[tuple[str, str, str]] = Counter()
     rejections: list[Rejection] = []
     for item in read_and_filter(tables, options):
         read[item.source] += 1
         progress("read", read.total(), None)
         if isinstance(item, Rejection):
             rejections.append(item)
+            rejected[item.source, item.stage, item.reason] += 1
         else:
             kept[item.source] += 1
-    counts = source_counts([name for name, _ in tables], read, rejections, kept, {}, ingestion.STAGES)
+    counts = source_counts([name for name, _ in tables], read, rejected, kept, {}, ingestion.STAGES)
     return counts, sorted(rejections, key=lambda rejection: rejection.id)
 
 
@@ -196,32 +212,56 @@ def _describe(stages: Sequence[Stage]) -> Any:
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
 
-def _read(items: Iterator[Problem | Rejection], stages: Sequence[Stage], state: BuildState) -> None:
-    for item in items:
-        state.add(item)
-        if isinstance(item, Problem):
-            for stage in stages:
-                stage.on_read(item)
+def _read(
+    tables: Sequence[tuple[str, TableFiles]],
+    options: BuildOptions,
+    stages: list[Stage],
+    folder: Path,
+    pool: ShardPool,
+    progress: Progress,
+) -> list[Shard]:
+    """Read, filter and sketch the shards that no earlier process has read.
+
+    Raises CurateError for a file that cannot be read, and for a mapping with a field that no row has a value for.
+    """
+    folder.mkdir(exist_ok=True)
+    remove_unfinished(folder)
+    shards = plan_shards(tables, options, folder)
+    sketched = any(isinstance(stage, DeduplicationStage) for stage in stages)
+    # Other stages are not needed to read a shard, and evaluation sets are large.
+    told = [stage if isinstance(stage, ProblemStage) else None for stage in stages]
+    missing: dict[str, set[str]] = {}
+    n_rows = 0
+    calls = [(shard, options, told, sketched, progress if len(shards) == 1 else no_progress) for shard in shards]
+    for index, (n_read, fields) in pool.map(read_shard, calls):
+        n_rows += n_read
+        progress("read", n_rows, None)
+        source = shards[index].source
+        missing[source] = missing.get(source, set(fields)) & fields
+    for name, table in tables:
+        if missing[name]:
+            raise FieldsWithoutValues(table, frozenset(missing[name]))
+    return shards
 
 
-def _write(state: BuildState, stages: Sequence[Stage], final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
+def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
     """Write all tables, and return the hashes of the rows and what became of the rows of each source."""
     shutil.rmtree(final, ignore_errors=True)  # a build that was killed here may have left an incomplete folder
     kept: Counter[str] = Counter()
     verified: Counter[str] = Counter()
 
     def rows() -> Iterator[dict[str, Any]]:
-        for id in with_progress(state.ids, "write", state.progress, total=len(state.ids)):
-            problem = state.load(id)
-            kept[problem.source] += 1
-            verified[problem.source] += problem.verified
-            yield to_row(problem)
+        for address in with_progress(state.problems(), "write", state.progress, total=state.count_problems()):
+            row = to_row(state.load(address).problem) if state.is_examined(address) else state.row(address)
+            kept[row["source"]] += 1
+            verified[row["source"]] += row["verified"]
+            yield row
 
-    hasher = writer.write(rows(), state.rejections, final)
+    hasher = writer.write(rows(), (rejection for _, rejection in state.rejections()), final)
     for folder, (table, columns) in state.outputs.tables.items():
         writer.write_table(iter(table), columns, final / folder)
-    stage_words = dict.fromkeys([*ingestion.STAGES, *(stage.rejection_name or stage.name for stage in stages)])
-    return hasher, state.counts(list(stage_words), kept, verified)
+    stage_words = [*ingestion.STAGES, *(stage.rejection_name or stage.name for stage in state.stages)]
+    return hasher, state.counts(list(dict.fromkeys(stage_words)), kept, verified)
 
 
 def _build_info(
@@ -252,9 +292,10 @@ def _explain_errors(out: Path) -> Iterator[None]:
         yield
     except SandboxError as error:
         raise CurateError(f"the sandbox cannot run: {error}. See `curate doctor`.") from error
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
+        reason = explain_full_disk(error) if isinstance(error, sqlite3.Error) else error
         raise CurateError(
-            f"{error}. What was verified so far is saved in {out}; the same command continues."
+            f"{reason}. What was verified so far is saved in {out}; the same command continues."
         ) from error
 
 

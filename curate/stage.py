@@ -1,22 +1,50 @@
 """A stage of a build: a step that examines the remaining problems and rejects some of them.
 
 A build is a list of stages (see `curate.stages.default_stages`); a custom stage is one more entry. Most stages examine
-one problem at a time and derive from `ProblemStage`. The build keeps their record of each problem in a journal, so
-after a kill only the problems without a record are examined. A stage that compares problems with each other derives
-from `Stage`.
+one problem at a time and derive from `ProblemStage`, which has three questions: under which key is the result of a
+problem kept (`key`), what is the result (`examine`), and what does it change (`settle`). The build keeps the results,
+so after a kill only the problems without one are examined. A stage that compares problems with each other derives from
+`Stage`.
 """
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from curate.build_state import BuildState
-from curate.dataset.journal import JournalRecords
 from curate.problem import Problem, Rejection
+from curate.verification.failures import CaseFailure
+from sandbox import Sandbox
 
 Record = TypeVar("Record")
+Build = Any  # curate.build_state.BuildState, which stands above this module
+OpenSandbox = Callable[[int], Sandbox]  # returns the sandbox of a seed; it stays open until the build ends
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRow:
+    """A problem of a build, with what its stages have found so far.
+
+    problem    the problem, with the results of these stages
+    rejection  why the problem will not stay; None: it stays
+    failures   failures of its solutions on the test that says most about the problem; empty if there are none
+    """
+
+    problem: Problem
+    rejection: Rejection | None = None
+    failures: tuple[CaseFailure, ...] = ()
+
+    def update(self, **values: Any) -> "BuildRow":
+        """Return the row with other values in fields of its problem, except those by which rows are identified."""
+        if fixed := values.keys() & {"id", "source", "statement"}:
+            raise ValueError(f"a stage cannot change the {min(fixed)} of a problem; let the source do it")
+        return replace(self, problem=replace(self.problem, **values))
+
+    def reject(self, stage: str, reason: str, detail: str = "", cause: str = "") -> "BuildRow":
+        """Return the row with a rejection, which replaces an earlier and less specific one."""
+        return replace(self, rejection=Rejection(self.problem.id, self.problem.source, stage, reason, detail, cause))
 
 
 class Stage(ABC):
@@ -34,72 +62,65 @@ class Stage(ABC):
         """Everything that decides the results of this stage, as JSON values; it becomes part of the dataset's plan."""
         return {}
 
-    def on_read(self, problem: Problem) -> None:  # noqa: B027 - most stages have nothing to do at this point
-        """Receive a problem when it is read, before any stage has run."""
-
     @abstractmethod
-    def run(self, build: BuildState) -> None:
-        """Examine the problems in `build.ids` and reject those that must not stay."""
+    def run(self, build: Build) -> None:
+        """Examine the problems that no earlier stage has rejected, and reject those that must not stay."""
 
 
 class ProblemStage(Stage, Generic[Record]):
     """A stage that examines one problem at a time and keeps a record of the result.
 
+    The methods decide by their arguments alone, because they are called in other processes and again after a kill.
+
     record_type: a type that curate/json_records.py can write and read, such as a frozen dataclass, int or str
-    records: the records by problem id, once the stage has run; each is read from the journal on access
-    journal: name of the file that keeps the records; if this is empty, the name is made from that of the stage
+    seed: seed of the sandbox that `examine` uses; None: it executes no programs. Without one, the shards of a large
+        build are examined in several processes, so the class must be importable there
+    includes_rejected: whether the stage also examines problems that earlier stages have rejected
     """
 
     record_type: type[Record]
-    records: JournalRecords[Record]
-    journal_name: str = ""
-
-    def ids(self, build: BuildState) -> Iterable[str]:
-        """Return the ids of the problems to consider, by default all problems that are left."""
-        return build.ids
+    seed: int | None = None
+    includes_rejected: bool = False
 
     @abstractmethod
-    def fingerprint(self, id: str, build: BuildState) -> str | None:
-        """Return the cache key of this problem's record, or None to skip the problem.
+    def key(self, row: BuildRow) -> str | None:
+        """Return a name for everything that the record of this problem depends on, or None to skip the problem.
 
-        If the journal has a record with this name, the record is used and the problem is not examined again.
+        A record that is kept under this name is used, and the problem is not examined again.
         """
 
     @abstractmethod
-    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, Record]]:
-        """Examine these problems, in a sandbox or not, and yield (id, record) as results arrive, in any order."""
+    def examine(self, row: BuildRow, sandbox: OpenSandbox) -> Record:
+        """Examine a problem. Several threads call this at once if the stage has a seed.
 
-    def apply_record(self, problem: Problem, record: Record) -> Problem:
-        """Return the problem, updated from its record."""
-        return problem
+        sandbox: returns the sandbox of a seed; SandboxError that it raises is for the build, which tries again
+        """
 
-    def rejection(self, id: str, record: Record, build: BuildState) -> Rejection | None:
-        """Return the rejection of the problem that has this record, or None if the problem stays."""
-        return None
+    def settle(self, row: BuildRow, record: Record) -> BuildRow:
+        """Return the row, updated or rejected by its record."""
+        return row
 
     def cpu_seconds(self, record: Record) -> float:
         """Return the CPU time of the programs that were executed for this record."""
         return 0.0
 
-    def run(self, build: BuildState) -> None:
-        """Examine problems that have no record in the journal yet, then update or reject each problem by its record."""
-        keys = {id: key for id in self.ids(build) if (key := self.fingerprint(id, build)) is not None}
-        self.records = build.load_or_examine(
-            self.name,
-            self.record_type,
-            keys,
-            lambda ids: self.examine(ids, build),
-            journal=self.journal_name or f"{self.name.replace(' ', '_')}.jsonl",
-        )
-        # a record is read from disk whenever a problem is loaded
-        if type(self).apply_record is not ProblemStage.apply_record:
-            build.add_update(self.records, self.apply_record)
-        rejections = []
-        for id, record in self.records.items():
-            build.outputs.executed_cpu_seconds += self.cpu_seconds(record)
-            if rejection := self.rejection(id, record, build):
-                rejections.append(rejection)
-        build.reject(rejections)
+    def summarize(self, records: Iterable[Record], build: Build) -> None:
+        """Add what all records together say to the build's outputs."""
+
+    def run(self, build: Build) -> None:
+        """Examine problems that have no record yet, then update or reject each of them by its record."""
+        build.examine(self)
+        build.outputs.executed_cpu_seconds += sum(map(self.cpu_seconds, build.records(self)))
+        self.summarize(build.records(self), build)
+
+
+def first_pending(row: BuildRow, stages: Sequence[Stage | None], begin: int = 0) -> int | None:
+    """Return the index of the first stage from `begin` on that has to examine a problem; None if there is none."""
+    for index, stage in enumerate(stages[begin:], start=begin):
+        examines = isinstance(stage, ProblemStage) and (row.rejection is None or stage.includes_rejected)
+        if examines and stage.key(row) is not None:
+            return index
+    return None
 
 
 def compute_fingerprint(*content: Any) -> str:

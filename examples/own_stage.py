@@ -7,11 +7,11 @@ the table `rejected`, and they are counted in the manifest, the report and the c
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curate import BuildOptions, BuildState, ProblemStage, Rejection, build, compute_fingerprint, default_stages
+from curate import BuildOptions, BuildRow, OpenSandbox, ProblemStage, build, compute_fingerprint, default_stages
 
 RAW = Path(__file__).parent / "raw" / "taco"
 
@@ -29,19 +29,19 @@ class ShortStatements(ProblemStage[int]):
     def options(self) -> Mapping[str, Any]:
         return {"max_words": self._most}
 
-    def fingerprint(self, id: str, build: BuildState) -> str:
+    def key(self, row: BuildRow) -> str:
         """Return a fingerprint of the statement, since the number of words depends on nothing else."""
-        return compute_fingerprint(build.load(id).statement)
+        return compute_fingerprint(row.problem.statement)
 
-    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, int]]:
-        """Count words. A stage that executes programs would borrow one with `build.sandbox(seed=...)` here."""
-        for id in ids:
-            yield id, len(build.load(id).statement.split())
+    def examine(self, row: BuildRow, sandbox: OpenSandbox) -> int:
+        """Count words. A stage that executes programs would set `seed`, and use `sandbox(self.seed)` here."""
+        return len(row.problem.statement.split())
 
-    def rejection(self, id: str, record: int, build: BuildState) -> Rejection | None:
+    def settle(self, row: BuildRow, record: int) -> BuildRow:
+        """Reject the problem if its statement has too many words."""
         if record <= self._most:
-            return None
-        return Rejection(id, build.load(id).source, self.name, "long_statement", f"{record} words")
+            return row
+        return row.reject(self.name, "long_statement", f"{record} words")
 
 
 def main() -> None:

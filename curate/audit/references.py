@@ -19,7 +19,7 @@ from curate.json_records import from_json, to_json
 from curate.problem import Problem
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.values import shorten
-from curate.verification.failure_cause import failure_cause
+from curate.verification.failures import failure_cause
 from curate.verification.metered_sandbox import judge_for_build
 from curate.verification.retries import map_with_retries
 from sandbox import Judgement, SandboxOptions, Verdict

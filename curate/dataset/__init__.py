@@ -10,7 +10,6 @@ files               the files of any dataset, and a copy of them without some ro
 needed_packages     the packages that the programs of a dataset may import
 output_folder       who may write to a folder, what is finished, and what can be continued
 journal             the record of what has been executed, with a line for each problem
-spill               problems and texts kept on disk between the stages
 contamination_hits  the table `contamination/`
 evidence            the table `evidence/`
 card                README.md of a dataset that curate built

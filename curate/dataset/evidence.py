@@ -9,7 +9,7 @@ from typing import Any
 
 from curate.problem import Rejection
 from curate.text.excerpt import excerpt
-from curate.verification.evidence import SolutionOutput
+from curate.verification.failures import SolutionOutput
 from sandbox import Program, Suite
 
 EVIDENCE = "evidence"  # the name of the folder

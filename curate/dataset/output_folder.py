@@ -1,6 +1,6 @@
 """The output folder and the work folder inside it: who may write, what is finished, and what can be continued.
 
-A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and the journals.
+A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and its shards.
 A plan contains everything that decides the content; it does not contain workers, paths and times.
 """
 
@@ -19,6 +19,7 @@ from curate.json_records import to_json
 from curate.manifest import MANIFEST, InputFile, Manifest, Plan
 from curate.reading.tables import path_sha256
 from curate.reading.values import shorten
+from curate.work import FILE, SHARDS, has_records
 from sandbox.concurrency.file_lock import FileLock
 
 _WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these parts later
@@ -100,7 +101,7 @@ def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path
     """Yield the work folder, locked for this process. It still contains earlier work on the same plan.
 
     Raises CurateError if the folder cannot be created, if another process has locked it or has just finished it, or if
-    its journals, `*.jsonl`, show that programs were executed for another plan.
+    it was begun for another plan for which programs were executed, or by an older version.
     """
     work, wanted = out / WORK, to_json(plan)
     with lock_output(out, work / "lock"):
@@ -108,14 +109,19 @@ def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path
             raise CurateError(f"another command has just finished {out}. Type the same command again.")
         begun = _begun(work)
         if begun not in (None, wanted):
-            journals = list(work.glob("*.jsonl"))
-            if not overwrite and any(path.stat().st_size for path in journals):
+            if not overwrite and any(map(has_records, work.glob(f"{SHARDS}/*/{FILE}"))):
                 raise PlanMismatchError(
                     f"{out} holds an unfinished build of another plan ({_difference(begun, wanted)}). "
                     "Choose another --out, or add --overwrite to discard it."
                 )
-            for path in journals:
-                path.unlink()
+            shutil.rmtree(work / SHARDS, ignore_errors=True)
+        for path in work.glob("*.jsonl"):
+            if not overwrite:
+                raise CurateError(
+                    f"{out} holds an unfinished build of an older version. Add --overwrite to start again, or choose "
+                    "another --out."
+                )
+            path.unlink()
         write_atomic(work / PLAN, json.dumps(wanted))
         yield work
 

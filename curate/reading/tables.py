@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ FALLBACK_FORMATS = (
     ".feather",
     ".ipc",
 )
-_COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
-_LISTED = f"{', '.join(_COLUMNAR)}, .jsonl, .json, .csv or .tsv"
+COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
+_LISTED = f"{', '.join(COLUMNAR)}, .jsonl, .json, .csv or .tsv"
 _STATE = "state.json"  # of a data set that `datasets` saved; it names the files of the rows
 # Files beside the rows, which the tools of the Hub write.
 _DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
@@ -38,17 +39,35 @@ _MAX_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
 
 
 @dataclass(frozen=True, slots=True)
+class RowPlace:
+    """A place between two rows of a table.
+
+    position  number of the table's rows before it
+    offset    where it is in its file: a byte of a JSONL file, or the number of a row group or record batch
+    line      the number of the line there, in a JSONL file
+    """
+
+    position: int = 0
+    offset: int = 0
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class TableFiles:
     """The files of one dataset, in the order in which they are read.
 
     revision  the Hub commit; empty for a local path
     options   options that were given with the location; the source interprets them, but for `encoding`
+    begin     place of the first row to read, in the first of the files (table_shards.py)
+    n_rows    number of rows to read from there; None: all
     """
 
     location: str
     files: tuple[Path, ...]
     revision: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    begin: RowPlace = RowPlace()
+    n_rows: int | None = None
 
     @property
     def encoding(self) -> str:
@@ -105,7 +124,7 @@ def _check_encoding(table: TableFiles, options: Mapping[str, Any]) -> None:
             f"{table.location}: no encoding {options['encoding']!r}. Write the name of one, such as latin-1 or utf-16."
         )
     for path in table.files:
-        if format_of(path) in _COLUMNAR:
+        if format_of(path) in COLUMNAR:
             raise CurateError(f"{path} is not a file of text. Take encoding out.")
 
 
@@ -238,19 +257,26 @@ def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 
     Raises CurateError on a file that is damaged or lacks a column.
     """
-    for path in table.files:
-        ending = format_of(path)
-        if ending in _COLUMNAR:
-            yield from _columnar(path, columns, optional)
-        elif ending.startswith(".jsonl"):
-            yield from _jsonl(path, table.encoding, columns, optional)
-        elif ending.startswith(".json"):
-            yield from _json(path, table.encoding, columns, optional)
-        else:
-            yield from _csv(path, table.encoding, columns, optional)
+    rows = (_file_rows(path, table, columns, optional) for path in table.files)
+    yield from islice(chain.from_iterable(rows), table.n_rows)
 
 
-def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
+def _file_rows(
+    path: Path, table: TableFiles, columns: Sequence[str], optional: Sequence[str]
+) -> Iterator[Row | UnreadableRow]:
+    begin = table.begin if path == table.files[0] else RowPlace()
+    ending = format_of(path)
+    if ending in COLUMNAR:
+        yield from _columnar(path, begin.offset, columns, optional)
+    elif ending.startswith(".jsonl"):
+        yield from _jsonl(path, table.encoding, begin, columns, optional)
+    elif ending.startswith(".json"):
+        yield from _json(path, table.encoding, columns, optional)
+    else:
+        yield from _csv(path, table.encoding, columns, optional)
+
+
+def _columnar(path: Path, offset: int, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -258,12 +284,13 @@ def _columnar(path: Path, columns: Sequence[str], optional: Sequence[str]) -> It
         if format_of(path) == ".parquet":
             with pq.ParquetFile(path) as file:
                 present = _present(path, file.schema_arrow.names, columns, optional)
-                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=present):
+                groups = list(range(offset, file.num_row_groups))
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=present):
                     yield from (_row(row, columns, optional) for row in batch.to_pylist())
         else:
             with open_batches(path) as (schema, batches):
                 present = _present(path, schema.names, columns, optional)
-                for batch in batches:
+                for batch in islice(batches, offset, None):
                     wanted = batch.select(present)
                     for start in range(0, len(wanted), BATCH_ROWS):
                         rows = wanted.slice(start, BATCH_ROWS).to_pylist()
@@ -277,9 +304,11 @@ def _present(path: Path, names: Sequence[str], columns: Sequence[str], optional:
     return [name for name in (*columns, *optional) if name in names]
 
 
-def _jsonl(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
-    with open_text(path, encoding) as file:
-        for number, line in enumerate(file, start=1):
+def _jsonl(
+    path: Path, encoding: str, begin: RowPlace, columns: Sequence[str], optional: Sequence[str]
+) -> Iterator[Row | UnreadableRow]:
+    with open_text(path, encoding, offset=begin.offset) as file:
+        for number, line in enumerate(file, start=begin.line):
             if not line.strip():
                 continue
             try:

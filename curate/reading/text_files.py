@@ -40,10 +40,11 @@ def is_encoding(name: object) -> bool:
 
 
 @contextmanager
-def open_text(path: Path, encoding: str = "") -> Iterator[TextIO]:
+def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[TextIO]:
     """Open a file of text, which may be compressed. Line ends stay as they are.
 
     encoding  its name; empty for UTF-8
+    offset    byte at which reading begins, in a file without compression and byte order mark
 
     Raises CurateError if the file has another encoding or is damaged, even at a later read.
     """
@@ -57,6 +58,8 @@ def open_text(path: Path, encoding: str = "") -> Iterator[TextIO]:
             likely = "utf-16-le" if head[0] else "utf-16-be"
             raise _wrong_encoding(path, encoding, f"byte 0x00 at offset {head.index(0)}", likely)
         actual = "utf-8-sig" if bom_encoding == "utf-8" else bom_encoding or expected
+        if offset:
+            stream.seek(offset)
         try:
             with io.TextIOWrapper(stream, encoding=actual, newline="") as text:
                 yield text

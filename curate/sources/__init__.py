@@ -6,6 +6,9 @@ SIZE_DESCRIPTION and DEFECTS, and these functions:
 
 read(table)    yields a Problem for each row, or a Rejection for a row that cannot be read; see read_problems
 select_files(table)  returns the table with the files to read; only sources with options or folders of their own have it
+
+A source whose rows cannot be read in shards has ONE_SHARD. One that has several rows for a problem, of which only the
+first counts, has SEVERAL_ROWS_PER_PROBLEM.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -20,7 +20,9 @@ OPTIONAL = ("id", "source")
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     rows = read_rows(table, COLUMNS, OPTIONAL)
-    return read_problems("acecode", rows, _problem, lambda row, unnamed: optional_text(row["id"]) or unnamed)
+    return read_problems(
+        "acecode", rows, _problem, lambda row, unnamed: optional_text(row["id"]) or unnamed, first=table.begin.position
+    )
 
 
 def _problem(id: str, row: Row) -> Problem:

@@ -23,6 +23,7 @@ LICENCE = "mit"
 SIZE_DESCRIPTION = "5,000 training and 5,000 test problems"
 DEFECTS = "few tests, or none; one solution in five fails; pictures gone; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
+ONE_SHARD = True  # positions are those in a folder, so rows are counted from its beginning
 OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
 
 

@@ -33,7 +33,11 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     rows = read_rows(table, COLUMNS, OPTIONAL)
     return read_problems(
-        "codecontests", rows, _problem, lambda row, unnamed: f"{_site(row)}/{optional_text(row['name']) or unnamed}"
+        "codecontests",
+        rows,
+        _problem,
+        lambda row, unnamed: f"{_site(row)}/{optional_text(row['name']) or unnamed}",
+        first=table.begin.position,
     )
 
 

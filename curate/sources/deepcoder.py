@@ -30,6 +30,7 @@ LICENCE = "mit"
 SIZE_DESCRIPTION = "24,287 training problems (taco, primeintellect, lcbv5) and 687 test problems (codeforces, lcbv5)"
 DEFECTS = "overlaps with TACO, SYNTHETIC-1 and LiveCodeBench; lcbv5 and codeforces without solutions; no ids, no limits"
 COLUMNS = ("problem", "tests")
+ONE_SHARD = True  # positions are those in a folder, so rows are counted from its beginning
 OPTIONAL = ("solutions", "starter_code", "metadata")
 
 _CONFIGS = ("taco", "primeintellect", "lcbv5", "codeforces")

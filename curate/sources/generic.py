@@ -56,6 +56,16 @@ _SECONDS = {"s": 1.0, "ms": 0.001}
 _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
 
+class FieldsWithoutValues(CurateError):
+    """The error for fields of a mapping that no row has a value for, of those that were read."""
+
+    def __init__(self, table: TableFiles, names: frozenset[str]) -> None:
+        listed = ", ".join(f'{field} = "{path}"' for field, path in table.options["fields"].items() if field in names)
+        message = f"no row has a value for {listed}. Correct the path, or take the line out"
+        super().__init__(str(_wrong(table, message)))
+        self.names = names
+
+
 def select_files(table: TableFiles) -> TableFiles:
     """Return the table unchanged. Raises CurateError if its options are not a mapping."""
     options = validate_options(table, OPTIONS)
@@ -110,10 +120,9 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
         return _problem(id, name, values, table.options)
 
     rows = read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))
-    yield from read_problems(name, rows, parse, own_name, by_position=True)
+    yield from read_problems(name, rows, parse, own_name, by_position=True, first=table.begin.position)
     if missing and any_read:
-        listed = ", ".join(f'{field} = "{path}"' for field, path in fields.items() if field in missing)
-        raise _wrong(table, f"no row has a value for {listed}. Correct the path, or take the line out")
+        raise FieldsWithoutValues(table, frozenset(missing))
 
 
 def _value(row: Row, path: str) -> Any:

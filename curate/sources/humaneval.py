@@ -28,7 +28,11 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     rows = read_rows(table, COLUMNS, ())
     return read_problems(
-        "humaneval", rows, _problem, lambda row, unnamed: optional_text(row["task_id"]).rpartition("/")[2] or unnamed
+        "humaneval",
+        rows,
+        _problem,
+        lambda row, unnamed: optional_text(row["task_id"]).rpartition("/")[2] or unnamed,
+        first=table.begin.position,
     )
 
 

@@ -22,7 +22,13 @@ OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     rows = read_rows(table, COLUMNS, OPTIONAL)
-    return read_problems("kodcode", rows, _problem, lambda row, unnamed: optional_text(row["question_id"]) or unnamed)
+    return read_problems(
+        "kodcode",
+        rows,
+        _problem,
+        lambda row, unnamed: optional_text(row["question_id"]) or unnamed,
+        first=table.begin.position,
+    )
 
 
 def _problem(id: str, row: Row) -> Problem:

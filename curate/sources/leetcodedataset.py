@@ -26,7 +26,11 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
     rows = read_rows(table, COLUMNS, OPTIONAL)
     return read_problems(
-        "leetcodedataset", rows, _problem, lambda row, unnamed: optional_text(row["task_id"]) or unnamed
+        "leetcodedataset",
+        rows,
+        _problem,
+        lambda row, unnamed: optional_text(row["task_id"]) or unnamed,
+        first=table.begin.position,
     )
 
 

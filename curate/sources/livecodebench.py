@@ -93,7 +93,11 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
 
     rows = read_rows(table, COLUMNS, OPTIONAL)
     yield from read_problems(
-        "livecodebench", rows, parse, lambda row, unnamed: optional_text(row["question_id"]) or unnamed
+        "livecodebench",
+        rows,
+        parse,
+        lambda row, unnamed: optional_text(row["question_id"]) or unnamed,
+        first=table.begin.position,
     )
     if outside:
         log.info("%d problems lie outside %s to %s", outside, first, last)

@@ -22,6 +22,7 @@ SIZE_DESCRIPTION = "1,994,262 responses, several to a problem"
 DEFECTS = "most tasks are not code; solutions missing, wrong or in another language; often one test only"
 COLUMNS = ("problem_id", "task_type", "prompt", "gold_standard_solution", "verification_info")
 OPTIONAL = ("source", "in_source_id", "metadata")
+SEVERAL_ROWS_PER_PROBLEM = True
 
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
@@ -35,7 +36,13 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
         return _problem(id, row)
 
     rows = read_rows(table, COLUMNS, OPTIONAL)
-    return read_problems("synthetic1", rows, parse, lambda row, unnamed: optional_text(row["problem_id"]) or unnamed)
+    return read_problems(
+        "synthetic1",
+        rows,
+        parse,
+        lambda row, unnamed: optional_text(row["problem_id"]) or unnamed,
+        first=table.begin.position,
+    )
 
 
 def _problem(id: str, row: Row) -> Problem:

@@ -25,7 +25,9 @@ OPTIONAL = "starter_code difficulty name source tags url time_limit date picture
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table."""
-    return read_problems("taco", read_rows(table, COLUMNS, OPTIONAL), _problem, by_position=True)
+    return read_problems(
+        "taco", read_rows(table, COLUMNS, OPTIONAL), _problem, by_position=True, first=table.begin.position
+    )
 
 
 def _problem(id: str, row: Row) -> Problem:

@@ -32,14 +32,13 @@ def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[S
     """
     verify = VerificationStage(tries=options.tries, languages=options.reference_languages, seed=options.seed)
     cross_check = CrossCheckStage(verify, others=options.cross_checks)
-    run_again = RerunStage(verify)
     deduplicate = DeduplicationStage(threshold=options.dedup)
     return [
         verify,
         cross_check,
-        run_again,
+        RerunStage(verify),
         deduplicate,
         DecontaminationStage(read_evaluations(against), deduplicate),
-        StrengthStage(verify, max_count=options.mutants, min_share=options.min_test_strength, seed=options.seed),
-        EvidenceStage(verify, cross_check, run_again),
+        StrengthStage(max_count=options.mutants, min_share=options.min_test_strength, seed=options.seed),
+        EvidenceStage(verify, cross_check),
     ]

@@ -1,14 +1,53 @@
-"""Run further solutions, to find tests that have several right answers or a wrong expected answer."""
+"""Run further solutions, to find tests that have several right answers or a wrong expected answer.
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+One solution that passes shows that tests and solution agree with each other. Further solutions show more. If solutions
+that the source calls accepted give different answers to a test, the test probably has several right answers. If no
+solution passes, but most of them give the same answer, the test is more likely to be wrong than all of them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from curate.build_state import BuildState
-from curate.problem import Problem, Rejection
-from curate.stage import ProblemStage
-from curate.stages.verify import VerificationStage, reference_rejection
-from curate.verification.cross_check import CrossCheckRecord, cross_check
+from curate.json_records import json_key, omit_if_default
+from curate.problem import Problem
+from curate.stage import BuildRow, OpenSandbox, ProblemStage
+from curate.stages.verify import NO_REFERENCE, VerificationStage, passing_index, suite_as_judged
+from curate.verification.failures import CaseFailure, wrong_answers
+from curate.verification.metered_sandbox import MeteredSandbox
+from curate.verification.program_outputs import collect_outputs
+from sandbox import Judgement, Program, Suite, Verdict
+
+_SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
+_MAX_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
+_PIVOTS = 3  # solutions whose answers the others are judged by
+
+IndexedSolution = tuple[int, Program]  # a solution, after its place among the candidates
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheckRecord:
+    """What a problem's other solutions showed about its tests.
+
+    n_passing          number of other solutions that also pass all tests
+    n_dissenting       number of solutions that pass at least half of the tests, and give unexpected answers (but no
+                       errors) to the others
+    n_wrong_tests      number of tests at which most solutions agree with each other but not with the expected output;
+                       only the first tests that most of them fail are compared, and only if no solution passes
+    n_executed         number of solutions executed for this
+    spent_cpu_seconds  CPU time of everything that was executed
+    failures           unexpected answers of solutions to one test: if a solution passes, the test at which most
+                       dissent; if none passes, the first wrong test. Empty if there is no such test
+    """
+
+    n_passing: int = 0
+    n_dissenting: int = 0
+    n_wrong_tests: int = 0
+    n_executed: int = field(default=0, metadata=json_key("n_asked"))
+    spent_cpu_seconds: float = field(default=0.0, metadata=json_key("spent_seconds"))
+    failures: tuple[CaseFailure, ...] = omit_if_default(())
 
 
 class CrossCheckStage(ProblemStage[CrossCheckRecord]):
@@ -21,50 +60,132 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     name = "cross-check"
     rejection_name = "verify"
     record_type = CrossCheckRecord
-    journal_name = "opinions.jsonl"
+    includes_rejected = True
 
     def __init__(self, verify: VerificationStage, *, others: int) -> None:
         self._verify, self._others = verify, others
+        self.seed = verify.seed
 
     @property
     def options(self) -> Mapping[str, Any]:
         return {"cross_checks": self._others}
 
-    def ids(self, build: BuildState) -> Iterable[str]:
-        """Return all problems that have solutions, including those without a reference."""
-        return self._verify.records
+    def key(self, row: BuildRow) -> str | None:
+        if row.rejection is not None:
+            return self._verify.key(row) if row.rejection.reason == NO_REFERENCE else None
+        return self._verify.key(row) if row.problem.verified and self._others else None
 
-    def fingerprint(self, id: str, build: BuildState) -> str | None:
-        asked = self._others or self._verify.records[id].passing_index is None
-        return self._verify.fingerprint(id, build) if asked else None
+    def examine(self, row: BuildRow, sandbox: OpenSandbox) -> CrossCheckRecord:
+        assert self.seed is not None
+        metered = MeteredSandbox(sandbox(self.seed))
+        candidates = self._verify.candidates(row.problem)
+        record = check_solutions(row.problem, candidates, metered, others=self._others, tries=self._verify.tries)
+        return replace(record, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
-    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, CrossCheckRecord]]:
-        with build.sandbox(seed=self._verify.seed) as sandbox:
-            for problem, opinion in cross_check(
-                map(build.load_original, ids),
-                self._verify.records,
-                sandbox,
-                n_other_solutions=self._others,
-                tries=self._verify.tries,
-                languages=self._verify.languages,
-            ):
-                yield problem.id, opinion
-
-    def apply_record(self, problem: Problem, record: CrossCheckRecord) -> Problem:
-        if not problem.verified:
-            return problem
-        return replace(
-            problem,
-            n_references=problem.n_references + record.n_passing,
-            multi_answer_suspect=record.n_dissenting > 0,
-        )
-
-    def rejection(self, id: str, record: CrossCheckRecord, build: BuildState) -> Rejection | None:
-        """Return a more precise rejection of a problem without a reference."""
-        finding = self._verify.records[id]
-        return (
-            None if finding.passing_index is not None else reference_rejection(build.load_original(id), finding, record)
-        )
+    def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
+        if row.problem.verified:
+            row = row.update(
+                n_references=row.problem.n_references + record.n_passing,
+                multi_answer_suspect=record.n_dissenting > 0,
+            )
+        elif row.rejection is not None and record.n_wrong_tests:
+            more = f"; at {record.n_wrong_tests} tests most of them agree on another answer than the expected one"
+            rejection = replace(row.rejection, detail=row.rejection.detail + more, cause="wrong_tests")
+            row = replace(row, rejection=rejection)
+        return replace(row, failures=record.failures or row.failures)
 
     def cpu_seconds(self, record: CrossCheckRecord) -> float:
         return record.spent_cpu_seconds
+
+
+def check_solutions(
+    problem: Problem, candidates: Sequence[Program], sandbox: MeteredSandbox, *, others: int, tries: int
+) -> CrossCheckRecord:
+    """Execute further solutions of a problem that was verified or not. Raises SandboxError if the sandbox fails.
+
+    candidates  the solutions that may be executed
+    others      number of further solutions to execute if the problem has a reference
+    tries       number of solutions to execute if it has none; these are the ones that failed
+    """
+    solutions = list(enumerate(candidates))
+    suite = _within_budget(suite_as_judged(problem))
+    reference = passing_index(problem)
+    if reference is None:
+        return _count_wrong_tests(solutions[:tries], suite, sandbox)
+    del solutions[reference]
+    return _count_agreeing(solutions[:others], suite, sandbox)
+
+
+def _within_budget(suite: Suite) -> Suite:
+    budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
+    return replace(suite, limits=replace(suite.limits, budget_seconds=budget))
+
+
+def _judge_all(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> list[Judgement]:
+    return sandbox.judge_many([(solution, suite) for solution in solutions], run_all=True)
+
+
+def _count_agreeing(solutions: Sequence[IndexedSolution], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+    """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
+    judgements = _judge_all([solution for _, solution in solutions], suite, sandbox)
+    n_cases = len(suite.cases)
+    dissenting = [
+        wrong_answers(index, judgement)
+        for (index, _), judgement in zip(solutions, judgements, strict=True)
+        if _dissents([case.verdict for case in judgement.cases], n_cases)
+    ]
+    counts = Counter(test for wrong in dissenting for test in wrong)
+    disputed = min(counts, key=lambda test: (-counts[test], test), default=None)
+    return CrossCheckRecord(
+        n_passing=sum(judgement.pass_rate == 1 for judgement in judgements),
+        n_dissenting=len(dissenting),
+        n_executed=len(solutions),
+        failures=tuple(wrong[disputed] for wrong in dissenting if disputed in wrong),
+    )
+
+
+def _dissents(verdicts: Sequence[Verdict], n_cases: int) -> bool:
+    accepted, wrong = verdicts.count(Verdict.ACCEPTED), verdicts.count(Verdict.WRONG_ANSWER)
+    return accepted + wrong == n_cases and n_cases / 2 <= accepted < n_cases
+
+
+def _count_wrong_tests(solutions: Sequence[IndexedSolution], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+    """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
+    if len(solutions) < 2:
+        return CrossCheckRecord()
+    programs = [solution for _, solution in solutions]
+    failed = {
+        solution: wrong_answers(index, judgement)
+        for (index, solution), judgement in zip(solutions, _judge_all(programs, suite, sandbox), strict=True)
+    }
+    counts = Counter(test for failures in failed.values() for test in failures)
+    disputed = sorted(test for test, n in counts.items() if n > len(programs) / 2)[:_MAX_COMPARED]
+    wrong: set[str] = set()
+    for pivot in sorted(programs, key=lambda solution: -len(failed[solution].keys() & set(disputed)))[:_PIVOTS]:
+        if disputed:
+            others = [solution for solution in programs if solution != pivot]
+            wrong |= _outvoted(pivot, others, replace(suite, cases=tuple(suite.cases[p] for p in disputed)), sandbox)
+    first = next((test for test in disputed if suite.cases[test].input in wrong), None)
+    return CrossCheckRecord(
+        n_wrong_tests=len(wrong),
+        n_executed=len(solutions),
+        failures=tuple(failures[first] for failures in failed.values() if first in failures),
+    )
+
+
+def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> set[str]:
+    """Return the inputs to which most solutions give the same unexpected answer as the pivot solution."""
+    own = sandbox.judge(pivot, suite, run_all=True).cases
+    judged_own = zip(suite.cases, own, strict=False)
+    failed = [case.input for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
+    if suite.assertions is not None:  # statements have no answer that could be compared
+        called = {case.input for case in suite.cases if case.expected}
+        failed = [text for text in failed if text in called]
+    cases = list(collect_outputs(pivot, failed, suite, partial(sandbox.run, limits=suite.limits)))
+    if not cases:
+        return set()
+    n_agreeing = Counter(case.input for case in cases)
+    for judgement in _judge_all(others, replace(suite, cases=tuple(cases)), sandbox):
+        judged_cases = zip(cases, judgement.cases, strict=False)
+        n_agreeing.update(case.input for case, judged in judged_cases if judged.verdict is Verdict.ACCEPTED)
+    return {text for text, n in n_agreeing.items() if n > (len(others) + 1) / 2}

@@ -1,15 +1,18 @@
 """Remove problems that contain an item of an evaluation set."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 
-from curate.build_state import BuildState
+from curate.build_state import Address, BuildState
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.decontamination.contamination_search import find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.training_rows import training_row_reader, with_progress_reports
+from curate.decontamination.training_rows import TrainingRow, to_training_row, with_progress_reports
+from curate.problem import Problem
 from curate.stage import Stage
 from curate.stages.deduplicate import DeduplicationStage
+from sandbox import Suite
 
 
 class DecontaminationStage(Stage):
@@ -25,9 +28,29 @@ class DecontaminationStage(Stage):
         self._deduplicate = deduplicate
 
     def run(self, build: BuildState) -> None:
-        rows = training_row_reader(build.ids, build.load, self._deduplicate.removed)
+        if not self.evaluations:
+            return
+        twins: dict[str, list[Address]] = defaultdict(list)
+        for address, rejection in build.rejections(self._deduplicate):
+            twins[rejection.kept_id or ""].append(address)
+
+        def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
+            for position, address in enumerate(build.problems(before=self)):
+                if wanted is None or position in wanted:
+                    problem = _described(address, build)
+                    duplicates = [_described(twin, build) for twin in twins.get(problem.id, ())]
+                    yield position, to_training_row(problem, duplicates)
+
         findings = find_contamination(with_progress_reports(rows, build.progress), self.evaluations)
         build.outputs.decontamination = findings.counts
-        if self.evaluations:
-            build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
-        build.reject(findings.rejections.values())
+        build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
+        positions = enumerate(build.problems(before=self))
+        rejected = [(a, findings.rejections[place]) for place, a in positions if place in findings.rejections]
+        build.reject(self, rejected)
+
+
+def _described(address: Address, build: BuildState) -> Problem:
+    """Return a problem without tests and solutions, which are not compared."""
+    row = build.row(address)
+    told = {name: row[name] for name in ("title", "platform", "url", "date")}
+    return Problem(row["id"], row["source"], row["statement"], Suite(()), None, row["licence"], **told)

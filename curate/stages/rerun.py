@@ -1,17 +1,16 @@
 """Run each reference a second time with another seed: a problem whose reference passed by luck is rejected."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from curate.build_state import BuildState
 from curate.json_records import omit_if_default
-from curate.problem import Problem, Rejection
-from curate.stage import ProblemStage
-from curate.stages.verify import VerificationStage
-from curate.verification.failure import CaseFailure, first_failure
-from curate.verification.metered_sandbox import cpu_seconds
-from curate.verification.references import referee_trials, rerun_references
-from sandbox import Verdict
+from curate.problem import Problem
+from curate.stage import BuildRow, OpenSandbox, ProblemStage
+from curate.stages.verify import VerificationStage, passing_index
+from curate.verification.failures import CaseFailure, first_failure
+from curate.verification.metered_sandbox import cpu_seconds, judge_for_build
+from sandbox import Judgement, Sandbox, Verdict
+
+FLAKY = "flaky_reference"  # the reason of its rejections
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,52 +34,46 @@ class RerunStage(ProblemStage[RerunRecord]):
     name = "run again"
     rejection_name = "verify"
     record_type = RerunRecord
-    journal_name = "second.jsonl"
 
     def __init__(self, verify: VerificationStage) -> None:
         self._verify = verify
-        self._refereed: list[str] = []  # ids of problems
+        self.seed: int = (verify.seed or 0) + 1
 
-    @property
-    def seed(self) -> int:
-        """The seed of the second run."""
-        return self._verify.seed + 1
+    def key(self, row: BuildRow) -> str | None:
+        return self._verify.key(row) if row.problem.verified else None
 
-    def on_read(self, problem: Problem) -> None:
-        if problem.tests.referee is not None:
-            self._refereed.append(problem.id)
+    def examine(self, row: BuildRow, sandbox: OpenSandbox) -> RerunRecord:
+        judgement = rerun_reference(row.problem, sandbox(self.seed))
+        place = passing_index(row.problem)
+        failure = None if judgement.accepted or place is None else first_failure(place, judgement)
+        trials = _referee_trials(row.problem, judgement)
+        return RerunRecord(judgement.verdict, cpu_seconds(judgement), failure, trials)
 
-    def ids(self, build: BuildState) -> Iterable[str]:
-        """Return the problems that have a reference."""
-        return filter(self._verify.records.__contains__, build.ids)
-
-    def fingerprint(self, id: str, build: BuildState) -> str | None:
-        return self._verify.fingerprint(id, build)
-
-    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, RerunRecord]]:
-        with build.sandbox(seed=self.seed) as sandbox:
-            for problem, judgement in rerun_references(map(build.load, ids), sandbox):
-                place = self._verify.records[problem.id].passing_index
-                failure = None if judgement.accepted or place is None else first_failure(place, judgement)
-                yield (
-                    problem.id,
-                    RerunRecord(judgement.verdict, cpu_seconds(judgement), failure, referee_trials(problem, judgement)),
-                )
-
-    def rejection(self, id: str, record: RerunRecord, build: BuildState) -> Rejection | None:
-        if record.verdict is Verdict.ACCEPTED:
-            return None
-        detail = f"accepted, then {record.verdict.value} with another seed"
-        return Rejection(id, id.partition("/")[0], "verify", "flaky_reference", detail)
+    def settle(self, row: BuildRow, record: RerunRecord) -> BuildRow:
+        if record.verdict is not Verdict.ACCEPTED:
+            detail = f"accepted, then {record.verdict.value} with another seed"
+            failures = (record.failure,) if record.failure else ()
+            return replace(row.reject("verify", FLAKY, detail), failures=failures)
+        return row.update(tests=row.problem.tests.with_trials(record.trials)) if record.trials else row
 
     def cpu_seconds(self, record: RerunRecord) -> float:
         return record.cpu_seconds
 
-    def run(self, build: BuildState) -> None:
-        super().run(build)
-        if self._refereed:  # only their records are read whenever a problem is loaded
-            build.add_update(self.records.select(self._refereed), _with_trials)
+
+def rerun_reference(problem: Problem, sandbox: Sandbox) -> Judgement:
+    """Judge the reference of a verified problem. Raises SandboxError if the sandbox fails."""
+    assert problem.reference is not None
+    keep_outputs = problem.tests.referee is not None
+    return judge_for_build(sandbox, problem.reference, problem.tests, keep_outputs=keep_outputs)
 
 
-def _with_trials(problem: Problem, record: RerunRecord) -> Problem:
-    return replace(problem, tests=problem.tests.with_trials(record.trials))
+def _referee_trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
+    """Return what the reference printed or said in each case, as trials of the referee; empty if there are none.
+
+    An output that is as expected is left out, as it would show no more than the expected one.
+    """
+    if not judgement.accepted or not judgement.outputs:
+        return ()
+    pairs = zip(problem.tests.cases, judgement.outputs, strict=True)
+    outputs = tuple("" if output.strip() == case.expected.strip() else output for case, output in pairs)
+    return outputs if any(outputs) else ()

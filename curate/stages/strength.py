@@ -1,17 +1,15 @@
 """Measure how many wrong programs the tests of verified problems reject; problems with weak tests can be rejected."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from curate.build_state import BuildState
 from curate.json_records import from_json
 from curate.manifest import StrengthSummary
-from curate.problem import Problem, Rejection
-from curate.stage import ProblemStage
-from curate.stages.verify import VerificationStage
+from curate.stage import BuildRow, OpenSandbox, ProblemStage
 from curate.strength import measurement
 from curate.strength.strength_record import StrengthRecord, summary
+from curate.verification.metered_sandbox import MeteredSandbox
 
 
 class StrengthStage(ProblemStage[StrengthRecord]):
@@ -24,39 +22,33 @@ class StrengthStage(ProblemStage[StrengthRecord]):
     name = "measure the tests"
     rejection_name = "strength"
     record_type = StrengthRecord
-    journal_name = "strengths.jsonl"
 
-    def __init__(self, verify: VerificationStage, *, max_count: int, min_share: float | None, seed: int) -> None:
-        self._verify = verify
-        self._most, self._min_share, self._seed = max_count, min_share, seed
+    def __init__(self, *, max_count: int, min_share: float | None, seed: int) -> None:
+        self._most, self._min_share = max_count, min_share
+        self.seed: int = seed
 
     @property
     def options(self) -> Mapping[str, Any]:
-        return {"mutants": self._most, "min_test_strength": self._min_share, "seed": self._seed}
+        return {"mutants": self._most, "min_test_strength": self._min_share, "seed": self.seed}
 
-    def ids(self, build: BuildState) -> Iterable[str]:
-        """Return the problems that have a reference."""
-        return filter(self._verify.records.__contains__, build.ids) if self._most else ()
-
-    def fingerprint(self, id: str, build: BuildState) -> str | None:
-        problem = build.load(id)
-        if not measurement.is_measurable(problem):
+    def key(self, row: BuildRow) -> str | None:
+        if not self._most or not measurement.is_measurable(row.problem):
             return None
-        return measurement.fingerprint(problem, max_count=self._most, seed=self._seed)
+        return measurement.fingerprint(row.problem, max_count=self._most, seed=self.seed)
 
-    def examine(self, ids: list[str], build: BuildState) -> Iterator[tuple[str, StrengthRecord]]:
-        with build.sandbox(seed=self._seed) as sandbox:
-            problems = map(build.load, ids)
-            for problem, strength in measurement.measure_strength(
-                problems, sandbox, max_count=self._most, seed=self._seed
-            ):
-                yield problem.id, strength
+    def examine(self, row: BuildRow, sandbox: OpenSandbox) -> StrengthRecord:
+        metered = MeteredSandbox(sandbox(self.seed))
+        return measurement.measure(row.problem, metered, max_count=self._most, seed=self.seed)
 
-    def apply_record(self, problem: Problem, record: StrengthRecord) -> Problem:
+    def settle(self, row: BuildRow, record: StrengthRecord) -> BuildRow:
         if record.share is None:
-            return problem
-        return replace(
-            problem,
+            return row
+        if self._min_share is not None and record.share < self._min_share:
+            survivors = ", ".join(f"{kind} {n}" for kind, n in record.survivors)
+            wrong = record.n_mutants - record.n_equivalent
+            detail = f"{record.n_killed} of {wrong} wrong programs rejected; accepted: {survivors}"
+            row = row.reject("strength", "weak_tests", detail)
+        return row.update(
             test_strength=round(record.share, 4),
             n_mutants=record.n_mutants,
             n_mutants_killed=record.n_killed,
@@ -64,17 +56,8 @@ class StrengthStage(ProblemStage[StrengthRecord]):
             strongest_tests=record.strongest,
         )
 
-    def rejection(self, id: str, record: StrengthRecord, build: BuildState) -> Rejection | None:
-        if self._min_share is None or record.share is None or record.share >= self._min_share:
-            return None
-        survivors = ", ".join(f"{kind} {n}" for kind, n in record.survivors)
-        wrong = record.n_mutants - record.n_equivalent
-        detail = f"{record.n_killed} of {wrong} wrong programs rejected; accepted: {survivors}"
-        return Rejection(id, id.partition("/")[0], "strength", "weak_tests", detail)
-
     def cpu_seconds(self, record: StrengthRecord) -> float:
         return record.spent_cpu_seconds
 
-    def run(self, build: BuildState) -> None:
-        super().run(build)
-        build.outputs.test_strength = from_json(StrengthSummary, summary(self.records.values()))
+    def summarize(self, records: Iterable[StrengthRecord], build: BuildState) -> None:
+        build.outputs.test_strength = from_json(StrengthSummary, summary(list(records)))

@@ -56,11 +56,14 @@ def measure_strength(
     Raises CurateError if the sandbox fails again and again. Nothing is then known about the remaining problems.
     """
     return map_with_retries(
-        problems, lambda problem: _measure(problem, MeteredSandbox(sandbox), max_count, seed), sandbox
+        problems,
+        lambda problem: measure(problem, MeteredSandbox(sandbox), max_count=max_count, seed=seed),
+        sandbox,
     )
 
 
-def _measure(problem: Problem, sandbox: MeteredSandbox, max_count: int, seed: int) -> StrengthRecord:
+def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_MUTANTS, seed: int) -> StrengthRecord:
+    """Measure the strength of one problem's tests. Raises SandboxError if the sandbox fails."""
     if not is_measurable(problem):
         return StrengthRecord()
     assert problem.reference is not None

@@ -165,7 +165,7 @@ class _Ray:
                 )
             if self._sharing or not ray.is_initialized():
                 if not self._sharing:
-                    _connect(address)
+                    connect(address)
                 self._sharing.append(self)
             else:
                 self.name = "the Ray cluster of this process"
@@ -249,12 +249,12 @@ def _plain(error: BaseException) -> Exception:
     return ConnectionError(words[:200])
 
 
-def _connect(address: str) -> None:
+def connect(address: str) -> None:
     """Connect to a cluster. Raises BackendUnavailable soon; Ray itself would go on looking for many minutes."""
     host, _, port = (os.environ.get("RAY_ADDRESS") or address if address == "auto" else address).rpartition(":")
     outcome: Future[None] = Future()
 
-    def connect() -> None:
+    def initialize() -> None:
         package = str(Path(sandbox.__file__).parent)  # nodes need not have it, and all have the same
         failure: BaseException | None = None
         try:
@@ -275,7 +275,7 @@ def _connect(address: str) -> None:
     try:
         if port.isdigit() and "/" not in host:
             socket.create_connection((host, int(port)), _CONNECT_SECONDS / 3).close()
-        threading.Thread(target=connect, daemon=True, name="sandbox-ray-init").start()
+        threading.Thread(target=initialize, daemon=True, name="sandbox-ray-init").start()
         outcome.result(_CONNECT_SECONDS)
     except Exception as error:
         cause = [line for line in str(error.__cause__ or error).splitlines() if line.strip()]

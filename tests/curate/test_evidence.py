@@ -162,15 +162,18 @@ import os, sys
 from pathlib import Path
 import curate.stages.evidence as stage
 from curate import BuildOptions, build
-original, gathered = stage.gather_evidence, []
-def noted(*arguments, **options):
-    for problem, evidence in original(*arguments, **options):
-        yield problem, evidence
-        gathered.append(problem.id)
-        if len(gathered) == int(sys.argv[3]): os.kill(os.getpid(), 9)
-stage.gather_evidence = noted
+original, gathered = stage.EvidenceStage.settle, set()
+def noted(self, row, record):
+    if row.problem.id not in gathered and len(gathered) == int(sys.argv[3]): os.kill(os.getpid(), 9)
+    gathered.add(row.problem.id)
+    return original(self, row, record)
+stage.EvidenceStage.settle = noted
+kept = stage.EvidenceStage.examine
+def examined(self, row, sandbox):
+    print(row.problem.id)
+    return kept(self, row, sandbox)
+stage.EvidenceStage.examine = examined
 build([("taco", sys.argv[1])], Path(sys.argv[2]), BuildOptions(mutants=0))
-print(*gathered)
 """
 
     def run(most):

@@ -1,4 +1,6 @@
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from curate.dataset.output_folder import commit_output, finished_manifest, open_
 from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Manifest, Plan
+from curate.problem import Rejection
+from curate.work import ReadItem, create_work_file, has_records
 
 PLAN = Plan("1", {}, {"min_tests": 5})
 OTHER = Plan("1", {}, {"min_tests": 6})
@@ -48,6 +52,28 @@ def test_another_plan_is_refused_and_the_difference_named(tmp_path):
     assert finished_manifest(tmp_path, OTHER, overwrite=True) is None
 
 
+def work_file(work):
+    return work / "shards" / "00000" / "rows.sqlite"
+
+
+def keep_record(work):
+    """Keep the result of an execution, as a build does."""
+    with create_work_file(work_file(work).parent) as new:
+        new.add(ReadItem(Rejection("taco/0", "taco", "parse", "unparsable")))
+    with closing(sqlite3.connect(work_file(work), isolation_level=None)) as file:
+        file.execute("INSERT INTO record VALUES (0, 'verify', 'key', '{}')")
+
+
+def test_an_unfinished_build_of_an_older_version_starts_again(tmp_path):
+    with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
+        (work / "findings.jsonl").write_text("work")
+    older = pytest.raises(CurateError, match="older version. Add --overwrite to start again")
+    with older, open_work_folder(tmp_path, PLAN, overwrite=False):
+        pass
+    with open_work_folder(tmp_path, PLAN, overwrite=True) as work:
+        assert not (work / "findings.jsonl").exists()
+
+
 def test_overwriting_replaces_every_file(tmp_path):
     complete(tmp_path)
     (tmp_path / "data" / "second.parquet").write_text("")
@@ -59,11 +85,11 @@ def test_overwriting_replaces_every_file(tmp_path):
 def test_a_dataset_stays_whole_until_its_replacement_is_complete(tmp_path):
     published = complete(tmp_path)
     with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
-        (work / "findings.jsonl").write_text("work")
+        keep_record(work)
     assert finished_manifest(tmp_path, PLAN, overwrite=False) == published
     assert json.loads((tmp_path / "data" / "train.parquet").read_text()) == to_json(PLAN)
     with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
-        assert (work / "findings.jsonl").read_text() == "work"
+        assert has_records(work_file(work))
 
 
 def test_files_that_other_commands_added_are_removed_with_their_dataset(tmp_path):
@@ -97,20 +123,19 @@ def test_foreign_files_are_never_touched(tmp_path):
 
 def test_an_unfinished_build_is_continued_only_by_its_own_plan(tmp_path):
     with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
-        (work / "findings.jsonl").write_text("work")
+        keep_record(work)
     assert finished_manifest(tmp_path, PLAN, overwrite=False) is None
     with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
-        assert (work / "findings.jsonl").read_text() == "work"
+        assert has_records(work_file(work))
     with pytest.raises(CurateError, match="min_tests"), open_work_folder(tmp_path, OTHER, overwrite=False):
         pass
     with open_work_folder(tmp_path, OTHER, overwrite=True) as work:
-        assert not (work / "findings.jsonl").exists()
+        assert not work_file(work).exists()
 
 
 def test_an_unfinished_plan_that_executed_nothing_may_be_replaced(tmp_path):
-    with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
-        (work / "findings.jsonl").write_text("")
-        (work / "problems").write_text("read again each time")
+    with open_work_folder(tmp_path, PLAN, overwrite=False) as work, create_work_file(work_file(work).parent):
+        pass
     with open_work_folder(tmp_path, OTHER, overwrite=False):
         pass
 
@@ -118,7 +143,7 @@ def test_an_unfinished_plan_that_executed_nothing_may_be_replaced(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[3]", "\0"])
 def test_a_work_folder_without_a_readable_plan_is_not_continued(tmp_path, text):
     with open_work_folder(tmp_path, PLAN, overwrite=False) as work:
-        (work / "findings.jsonl").write_text("work")
+        keep_record(work)
         (work / "plan.json").write_text(text)
     with pytest.raises(CurateError, match="--overwrite"), open_work_folder(tmp_path, PLAN, overwrite=False):
         pass

@@ -1,7 +1,7 @@
 import pytest
 from source_rows import SUM, SUM_TESTS, codecontests_row, words, write_parquet
 
-from curate.filters.image import image
+from curate.ingestion import image
 from curate.problem import Problem, Rejection
 from curate.reading.solutions import candidate_solutions
 from curate.reading.tables import locate

@@ -9,9 +9,10 @@ from source_rows import SUM, SUM_TESTS
 from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import parse_solution
-from curate.verification.cross_check import CrossCheckRecord, cross_check
-from curate.verification.failure import CaseFailure
-from curate.verification.references import find_references
+from curate.stage import BuildRow
+from curate.stages.cross_check import CrossCheckRecord, CrossCheckStage
+from curate.stages.verify import VerificationStage
+from curate.verification.failures import CaseFailure
 from sandbox import Case, Limits, Sandbox, Suite, Verdict
 
 PYTHON = ("python",)
@@ -35,10 +36,12 @@ def problem(*solutions, tests=SUM_TESTS, wrapping=Wrapping.NONE, **suite):
 
 
 def opinion(box, problem, others=3):
-    findings = {p.id: found for p, found in find_references([problem], box, tries=8, languages=PYTHON)}
-    asked = cross_check([problem], findings, box, n_other_solutions=others, tries=8, languages=PYTHON)
-    ((_, found),) = asked
-    return replace(found, spent_cpu_seconds=0)
+    verify = VerificationStage(tries=8, languages=PYTHON, seed=0)
+    cross_check = CrossCheckStage(verify, others=others)
+    row = BuildRow(problem)
+    row = verify.settle(row, verify.examine(row, lambda seed: box))
+    assert cross_check.key(row) is not None
+    return replace(cross_check.examine(row, lambda seed: box), spent_cpu_seconds=0)
 
 
 def test_other_solutions_that_pass_are_counted(box):

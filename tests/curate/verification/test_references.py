@@ -7,8 +7,11 @@ from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import parse_solution
-from curate.verification.failure import CaseFailure
-from curate.verification.references import ReferenceRecord, apply_record, find_references, fingerprint, rerun_references
+from curate.stage import BuildRow
+from curate.stages.rerun import RerunStage
+from curate.stages.verify import ReferenceRecord, VerificationStage
+from curate.verification.failures import CaseFailure
+from curate.verification.retries import map_with_retries
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 
 WRONG = "print(0)"
@@ -29,6 +32,29 @@ def problem(*solutions, id="taco/0", tests=SUM_TESTS, wrapping=Wrapping.NONE, **
     return Problem(
         id, "taco", "", suite, solutions=tuple(map(parse_solution, solutions)), licence="", wrapping=wrapping
     )
+
+
+def stage(tries=8, languages=PYTHON, seed=0):
+    return VerificationStage(tries=tries, languages=languages, seed=seed)
+
+
+def find_references(problems, box, **options):
+    """Yield each problem with what a build records about it."""
+    return map_with_retries(
+        problems, lambda problem: stage(**options).examine(BuildRow(problem), lambda seed: box), box
+    )
+
+
+def apply_record(problem, record, **options):
+    return stage(**options).settle(BuildRow(problem), record).problem
+
+
+def fingerprint(problem, **options):
+    return stage(**options).key(BuildRow(problem))
+
+
+def verdict_again(problem, box):
+    return RerunStage(stage()).examine(BuildRow(problem), lambda seed: box).verdict
 
 
 def finding(box, problem, tries=8, languages=PYTHON):
@@ -124,8 +150,8 @@ def test_a_solution_that_passes_by_luck_fails_with_another_seed(box):
     settled = apply_record(whole, finding(box, whole), languages=PYTHON)
     assert settled.verified
     with Sandbox(workers=1, seed=1) as other:
-        assert [again.verdict for _, again in rerun_references([settled], other)] == [Verdict.WRONG_ANSWER]
-    assert [again.verdict for _, again in rerun_references([settled], box)] == [Verdict.ACCEPTED]
+        assert verdict_again(settled, other) is Verdict.WRONG_ANSWER
+    assert verdict_again(settled, box) is Verdict.ACCEPTED
 
 
 def test_a_lost_run_is_repeated_and_changes_nothing(box):

@@ -1,6 +1,5 @@
 """What a verified reference printed or said is kept, so that a referee which fails later can be tried on it."""
 
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -8,11 +7,14 @@ from exported import problem
 
 from curate.build_state import BuildState
 from curate.dataset.digests import RowHasher
-from curate.dataset.spill import ProblemSpill, TextSpill
-from curate.problem import from_row, to_row
+from curate.problem import encode_problem, from_row, to_row
 from curate.progress import no_progress
+from curate.reading.tables import TableFiles
+from curate.shards import Shard, ShardPool
+from curate.stage import BuildRow, first_pending
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import VerificationStage
+from curate.work import ReadItem, create_work_file
 from sandbox import Case, Limits, Program, Referee, RefereeConvention, Sandbox, SandboxOptions, Suite, Verdict
 
 # A divisor between 1 and the number, on a line behind the word; a number that has none never occurs.
@@ -56,23 +58,23 @@ PROBLEMS = {
 
 def verified(folder, *, report=no_progress):
     """Return the problems by name after both runs of their references, as a build runs them in this work folder."""
-    folder.mkdir(exist_ok=True)
     verify = VerificationStage(tries=1, languages=("python",), seed=0)
     stages = [verify, RerunStage(verify)]
-    machine = SandboxOptions(workers=2).open
-    with (
-        closing(ProblemSpill(folder / "problems")) as spill,
-        TextSpill(folder / "statements") as statements,
-        closing(BuildState(folder, spill, statements, ["taco"], machine=machine, progress=report)) as build,
-    ):
-        for name, (suite, source) in PROBLEMS.items():
-            read = replace(problem(name, suite, None), solutions=(Program(source),))
-            build.add(read)
-            for stage in stages:
-                stage.on_read(read)
+    shard = Shard("taco", TableFiles("", ()), folder / "00000")
+    if not shard.folder.exists():
+        with create_work_file(shard.folder) as new:
+            for name, (suite, source) in PROBLEMS.items():
+                read = replace(problem(name, suite, None), solutions=(Program(source),))
+                new.add(ReadItem(read, encode_problem(read), first_pending(BuildRow(read), stages)))
+    options = SandboxOptions(workers=2)
+    with BuildState(
+        folder, [shard], ["taco"], stages,
+        machine=options.open, pool=ShardPool(options, 0), progress=report, seconds={}, resumed=True,
+    ) as build:  # fmt: skip
         for stage in stages:
             stage.run(build)
-        return {id.removeprefix("taco/"): build.load(id) for id in build.ids}
+        rows = [build.load(address).problem for address in build.problems()]
+        return {row.id.removeprefix("taco/"): row for row in rows}
 
 
 @pytest.fixture(scope="module")

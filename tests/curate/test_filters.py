@@ -2,12 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from curate.filters.few_tests import few_tests
-from curate.filters.image import image
-from curate.filters.interactive import interactive
-from curate.filters.no_reference import no_reference
-from curate.filters.no_statement import no_statement
-from curate.filters.wrong_language import wrong_language
+from curate.ingestion import few_tests, image, interactive, no_reference, no_statement, wrong_language
 from curate.problem import Problem
 from sandbox import Case, Program, Suite
 

@@ -1,0 +1,225 @@
+"""The shards of a build: ranges of rows that are read, filtered and sketched by themselves, each in a folder.
+
+One shard is worked on in this process. Several are worked on by processes of this machine, or by tasks on a Ray
+cluster, whose nodes must see the inputs and the output folder under the same paths. Which shard a process has finished
+is known by its files, so there is nothing else to resume.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sandbox
+from curate.dedup.shard_sketches import write_sketches
+from curate.errors import CurateError
+from curate.ingestion import divide_source, read_table
+from curate.options import BuildOptions
+from curate.problem import Problem
+from curate.progress import Progress
+from curate.reading.tables import TableFiles
+from curate.sources.generic import FieldsWithoutValues
+from curate.stage import BuildRow, Stage, first_pending
+from curate.work import FILE, ReadItem, create_work_file
+from sandbox import SandboxOptions
+
+ROWS = 50_000  # in a shard
+MAX_SHARDS = 128  # each has an open file when rows are merged
+_SUMMARY = "summary.json"
+_SMALL_BYTES = 32 * 2**20  # of inputs for which starting processes takes longer than reading
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Rows of a source that are read together.
+
+    table   the files, and the range of their rows
+    folder  folder of the shard's files
+    """
+
+    source: str
+    table: TableFiles
+    folder: Path
+
+    @property
+    def work_file(self) -> Path:
+        return self.folder / FILE
+
+
+def plan_shards(
+    tables: Iterable[tuple[str, TableFiles]], options: BuildOptions, folder: Path, *, max_rows: int = ROWS
+) -> list[Shard]:
+    """Divide the sources into shards, in the order of their rows."""
+    while True:
+        parts = [(name, part) for name, table in tables for part in divide_source(name, table, options, max_rows)]
+        if len(parts) <= MAX_SHARDS or len(parts) <= len(list(tables)):
+            return [Shard(name, part, folder / f"{number:05}") for number, (name, part) in enumerate(parts)]
+        max_rows *= 2
+
+
+def read_shard(
+    shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], sketched: bool, progress: Progress
+) -> tuple[int, frozenset[str]]:
+    """Read, filter and sketch the rows of a shard, unless that was done before.
+
+    stages    the stages of the build, but None for those that compare problems; each problem is marked with the first
+              stage that has to examine it
+    sketched  whether a stage will compare statements with each other
+
+    Returns the number of rows, and the fields of its mapping for which no row has a value. Raises CurateError for a
+    file that cannot be read.
+    """
+    if not shard.folder.exists():
+        _read(shard, options, stages, sketched, progress)
+    n_rows, fields = json.loads((shard.folder / _SUMMARY).read_text())
+    return n_rows, frozenset(fields)
+
+
+def _read(
+    shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], sketched: bool, progress: Progress
+) -> None:
+    without_values: frozenset[str] = frozenset()
+    n_rows = 0
+    numbers: list[int] = []
+    with create_work_file(shard.folder) as new:
+
+        def problems() -> Iterator[Problem]:
+            nonlocal without_values, n_rows
+            try:
+                for item, row in read_table(shard.source, shard.table, options):
+                    pending = first_pending(BuildRow(item), stages) if isinstance(item, Problem) else None
+                    new.add(ReadItem(item, row, pending))
+                    n_rows += 1
+                    progress("read", n_rows, None)
+                    if isinstance(item, Problem):
+                        numbers.append(n_rows - 1)
+                        yield item
+            except FieldsWithoutValues as error:
+                without_values = error.names
+
+        if sketched:
+            write_sketches(problems(), numbers, new.folder)
+        else:
+            for _ in problems():
+                pass
+        (new.folder / _SUMMARY).write_text(json.dumps([n_rows, sorted(without_values)]))
+
+
+class ShardPool:
+    """Calls a function for each of several shards, side by side.
+
+    sandbox_options  where they run, and in how many processes: as many as there are workers
+    n_bytes          size of the inputs
+    """
+
+    def __init__(self, sandbox_options: SandboxOptions, n_bytes: int) -> None:
+        self._options = sandbox_options
+        self._n_bytes = n_bytes
+
+    def map(self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Result]]:
+        """Yield the index and the result of function(*call) for each call, as they finish.
+
+        A single call, and all calls for small inputs, are made in this process. Otherwise the function, its arguments
+        and its result are pickled. Raises what the function raises, and CurateError if a process is killed.
+        """
+        if len(calls) == 1 or self._n_bytes < _SMALL_BYTES:
+            yield from enumerate(function(*call) for call in calls)
+        elif self._options.backend == "ray":
+            yield from _map_on_ray(function, calls, self._options.address or "auto")
+        else:
+            cores = self._options.workers or len(os.sched_getaffinity(0))
+            yield from _map_in_processes(function, calls, min(cores, len(calls)))
+
+
+def _map_in_processes(
+    function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], n_processes: int
+) -> Iterator[tuple[int, Result]]:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["curate.shards"])
+    before = set(multiprocessing.active_children())
+    executor = ProcessPoolExecutor(n_processes, context, initializer=_end_with_parent)
+    try:
+        running = {executor.submit(function, *call): index for index, call in enumerate(calls)}
+        for future in as_completed(running):
+            yield running[future], future.result()
+    except BrokenProcessPool:
+        raise CurateError(
+            "a process that worked on a shard was killed, perhaps because the memory was used up. What was done so far "
+            "is saved; the same command continues, with less memory if --workers is smaller."
+        ) from None
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        started: set[BaseProcess] = set(multiprocessing.active_children()) - before
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.join()
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as the process that started the build has ended, however it ended."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback for Ctrl-C
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _map_on_ray(
+    function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], address: str
+) -> Iterator[tuple[int, Result]]:
+    """Run a Ray task for each call. Ray repeats tasks of lost nodes; their shards continue from their files."""
+    import curate
+
+    with _ray_connection(address) as ray:
+        packages = [str(Path(package.__file__).parent) for package in (sandbox, curate) if package.__file__]
+        task = ray.remote(function).options(num_cpus=1, runtime_env={"py_modules": packages})
+        waiting = {task.remote(*call): index for index, call in enumerate(calls)}
+        while waiting:
+            done, _ = ray.wait(list(waiting), num_returns=1)
+            for reference in done:
+                try:
+                    result = ray.get(reference)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from None
+                except ray.exceptions.RayError as error:
+                    raise CurateError(f"a shard could not be worked on: {error}. The same command continues.") from None
+                yield waiting.pop(reference), result
+
+
+@contextmanager
+def _ray_connection(address: str) -> Iterator[Any]:
+    """Yield the module ray, connected to the cluster."""
+    from sandbox.backends.ray import connect, ray
+
+    own = not ray.is_initialized()
+    if own:
+        connect(address)
+    try:
+        yield ray
+    finally:
+        if own:
+            ray.shutdown()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what processes that were killed have left of shards."""
+    for path in folder.glob("*.new"):
+        shutil.rmtree(path)

@@ -1,0 +1,325 @@
+"""The work file of a shard: its rows, the records of stages about them, and their rejections, in one SQLite file.
+
+Reading writes the file aside and renames it, so a shard either has all its rows or is read again. What a stage finds
+about a row is one transaction, in a write-ahead log with synchronous=NORMAL: SIGKILL loses at most the row being
+written, and a power cut loses the last seconds, which are executed again. The file stays whole in both cases.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curate.errors import CurateError
+from curate.json_records import from_json, to_json
+from curate.problem import Problem, Rejection, decode_problem
+from sandbox.closeable import Closeable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SHARDS = "shards"  # folder of the shards in a work folder
+FILE = "rows.sqlite"
+READING = -1  # rejected before any stage
+_CACHE_KIB = 1024  # of pages, for each of up to a few hundred open files
+# The rows themselves have a table of their own, because SQLite writes a whole row again if one column changes.
+_SCHEMA = """
+CREATE TABLE item (
+    number INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    next_stage INTEGER,
+    rejected_by INTEGER,
+    rejection TEXT,
+    verified INTEGER NOT NULL DEFAULT 0,
+    n_tests INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE problem (number INTEGER PRIMARY KEY, row BLOB NOT NULL);
+CREATE TABLE record (
+    number INTEGER, stage TEXT, key TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (number, stage)
+) WITHOUT ROWID;
+"""
+_ALIVE = "(rejected_by IS NULL OR rejected_by >= ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadItem:
+    """What was read from a row of a source.
+
+    item        the problem, or the rejection of a row that is not one
+    row         the problem as JSON; None for a rejection
+    next_stage  index of the first stage that has to examine the problem; None: no stage
+    """
+
+    item: Problem | Rejection
+    row: bytes | None = None
+    next_stage: int | None = None
+
+
+class WorkFile(Closeable):
+    """A work file. Rows have numbers in the order in which they were read; stages have the indexes of the build's list.
+
+    Raises CurateError if the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._connection = _connect(path)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        except sqlite3.DatabaseError as error:
+            if _is_full(error):
+                raise
+            raise CurateError(
+                f"{path} is damaged ({error}). Delete {path.parent}, and the same command repeats only this shard."
+            ) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def load(self, number: int) -> Problem:
+        """Return a problem as it was read from its source."""
+        row = self._connection.execute("SELECT row FROM problem WHERE number = ?", (number,)).fetchone()[0]
+        return decode_problem(row)
+
+    def has_problem(self, number: int) -> bool:
+        """Return whether a row is a problem, rather than one that was rejected while it was read."""
+        found = self._connection.execute("SELECT 1 FROM problem WHERE number = ?", (number,))
+        return found.fetchone() is not None
+
+    def id(self, number: int) -> str:
+        return _text(self._connection.execute("SELECT id FROM item WHERE number = ?", (number,)).fetchone()[0])
+
+    def rejection(self, number: int) -> tuple[int, Rejection] | None:
+        """Return the index of the stage that rejected a row, and the rejection."""
+        found = self._connection.execute("SELECT rejected_by, rejection FROM item WHERE number = ?", (number,))
+        stage, rejection = found.fetchone()
+        return None if rejection is None else (stage, _rejection(rejection))
+
+    def records(self, number: int) -> dict[str, tuple[str, str]]:
+        """Return the records of a problem by the names of the stages: their keys, and their JSON."""
+        found = self._connection.execute("SELECT stage, key, record FROM record WHERE number = ?", (number,))
+        return {stage: (key, record) for stage, key, record in found}
+
+    def records_of_stage(self, name: str) -> Iterator[tuple[int, str]]:
+        """Yield the numbers of the problems that a stage has examined, and the records as JSON, in order of numbers."""
+        return self._connection.execute("SELECT number, record FROM record WHERE stage = ? ORDER BY number", (name,))
+
+    def count_records(self, name: str) -> int:
+        """Return the number of problems that a stage has examined."""
+        found: int = self._connection.execute("SELECT count(*) FROM record WHERE stage = ?", (name,)).fetchone()[0]
+        return found
+
+    def keys(self, name: str) -> list[tuple[int, str]]:
+        """Return the numbers of the problems that a stage has examined, and the keys of the records."""
+        return list(self._connection.execute("SELECT number, key FROM record WHERE stage = ?", (name,)))
+
+    def reopen(self, number: int, name: str, stage: int) -> None:
+        """Remove the record of a problem, so that the stage of this name and index has to examine it again."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM record WHERE number = ? AND stage = ?", (number, name))
+            self._connection.execute("UPDATE item SET next_stage = ? WHERE number = ?", (stage, number))
+            self._connection.execute(
+                "UPDATE item SET rejected_by = NULL, rejection = NULL WHERE number = ? AND rejected_by >= ?",
+                (number, stage),
+            )
+
+    def pending(self, stage: int, *, rejected: bool) -> list[int]:
+        """Return the numbers of the problems that a stage has to examine next. rejected: also those rejected before"""
+        query = "SELECT number FROM item WHERE next_stage = ?" + ("" if rejected else " AND rejected_by IS NULL")
+        return [number for (number,) in self._connection.execute(query + " ORDER BY number", (stage,))]
+
+    def settle(
+        self,
+        number: int,
+        problem: Problem,
+        *,
+        record: tuple[str, str, str],
+        next_stage: int | None,
+        rejection: tuple[int, Rejection] | None,
+    ) -> None:
+        """Write what a stage has found about a problem, in one transaction.
+
+        record      name of the stage, key and JSON of its record
+        rejection   index of the stage that rejected the problem, and the rejection; None: it stays
+        """
+        stage, text = (None, None) if rejection is None else (rejection[0], _json(rejection[1]))
+        with self.transaction():
+            self._connection.execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?)", (number, *record))
+            self._connection.execute(
+                "UPDATE item SET next_stage = ?, rejected_by = ?, rejection = ?, verified = ?, n_tests = ? "
+                "WHERE number = ?",
+                (next_stage, stage, text, problem.verified, len(problem.tests.cases), number),
+            )
+
+    def reject(self, stage: int, rejections: Iterable[tuple[int, Rejection]]) -> None:
+        """Reject problems by their numbers, in one transaction."""
+        with self.transaction():
+            self._connection.executemany(
+                "UPDATE item SET rejected_by = ?, rejection = ? WHERE number = ?",
+                ((stage, _json(rejection), number) for number, rejection in rejections),
+            )
+
+    def reject_read(self, number: int, rejection: Rejection) -> None:
+        """Replace what was read from a row by its rejection."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM problem WHERE number = ?", (number,))
+            self._connection.execute(
+                "UPDATE item SET next_stage = NULL, rejected_by = ?, rejection = ? WHERE number = ?",
+                (READING, _json(rejection), number),
+            )
+
+    def forget(self, number: int) -> None:
+        """Remove a row as if it had not been read."""
+        with self.transaction():
+            self._connection.execute("DELETE FROM problem WHERE number = ?", (number,))
+            self._connection.execute("DELETE FROM item WHERE number = ?", (number,))
+
+    def ids(self, where: str = "TRUE", *values: Any) -> Iterator[tuple[bytes, int]]:
+        """Yield the ids, in UTF-8 with surrogates, and numbers of rows, sorted. where: a condition on the table item"""
+        return self._connection.execute(f"SELECT id, number FROM item WHERE {where} ORDER BY id, number", values)
+
+    def alive(self, stage: int) -> Iterator[tuple[bytes, int]]:
+        """Yield, like `ids`, the problems that were not rejected before this stage."""
+        return self.ids(_ALIVE, stage)
+
+    def worth(self, stage: int) -> tuple["np.ndarray[Any, Any]", ...]:
+        """Return number, `verified` and number of tests of the problems that `alive` yields, in order of numbers."""
+        import numpy as np
+
+        query = f"SELECT number, verified, n_tests FROM item WHERE {_ALIVE} ORDER BY number"
+        rows = np.array(list(self._connection.execute(query, (stage,))), dtype=np.int64).reshape(-1, 3)
+        return rows[:, 0], rows[:, 1], rows[:, 2]
+
+    def rejections(self, stage: int | None = None) -> Iterator[tuple[bytes, int, Rejection]]:
+        """Yield ids, numbers and rejections of the rows that this stage rejected, or all if None, sorted by id."""
+        condition = "rejected_by IS NOT NULL" if stage is None else "rejected_by = ?"
+        query = f"SELECT id, number, rejection FROM item WHERE {condition} ORDER BY id, number"
+        for id, number, rejection in self._connection.execute(query, () if stage is None else (stage,)):
+            yield id, number, _rejection(rejection)
+
+    def rejection_counts(self) -> Iterator[tuple[str, str, int]]:
+        """Yield the stage and the reason of rejections, and how many rows have them."""
+        return self._connection.execute(
+            "SELECT json_extract(rejection, '$.stage') stage, json_extract(rejection, '$.reason') reason, count(*) "
+            "FROM item WHERE rejection IS NOT NULL GROUP BY 1, 2"
+        )
+
+    def count(self, condition: str = "TRUE") -> int:
+        """Return the number of rows. condition: on the table item"""
+        found: int = self._connection.execute(f"SELECT count(*) FROM item WHERE {condition}").fetchone()[0]
+        return found
+
+    def transaction(self) -> "_Transaction":
+        """Return a block whose statements are committed together."""
+        return _Transaction(self._connection)
+
+
+class _Transaction:
+    """A block whose statements are committed together, or rolled back if it raises."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN")
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            if kind is None:
+                self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                with suppress(sqlite3.Error):  # a full disk has rolled back already
+                    self._connection.execute("ROLLBACK")
+
+
+class NewWorkFile:
+    """The work file of a shard that is being read. folder: where it is written, with further files of the shard"""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._connection = _connect(folder / FILE)
+        self._connection.execute("PRAGMA journal_mode=OFF")
+        self._connection.execute("PRAGMA synchronous=OFF")
+        self._connection.executescript(_SCHEMA)
+        self._connection.execute("BEGIN")
+        self._n_items = 0
+
+    def add(self, read: ReadItem) -> None:
+        """Add a row; rows have the numbers 0, 1, 2 ..."""
+        item = read.item
+        values = (
+            (None, None, item.verified, len(item.tests.cases))
+            if isinstance(item, Problem)
+            else (READING, _json(item), False, 0)
+        )
+        id = item.id.encode("utf-8", "surrogatepass")
+        self._connection.execute(
+            "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?)", (self._n_items, id, read.next_stage, *values)
+        )
+        if read.row is not None:
+            self._connection.execute("INSERT INTO problem VALUES (?, ?)", (self._n_items, read.row))
+        self._n_items += 1
+
+    def finish(self) -> None:
+        self._connection.execute("CREATE INDEX item_by_id ON item (id, number)")
+        self._connection.execute("COMMIT")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
+    """Create the folder of a shard with its work file; the folder appears when the block ends without an exception."""
+    aside = folder.with_name(f"{folder.name}.{os.getpid()}.new")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    new = NewWorkFile(aside)
+    try:
+        yield new
+        new.finish()
+    finally:
+        new.close()
+    aside.rename(folder)
+
+
+def has_records(path: Path) -> bool:
+    """Return whether a stage has examined a problem of a work file; also True if the file is damaged."""
+    try:
+        with closing(_connect(path)) as connection:
+            return connection.execute("SELECT 1 FROM record LIMIT 1").fetchone() is not None
+    except sqlite3.DatabaseError:
+        return True
+
+
+def explain_full_disk(error: sqlite3.Error) -> str:
+    """Return the text of an error of a work file; that of a full disk is the operating system's."""
+    return f"[Errno 28] {os.strerror(28)}" if _is_full(error) else f"work file: {error}"
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return "disk is full" in str(error) or "disk I/O error" in str(error)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def _json(rejection: Rejection) -> str:
+    return json.dumps(to_json(rejection))
+
+
+def _rejection(text: str) -> Rejection:
+    return from_json(Rejection, json.loads(text))
+
+
+def _text(id: bytes) -> str:
+    return id.decode("utf-8", "surrogatepass")
