@@ -285,7 +285,7 @@ def _settle(file: WorkFile, number: int, row: BuildRow, record: Any, stages: lis
     settled = stage.settle(row, record)
     rejection = file.rejection(number)
     if settled.rejection != row.rejection:
-        rejection = settled.rejection and (index, settled.rejection)
+        rejection = None if settled.rejection is None else (index, settled.rejection)
     file.settle(
         number,
         settled.problem,

@@ -102,7 +102,7 @@ def build(
     with _explain_errors(out), output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
         seconds: dict[str, float] = {}
         resumed = (work / SHARDS).exists()
-        pool = ShardPool(sandbox, sum(file.bytes for files in plan.inputs.values() for file in files))
+        pool = ShardPool(sandbox, sum(file.bytes or 0 for files in plan.inputs.values() for file in files))
         with measure_step("read", seconds):
             shards = _read(tables, options, stages, work / SHARDS, pool, progress)
         names = [name for name, _ in tables]

@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
@@ -207,8 +208,9 @@ def _map_on_ray(
 @contextmanager
 def _ray_connection(address: str) -> Iterator[Any]:
     """Yield the module ray, connected to the cluster."""
-    from sandbox.backends.ray import connect, ray
+    from sandbox.backends.ray import connect  # if Ray is missing, this says how to install it
 
+    ray = import_module("ray")
     own = not ray.is_initialized()
     if own:
         connect(address)

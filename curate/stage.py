@@ -117,8 +117,9 @@ class ProblemStage(Stage, Generic[Record]):
 def first_pending(row: BuildRow, stages: Sequence[Stage | None], begin: int = 0) -> int | None:
     """Return the index of the first stage from `begin` on that has to examine a problem; None if there is none."""
     for index, stage in enumerate(stages[begin:], start=begin):
-        examines = isinstance(stage, ProblemStage) and (row.rejection is None or stage.includes_rejected)
-        if examines and stage.key(row) is not None:
+        if not isinstance(stage, ProblemStage) or (row.rejection is not None and not stage.includes_rejected):
+            continue
+        if stage.key(row) is not None:
             return index
     return None
 

@@ -23,6 +23,8 @@ from sandbox.closeable import Closeable
 if TYPE_CHECKING:
     import numpy as np
 
+    Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
 SHARDS = "shards"  # folder of the shards in a work folder
 FILE = "rows.sqlite"
 READING = -1  # rejected before any stage
@@ -189,7 +191,7 @@ class WorkFile(Closeable):
         """Yield, like `ids`, the problems that were not rejected before this stage."""
         return self.ids(_ALIVE, stage)
 
-    def worth(self, stage: int) -> tuple["np.ndarray[Any, Any]", ...]:
+    def worth(self, stage: int) -> tuple["Numbers", "Numbers", "Numbers"]:
         """Return number, `verified` and number of tests of the problems that `alive` yields, in order of numbers."""
         import numpy as np
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from curate.dedup.lsh import LshIndex
 from curate.dedup.problem_series import find_difference
+from curate.dedup.shard_sketches import ShardSketches
 from curate.dedup.shingles import jaccard
 from curate.dedup.sketches import RankKey, Sketches
 from curate.problem import Problem, Rejection
@@ -26,7 +27,9 @@ log = logging.getLogger(__name__)
 _SLACK = 0.2
 
 
-def find_duplicates(sketches: Sketches, *, threshold: float, load: Callable[[str], Problem]) -> Iterator[Rejection]:
+def find_duplicates(
+    sketches: Sketches | ShardSketches, *, threshold: float, load: Callable[[str], Problem]
+) -> Iterator[Rejection]:
     """Yield the rows to remove.
 
     threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same
@@ -84,7 +87,9 @@ def select_duplicates(
             keep(row)
 
 
-def find_similar(row: int, sketches: Sketches, bands: LshIndex, threshold: float) -> list[tuple[float, int]]:
+def find_similar(
+    row: int, sketches: Sketches | ShardSketches, bands: LshIndex, threshold: float
+) -> list[tuple[float, int]]:
     """Return (similarity, row) of the kept rows that reach the threshold, in order of worth."""
     import numpy as np
 

@@ -64,7 +64,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
 
     def __init__(self, verify: VerificationStage, *, others: int) -> None:
         self._verify, self._others = verify, others
-        self.seed = verify.seed
+        self.seed: int = verify.seed
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -76,7 +76,6 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
         return self._verify.key(row) if row.problem.verified and self._others else None
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> CrossCheckRecord:
-        assert self.seed is not None
         metered = MeteredSandbox(sandbox(self.seed))
         candidates = self._verify.candidates(row.problem)
         record = check_solutions(row.problem, candidates, metered, others=self._others, tries=self._verify.tries)

@@ -56,7 +56,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
 
     def __init__(self, verify: VerificationStage, cross_check: CrossCheckStage) -> None:
         self._verify, self._cross_check = verify, cross_check
-        self.seed: int = verify.seed or 0
+        self.seed: int = verify.seed
 
     def key(self, row: BuildRow) -> str | None:
         if not row.failures or (row.rejection is not None and row.rejection.stage != "verify"):

@@ -37,7 +37,7 @@ class RerunStage(ProblemStage[RerunRecord]):
 
     def __init__(self, verify: VerificationStage) -> None:
         self._verify = verify
-        self.seed: int = (verify.seed or 0) + 1
+        self.seed: int = verify.seed + 1
 
     def key(self, row: BuildRow) -> str | None:
         return self._verify.key(row) if row.problem.verified else None

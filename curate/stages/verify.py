@@ -61,6 +61,8 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
     name = "verify"
     record_type = ReferenceRecord
 
+    seed: int
+
     def __init__(self, *, tries: int, languages: tuple[str, ...], seed: int) -> None:
         self.tries, self.languages, self.seed = tries, languages, seed
 
