@@ -20,7 +20,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
-import sandbox
 from curate.dedup.shard_sketches import write_sketches
 from curate.errors import CurateError
 from curate.ingestion import divide_source, read_table
@@ -187,11 +186,8 @@ def _map_on_ray(
     function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], address: str
 ) -> Iterator[tuple[int, Result]]:
     """Run a Ray task for each call. Ray repeats tasks of lost nodes; their shards continue from their files."""
-    import curate
-
     with _ray_connection(address) as ray:
-        packages = [str(Path(package.__file__).parent) for package in (sandbox, curate) if package.__file__]
-        task = ray.remote(function).options(num_cpus=1, runtime_env={"py_modules": packages})
+        task = ray.remote(function).options(num_cpus=1)
         waiting = {task.remote(*call): index for index, call in enumerate(calls)}
         while waiting:
             done, _ = ray.wait(list(waiting), num_returns=1)
@@ -207,13 +203,14 @@ def _map_on_ray(
 
 @contextmanager
 def _ray_connection(address: str) -> Iterator[Any]:
-    """Yield the module ray, connected to the cluster."""
+    """Yield the module ray, connected to the cluster. A process that is connected already keeps its connection."""
+    import curate
     from sandbox.backends.ray import connect  # if Ray is missing, this says how to install it
 
     ray = import_module("ray")
     own = not ray.is_initialized()
     if own:
-        connect(address)
+        connect(address, curate)
     try:
         yield ray
     finally:

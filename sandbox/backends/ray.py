@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import sandbox
@@ -249,19 +250,23 @@ def _plain(error: BaseException) -> Exception:
     return ConnectionError(words[:200])
 
 
-def connect(address: str) -> None:
-    """Connect to a cluster. Raises BackendUnavailable soon; Ray itself would go on looking for many minutes."""
+def connect(address: str, *packages: ModuleType) -> None:
+    """Connect to a cluster, whose nodes get these packages and ours.
+
+    Raises BackendUnavailable soon; Ray itself would go on looking for many minutes.
+    """
     host, _, port = (os.environ.get("RAY_ADDRESS") or address if address == "auto" else address).rpartition(":")
     outcome: Future[None] = Future()
 
     def initialize() -> None:
-        package = str(Path(sandbox.__file__).parent)  # nodes need not have it, and all have the same
+        # nodes need not have them, and all have the same
+        folders = [str(Path(package.__file__ or "").parent) for package in (sandbox, *packages)]
         failure: BaseException | None = None
         try:
             # Without a working_dir, Ray would put this process's working folder first on the path of its workers, and a
             # sandbox.py of the user would hide ours there.
             with tempfile.TemporaryDirectory() as empty:
-                environment = {"py_modules": [package], "working_dir": empty}
+                environment = {"py_modules": folders, "working_dir": empty}
                 ray.init(address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except BaseException as error:
             failure = error

@@ -1,0 +1,97 @@
+"""Shards of a build may be worked on by processes that are killed, and in any number: the dataset is the same."""
+
+import json
+import os
+import signal
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+import curate.shards
+from curate import BuildOptions, build, pipeline
+from curate.errors import CurateError
+from sandbox import SandboxOptions
+
+OPTIONS = BuildOptions(mutants=0, cross_checks=0)
+N_ROWS = 900
+FIELDS = {"id": "id", "statement": "statement", "inputs": "inputs", "outputs": "outputs"}
+
+
+def statement(number: int) -> str:
+    words = [f"word{number * 31 % 97}x{place * number % 89}" for place in range(60)]
+    return " ".join(["Print", "the", "sum", "of", *words])
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file in which each tenth row has the id of an earlier one, and each seventh its statement."""
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    with path.open("w") as file:
+        for number in range(N_ROWS):
+            row = {"id": f"p{number - 300 * (number % 10 == 9 and number > 300)}"}
+            row["statement"] = statement(number - 350 * (number % 7 == 0 and number > 350))
+            row["inputs"] = [f"{number} {place}" for place in range(6)]
+            row["outputs"] = [str(number + place) for place in range(6)]
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def built(rows: Path, out: Path, sandbox: SandboxOptions | None = None) -> tuple[str, object]:
+    location = {"location": str(rows), "fields": FIELDS}
+    manifest = build([("made", location)], out, OPTIONS, sandbox=sandbox or SandboxOptions(workers=2))
+    return manifest.content_hash, manifest.counts
+
+
+@pytest.fixture(scope="module")
+def undivided(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, object]:
+    return built(rows, tmp_path_factory.mktemp("undivided") / "out")
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have builds read shards of a hundred rows, in other processes."""
+    monkeypatch.setattr(curate.shards, "_SMALL_BYTES", 0)
+    monkeypatch.setattr(pipeline, "plan_shards", partial(curate.shards.plan_shards, max_rows=100))
+
+
+def shard_folders(out: Path) -> list[Path]:
+    return sorted(out.parent.glob("**/shards/*[0-9]"))
+
+
+def test_a_build_in_many_shards_is_the_build_in_one(rows, undivided, small_shards, tmp_path):
+    assert built(rows, tmp_path / "out") == undivided
+
+
+def test_a_build_whose_shard_processes_are_killed_says_so_and_continues(rows, undivided, small_shards, tmp_path):
+    stop, killed = threading.Event(), []
+
+    def kill_workers() -> None:
+        while not stop.is_set():
+            for process in psutil.Process().children(recursive=True):
+                of_server = process.ppid() != os.getpid()  # which starts the processes of shards
+                if of_server and "multiprocessing" in " ".join(process.cmdline()) and shard_folders(tmp_path / "out"):
+                    process.send_signal(signal.SIGKILL)
+                    killed.append(process.pid)
+                    return
+            time.sleep(0.005)
+
+    killer = threading.Thread(target=kill_workers)
+    killer.start()
+    try:
+        with pytest.raises(CurateError, match="worked on a shard was killed.*the same command continues"):
+            built(rows, tmp_path / "out")
+    finally:
+        stop.set()
+        killer.join()
+    assert killed
+    assert built(rows, tmp_path / "out", SandboxOptions(workers=1)) == undivided
+
+
+def test_a_cluster_works_on_the_shards(rows, undivided, small_shards, ray_cluster, tmp_path):
+    ray_cluster.add_node()
+    on_ray = SandboxOptions(backend="ray", address=ray_cluster.address)
+    assert built(rows, tmp_path / "out", on_ray) == undivided
