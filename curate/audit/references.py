@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from curate.audit.dataset_audit import FEW_TESTS, AuditFailure, DatasetAudit
-from curate.dataset.dataset_reader import DatasetReader
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_integrity
 from curate.dataset.journal import ResultJournal
 from curate.ingestion import sample_sort_key
@@ -61,12 +60,12 @@ def audit_references(
 
     Raises CurateError if rows cannot be read, or if the sandbox fails again and again.
     """
-    dataset = DatasetFolder.open(folder)
+    dataset = Dataset.open(folder)
     integrity = check_integrity(dataset, read_rows=True, progress=progress)
-    stored = DatasetReader(folder)
+    stored = Dataset(folder).require_problems()
     counts: Counter[str] = Counter()
     verified: dict[int, str] = {}
-    for position, row in enumerate(stored.read_columns(*_COLUMNS)):
+    for position, row in enumerate(stored.rows("data", _COLUMNS)):
         counts["suspects"] += row["multi_answer_suspect"]
         counts["few tests"] += row["n_tests"] < FEW_TESTS
         if row["verified"] and row["reference_language"] is not None:
@@ -100,7 +99,7 @@ def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
 
 
 def _judge_all(
-    stored: DatasetReader,
+    stored: Dataset,
     positions: Sequence[int],
     journal: ResultJournal,
     options: SandboxOptions,

@@ -8,8 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from curate.audit.dataset_audit import FEW_TESTS, AuditFailure, DatasetAudit
-from curate.dataset.dataset_reader import DatasetReader
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.options import BuildOptions
 from curate.pipeline import build
 from curate.progress import Progress, no_progress
@@ -42,12 +41,12 @@ def audit_source(
     count = manifest.counts[name]
     failures = tuple(
         AuditFailure(row["id"], row["cause"] or row["reason"], row["detail"])
-        for row in DatasetFolder(out, manifest).rows("rejected")
+        for row in Dataset(out, manifest).rows("rejected")
         if row["stage"] == "verify"
     )
     not_judged = Counter({r: n for stage in ("parse", "filter") for r, n in count.rejected.get(stage, {}).items()})
     n_judged = count.n_read - not_judged.total()
-    kept = list(DatasetReader(out).read_columns("multi_answer_suspect", "n_tests"))
+    kept = list(Dataset(out).require_problems().rows("data", ("multi_answer_suspect", "n_tests")))
     return DatasetAudit(
         subject=f"{name}={location}",
         content_hash=manifest.content_hash,

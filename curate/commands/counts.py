@@ -44,9 +44,9 @@ def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[
 
 def rejected_rows(dataset: Path) -> Iterator[dict[str, Any]]:
     """Yield the rejected rows of a finished dataset, as print_funnel takes them."""
-    from curate.dataset.folder import DatasetFolder
+    from curate.dataset.dataset import Dataset
 
-    return DatasetFolder.open(dataset).rows("rejected", ("id", "source", "stage", "reason", "detail"))
+    return Dataset.open(dataset).rows("rejected", ("id", "source", "stage", "reason", "detail"))
 
 
 def print_contamination(sets: Mapping[str, SetCounts]) -> None:

@@ -20,14 +20,14 @@ def command(old: Path, new: Path) -> None:
     be compared.
     """
     require_extra("data")
+    from curate.dataset.dataset import Dataset
     from curate.dataset.diff import diff_datasets, format_lines
-    from curate.dataset.folder import DatasetFolder
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
 
     # As for the Unix command diff, 1 means that the two differ, and 2 that they cannot be compared.
     with report_user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
-        before, after = (DatasetFolder.open(resolve_dataset_folder(dataset)) for dataset in (old, new))
+        before, after = (Dataset.open(resolve_dataset_folder(dataset)) for dataset in (old, new))
         differences = diff_datasets(before, after, progress=progress)
     for message in differences.integrity_messages:
         warn(message)

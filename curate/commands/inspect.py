@@ -23,7 +23,7 @@ from sandbox.commands.table import warn
 def command(dataset: Path, id: str | None, number: int | None, limit: int) -> None:
     """List the first problems of DATASET, or show everything about the row ID, whether kept or rejected."""
     require_extra("data")
-    from curate.dataset.folder import DatasetFolder
+    from curate.dataset.dataset import Dataset
     from curate.dataset.inspect_rows import list_rows, show_row, show_test
     from curate.dataset.integrity import warnings
     from curate.dataset.location import resolve_dataset_folder
@@ -34,7 +34,7 @@ def command(dataset: Path, id: str | None, number: int | None, limit: int) -> No
             f"--test needs the id of a problem. Type: curate inspect {dataset} ID --test {number}"
         )
     with report_user_errors(CurateError, PermissionError):
-        folder = DatasetFolder.open(resolve_dataset_folder(dataset))
+        folder = Dataset.open(resolve_dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)
         if id is None:

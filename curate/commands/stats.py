@@ -16,7 +16,7 @@ from sandbox.commands.table import warn
 def command(dataset: Path, as_json: bool) -> None:
     """Print statistics of DATASET: the tables of its report."""
     require_extra("data")
-    from curate.dataset.folder import DatasetFolder
+    from curate.dataset.dataset import Dataset
     from curate.dataset.integrity import warnings
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
@@ -25,7 +25,7 @@ def command(dataset: Path, as_json: bool) -> None:
     from curate.report.terminal_tables import format_report
 
     with report_user_errors(CurateError, PermissionError):
-        folder = DatasetFolder.open(resolve_dataset_folder(dataset))
+        folder = Dataset.open(resolve_dataset_folder(dataset))
         for warning in warnings(folder):
             warn(warning)
         counted = compute_report(folder, load_duplicate_section(folder.path))

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from curate.dataset.dataset import Dataset
 from curate.dataset.evidence import EVIDENCE, SUSPECT_REASON
-from curate.dataset.folder import DatasetFolder
 from curate.dataset.inspect_evidence import evidence_lines, indent
 from curate.errors import CurateError
 from curate.reading.values import shorten
@@ -19,7 +19,7 @@ _WIDTH = 60  # characters of an input or output in the list of tests
 _REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 
 
-def list_rows(dataset: DatasetFolder, limit: int) -> Iterator[str]:
+def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     """Yield the first rows of a dataset, one line each. Raises CurateError if curate did not build it."""
     names = ("id", "n_tests", "verified", "test_strength", "difficulty", "title")
     _of_our_make(dataset)
@@ -33,7 +33,7 @@ def list_rows(dataset: DatasetFolder, limit: int) -> Iterator[str]:
     yield f"\n{manifest.n_kept} problems; {manifest.n_rejected} rows fell out (see `curate stats`)"
 
 
-def show_row(dataset: DatasetFolder, id: str) -> Iterator[str]:
+def show_row(dataset: Dataset, id: str) -> Iterator[str]:
     """Yield everything about the row with this id, whether it was kept or not. Raises CurateError if there is none."""
     _of_our_make(dataset)
     kept = list(dataset.find("data", id))
@@ -46,7 +46,7 @@ def show_row(dataset: DatasetFolder, id: str) -> Iterator[str]:
         yield from _rejected(dataset, row)
 
 
-def show_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
+def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
     """Yield one test of a problem in full. Tests are numbered from 1. Raises CurateError if there is no such test."""
     _of_our_make(dataset)
     row = next(dataset.find("data", id), None)
@@ -66,7 +66,7 @@ def show_test(dataset: DatasetFolder, id: str, number: int) -> Iterator[str]:
         yield escape_unprintable(text)
 
 
-def _problem(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
+def _problem(dataset: Dataset, row: dict[str, Any]) -> Iterator[str]:
     suite = _suite(dataset, row)
     yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
     yield "\nStatement\n"
@@ -91,7 +91,7 @@ def _problem(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     yield from _others(dataset, row["id"])
 
 
-def _suite(dataset: DatasetFolder, row: dict[str, Any]) -> Suite:
+def _suite(dataset: Dataset, row: dict[str, Any]) -> Suite:
     try:
         return Suite.from_json(row["tests"])
     except (ValueError, KeyError, TypeError) as error:
@@ -156,7 +156,7 @@ def _strength(row: dict[str, Any]) -> Iterator[str]:
     yield f"  those that catch most are tests {places}" if places else "  no test catches any"
 
 
-def _solve_rates(dataset: DatasetFolder, id: str) -> Iterator[str]:
+def _solve_rates(dataset: Dataset, id: str) -> Iterator[str]:
     rates = list(dataset.find("difficulty", id))
     if not rates:
         yield "  not measured"
@@ -169,7 +169,7 @@ def _solve_rates(dataset: DatasetFolder, id: str) -> Iterator[str]:
     yield from format_table(names, [[_word(row[name]) for name in names] for row in rates], indent="  ")
 
 
-def _provenance(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
+def _provenance(dataset: Dataset, row: dict[str, Any]) -> Iterator[str]:
     build = dataset.manifest.build
     place = build.locations.get(row["source"]) if build else None
     facts = {
@@ -185,7 +185,7 @@ def _provenance(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
     yield from (f"  {name:<11} {one_line(str(value), 300)}" for name, value in facts.items() if value)
 
 
-def _others(dataset: DatasetFolder, id: str) -> Iterator[str]:
+def _others(dataset: Dataset, id: str) -> Iterator[str]:
     """Yield the rows that were removed in favour of this one, and its matches in evaluation sets that await review."""
     names = ("id", "reason", "detail")
     if dataset.columns("rejected").issuperset(names):
@@ -200,7 +200,7 @@ def _others(dataset: DatasetFolder, id: str) -> Iterator[str]:
         yield from format_table(["set", "item", "rule", "score", "verdict", "words in common"], rows, indent="  ")
 
 
-def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
+def _rejected(dataset: Dataset, row: dict[str, Any]) -> Iterator[str]:
     yield f"{escape_unprintable(row['id'])} fell out"
     yield f"  stage   {row['stage']}"
     yield f"  reason  {row['reason']}"
@@ -220,7 +220,7 @@ def _rejected(dataset: DatasetFolder, row: dict[str, Any]) -> Iterator[str]:
             yield from evidence_lines(evidence)
 
 
-def _of_our_make(dataset: DatasetFolder) -> None:
+def _of_our_make(dataset: Dataset) -> None:
     missing = _REQUIRED_COLUMNS - dataset.columns("data")
     if missing:
         raise CurateError(
@@ -229,7 +229,7 @@ def _of_our_make(dataset: DatasetFolder) -> None:
         )
 
 
-def _unknown(dataset: DatasetFolder, id: str) -> str:
+def _unknown(dataset: Dataset, id: str) -> str:
     known = (row["id"] for table in ("data", "rejected") for row in dataset.rows(table, ("id",)))
     first = [*itertools.islice(known, _LOOKED_AT)]
     close = [other for other in first if id.lower() in other.lower()][:3] or difflib.get_close_matches(id, first)

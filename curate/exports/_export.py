@@ -17,7 +17,7 @@ from typing import Any, Protocol, TextIO, cast
 
 from curate import exports
 from curate.dataset import output_folder
-from curate.dataset.dataset_reader import DatasetReader
+from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_trusted
 from curate.errors import CurateError, PlanMismatchError
 from curate.json_records import to_json
@@ -127,7 +127,7 @@ def export(
     with _aside(out) as folder:
         _check_free(out, overwrite=overwrite)
         check_trusted(dataset, options.trust, read_rows=True, progress=progress)
-        stored = DatasetReader(dataset)
+        stored = Dataset(dataset).require_problems()
         with (folder / EXCLUDED).open("w", encoding="utf-8") as file:
             target.write(_exportable(stored, target, options, left_out, file, progress), folder, options)
         exported = len(stored) - left_out.total()
@@ -148,7 +148,7 @@ def export(
 
 
 def _exportable(
-    stored: DatasetReader,
+    stored: Dataset,
     target: ExportTarget,
     options: ExportOptions,
     left_out: "Counter[str]",

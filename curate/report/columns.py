@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 
 if TYPE_CHECKING:
     from curate.report.histogram import Values
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 65_536
 
 
-def numeric_columns(dataset: DatasetFolder, names: Sequence[str]) -> "dict[str, Values]":
+def numeric_columns(dataset: Dataset, names: Sequence[str]) -> "dict[str, Values]":
     """Return the named columns, as far as the table `data` has them, with null as nan and false as 0."""
     import numpy as np
     import pyarrow as pa

@@ -4,13 +4,13 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 
 N_BORDERLINE = 5
 _COLUMNS = ("id", "set", "item", "rule", "score", "span", "verdict")
 
 
-def build_contamination_section(dataset: DatasetFolder) -> dict[str, Any]:
+def build_contamination_section(dataset: Dataset) -> dict[str, Any]:
     """Return for each evaluation set its counts in the manifest, and the hits by shared words closest to the border.
 
     These are the least similar rows that were removed and the most similar rows that stayed. The result is empty if no
@@ -30,7 +30,7 @@ def build_contamination_section(dataset: DatasetFolder) -> dict[str, Any]:
     }
 
 
-def _hits(dataset: DatasetFolder, of_set: str, verdict: str) -> Iterator[dict[str, Any]]:
+def _hits(dataset: Dataset, of_set: str, verdict: str) -> Iterator[dict[str, Any]]:
     if dataset.columns("contamination").issuperset(_COLUMNS):
         for hit in dataset.rows("contamination", _COLUMNS):
             if (hit["set"], hit["verdict"], hit["rule"]) == (of_set, verdict, "contained"):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.json_records import json_key
 from curate.problem import Problem, Rejection
 from curate.reading.prompt_templates import strip_prompt_template
@@ -77,7 +77,7 @@ def build_duplicate_section(
     )
 
 
-def rebuild_duplicate_section(dataset: DatasetFolder, threshold: float | None) -> DuplicateSection:
+def rebuild_duplicate_section(dataset: Dataset, threshold: float | None) -> DuplicateSection:
     """Count the removed duplicates of a dataset whose report is lost, so that their similarities are unknown."""
     reasons: Counter[str] = Counter()
     if {"stage", "reason"} <= dataset.columns("rejected"):

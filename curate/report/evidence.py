@@ -3,8 +3,8 @@
 import heapq
 from typing import Any
 
+from curate.dataset.dataset import Dataset
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, judging_description, program_names
-from curate.dataset.folder import DatasetFolder
 from curate.report.rejections import sort_key
 
 N_EXAMPLES = 3
@@ -13,7 +13,7 @@ _ELSEWHERE = ("dedup", "decontaminate", "difficulty")  # other sections show why
 _Ranked = tuple[int, str, dict[str, Any]]
 
 
-def build_evidence_section(dataset: DatasetFolder) -> list[dict[str, Any]]:
+def build_evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
     """Return an entry for each stage, reason and cause, with the number of its rows and the shortest examples.
 
     Rows whose solutions were executed are preferred as examples.

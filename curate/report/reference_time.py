@@ -3,7 +3,7 @@
 import heapq
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.report.histogram import SECONDS_EDGES, histogram
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ N_TIGHTEST = 5
 _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
 
 
-def reference_runtime_section(dataset: DatasetFolder, columns: "dict[str, Values]") -> dict[str, Any] | None:
+def reference_runtime_section(dataset: Dataset, columns: "dict[str, Values]") -> dict[str, Any] | None:
     """Return histograms of times and limits with the same edges, and the problems with the least time to spare.
 
     Returns None if the dataset has no such columns.
@@ -32,7 +32,7 @@ def reference_runtime_section(dataset: DatasetFolder, columns: "dict[str, Values
     }
 
 
-def _tightest(dataset: DatasetFolder) -> list[dict[str, Any]]:
+def _tightest(dataset: Dataset) -> list[dict[str, Any]]:
     best: list[tuple[float, str, float, float]] = []
     for batch in dataset.batches("data", ("id", _SLOWEST, _LIMIT), rows=65_536):
         ids, slowest, limits = (batch.column(name).to_pylist() for name in ("id", _SLOWEST, _LIMIT))

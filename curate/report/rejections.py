@@ -3,13 +3,13 @@
 from collections import Counter
 from typing import Any
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.report.funnel import STAGES
 
 _BATCH_ROWS = 65_536
 
 
-def build_rejection_section(dataset: DatasetFolder) -> list[dict[str, Any]]:
+def build_rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
     """Return an entry for each stage, reason and cause that occurs. Each stage begins with its most frequent one."""
     names = [name for name in ("source", "stage", "reason", "cause") if name in dataset.columns("rejected")]
     if not {"source", "stage", "reason"}.issubset(names):

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.json_records import to_json
 from curate.manifest import Manifest
 from curate.report.columns import numeric_columns
@@ -22,7 +22,7 @@ Numbers = dict[str, Any]
 _COLUMNS = ("n_tests", "slowest_cpu_seconds", "time_limit_seconds", "test_strength", "multi_answer_suspect")
 
 
-def compute_report(dataset: DatasetFolder, duplicates: DuplicateSection | None) -> Numbers:
+def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Numbers:
     """Compute the sections of the report.
 
     duplicates: the section that the build has computed, if it is known

@@ -4,7 +4,7 @@ import json
 from math import inf
 from pathlib import Path
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.dataset.output_folder import write_atomic
 from curate.json_records import from_json
 from curate.manifest import MANIFEST, Manifest
@@ -24,7 +24,7 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
     Raises CurateError if a file is damaged.
     """
     # The numbers go through JSON, so that the page shows what the file contains, to the last digit.
-    text = json.dumps(compute_report(DatasetFolder(folder, manifest), duplicates), indent=1)
+    text = json.dumps(compute_report(Dataset(folder, manifest), duplicates), indent=1)
     html = render_page(json.loads(text))
     write_atomic(folder / JSON, text + "\n")
     write_atomic(folder / HTML, html)
@@ -32,7 +32,7 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
 
 def refresh_report(folder: Path) -> None:
     """Write the report of a finished dataset again. Raises CurateError."""
-    manifest = DatasetFolder.open(folder).manifest
+    manifest = Dataset.open(folder).manifest
     with FileLock(folder / MANIFEST, wait_seconds=inf):  # another model may be at this point in another process
         write_report(folder, manifest, load_duplicate_section(folder))
 

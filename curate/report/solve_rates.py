@@ -3,14 +3,14 @@
 from collections import Counter
 from typing import Any
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.manifest import SelectedBand
 
 _COLUMNS = ("model", "n", "n_correct")
 _MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
 
 
-def build_solve_rate_section(dataset: DatasetFolder, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
+def build_solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
     """Return an entry for each model in `difficulty/`, by name.
 
     selected_band: the band that the dataset was reduced to; None if it was not reduced

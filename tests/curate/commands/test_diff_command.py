@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from source_rows import taco_row, words, write_parquet
 
 from cli import main
+from curate.dataset.dataset import Dataset
 from curate.dataset.diff import ABSENT, CHANGED, KEPT, diff_datasets
-from curate.dataset.folder import DatasetFolder
 from curate.pipeline import BuildOptions, build
 
 
@@ -19,7 +19,7 @@ def invoke(*words):
 
 
 def compared(old, new):
-    return diff_datasets(DatasetFolder.open(old), DatasetFolder.open(new))
+    return diff_datasets(Dataset.open(old), Dataset.open(new))
 
 
 def edited(folder, change):

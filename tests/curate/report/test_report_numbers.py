@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from source_rows import FILES, words, write_jsonl
 
-from curate.dataset.folder import DatasetFolder
+from curate.dataset.dataset import Dataset
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
@@ -176,4 +176,4 @@ def test_damaged_parquet_is_named(showcase_build, tmp_path):
     (path,) = (copy / "rejected").glob("*.parquet")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CurateError, match=r"rejected/train-00000-of-00001.parquet: .*damaged"):
-        compute_report(DatasetFolder.open(copy), None)
+        compute_report(Dataset.open(copy), None)
