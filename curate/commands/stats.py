@@ -20,8 +20,8 @@ def command(dataset: Path, as_json: bool) -> None:
     from curate.dataset.integrity import warnings
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.report.report_data import compute_report
     from curate.report.report_files import load_duplicate_section
+    from curate.report.sections import compute_report
     from curate.report.terminal_tables import format_report
 
     with report_user_errors(CurateError, PermissionError):

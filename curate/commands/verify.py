@@ -84,8 +84,8 @@ def command(
         report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue),
         ProgressBar() as progress,
     ):
+        from curate.audit.dataset_audit import format_lines, write
         from curate.audit.references import audit_references
-        from curate.audit.report import format_lines, write
         from curate.audit.source import audit_source
         from curate.dataset.location import resolve_dataset_folder
 

@@ -15,8 +15,7 @@ evidence            the table `evidence/`
 card                README.md of a dataset that curate built
 external_card       README.md of a dataset that curate did not build
 difficulty_section  the section of the card on solve rates
-inspect_rows        the first rows, or everything about one row, for people to read
-inspect_evidence    why one row fell out, with the expected and the actual outputs side by side
+inspect_rows        the first rows, or everything about one row and why it fell out, for people to read
 diff                what changed between two datasets
 push                publishing a dataset on the Hub
 """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curate.problem import Rejection
-from curate.text.excerpt import excerpt
+from curate.text.printable import excerpt
 from curate.verification.failures import SolutionOutput
 from sandbox import Program, Suite
 

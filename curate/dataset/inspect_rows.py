@@ -1,21 +1,64 @@
-"""What `curate inspect` prints: the first rows of a dataset, everything about one row, or one test in full."""
+"""What `curate inspect` prints: the first rows of a dataset, everything about one row, or one test in full.
+
+The evidence about a row has the expected and the actual outputs side by side.
+"""
 
 import difflib
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice, zip_longest
 from typing import Any
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, SUSPECT_REASON
-from curate.dataset.inspect_evidence import evidence_lines, indent
+from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, judging_description, program_names
 from curate.errors import CurateError
 from curate.reading.values import shorten
 from curate.text.printable import escape_unprintable, format_table, one_line
 from sandbox import Case, Suite
 
+LINES = 20  # lines of outputs that are shown
+_WIDTH = 100  # characters of all columns together
+_TEST_CHARACTERS = 60  # characters of an input or output in the list of tests
+
+
+def evidence_lines(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the test, the outputs side by side and the programs of a row of the table `evidence`, if it has a test."""
+    if row["test"] is None:
+        return
+    yield f"\nTest {row['test']}: {judging_description(row)}\n"
+    yield indent(row["input"])
+    names = program_names(row)
+    answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
+    if row["expected"] or answers:
+        yield "\nExpected and actual output; ! marks lines that differ\n" if answers else "\nExpected output\n"
+        yield from _side_by_side({"expected": row["expected"], **answers})
+    for name, language, verdict, message, output, source in zip(
+        names, *(row[column] for column in PROGRAM_COLUMNS), strict=True
+    ):
+        yield f"\n{name.capitalize()}, {language}: {verdict}\n"
+        if output is None and message:  # otherwise the message is the beginning of the output
+            yield indent(message, "  | ") + "\n"
+        yield indent(source, "    ")
+
+
+def indent(text: str, by: str = "  ") -> str:
+    """Return a text, safe to print, with its lines indented."""
+    return "\n".join(f"{by}{line}".rstrip() for line in escape_unprintable(text.rstrip("\n")).split("\n"))
+
+
+def _side_by_side(texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield the texts as columns, each under its name."""
+    rows = list(zip_longest(*(text.rstrip("\n").split("\n") for text in texts.values()), fillvalue=""))
+    width = max(*map(len, texts), _WIDTH // len(texts))
+    yield "    " + "  ".join(name.ljust(width) for name in texts).rstrip()
+    for row in rows[:LINES]:
+        mark = "!" if len({cell.strip() for cell in row}) > 1 else " "
+        yield f"  {mark} {'  '.join(one_line(cell, width).ljust(width) for cell in row)}".rstrip()
+    if len(rows) > LINES:
+        yield f"    ... and {len(rows) - LINES} more lines"
+
+
 SHOWN_TESTS = 8
 _LOOKED_AT = 20_000  # number of ids that are searched for names similar to an unknown id
-_WIDTH = 60  # characters of an input or output in the list of tests
 _REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 
 
@@ -25,7 +68,7 @@ def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     _of_our_make(dataset)
     present = [name for name in names if name in dataset.columns("data")]
     rows = dataset.rows("data", present)
-    first = [[_word(row[name]) for name in present] for row in itertools.islice(rows, limit)]
+    first = [[_word(row[name]) for name in present] for row in islice(rows, limit)]
     yield from format_table(present, first)
     manifest = dataset.manifest
     if manifest.n_kept > len(first):
@@ -118,7 +161,7 @@ def _tests(row: dict[str, Any], suite: Suite) -> Iterator[str]:
 
 
 def _test(case: Case) -> tuple[str, str]:
-    return one_line(case.input.rstrip("\n"), _WIDTH), one_line(case.expected.rstrip("\n"), _WIDTH)
+    return one_line(case.input.rstrip("\n"), _TEST_CHARACTERS), one_line(case.expected.rstrip("\n"), _TEST_CHARACTERS)
 
 
 def _marks(number: int, row: dict[str, Any], strongest: list[int]) -> Iterator[str]:
@@ -231,7 +274,7 @@ def _of_our_make(dataset: Dataset) -> None:
 
 def _unknown(dataset: Dataset, id: str) -> str:
     known = (row["id"] for table in ("data", "rejected") for row in dataset.rows(table, ("id",)))
-    first = [*itertools.islice(known, _LOOKED_AT)]
+    first = [*islice(known, _LOOKED_AT)]
     close = [other for other in first if id.lower() in other.lower()][:3] or difflib.get_close_matches(id, first)
     hint = f"Did you mean {', '.join(close)}?" if close else f"`curate inspect {dataset.path}` lists some."
     return f"{dataset.path}: no row {id}, neither kept nor rejected. {hint}"

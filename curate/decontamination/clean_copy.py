@@ -18,10 +18,8 @@ from curate.dataset.dataset import Dataset, find_dataset, require_outside
 from curate.dataset.files import DatasetFiles
 from curate.dataset.location import download_dataset
 from curate.decontamination.contamination_search import ContaminationResult, find_contamination
-from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.evaluation_set_reader import read_evaluations
-from curate.decontamination.training_rows import with_progress_reports
-from curate.decontamination.training_set import open_training_set
+from curate.decontamination.evaluation_set import EvaluationSet, read_evaluations
+from curate.decontamination.training_set import open_training_set, with_progress_reports
 from curate.derivation import derive
 from curate.difficulty.table import remaining_tables
 from curate.manifest import InputFile, Manifest, Plan, SetCounts

@@ -22,7 +22,7 @@ from itertools import groupby
 from curate.dataset.contamination_hits import RULES, ContaminationHit
 from curate.decontamination.evaluation_set import EvaluationSet
 from curate.decontamination.overlap import Passage, PassageIndex, PassageOverlap
-from curate.decontamination.training_rows import RowReader, TrainingRow
+from curate.decontamination.training_set import RowReader, TrainingRow
 from curate.manifest import SetCounts
 from curate.problem import Rejection
 from curate.reading.values import escape_surrogates, shorten

@@ -1,9 +1,20 @@
-"""Evaluation sets: items and windows of dates that a training set must not contain, since models are tested on them."""
+"""Evaluation sets: items and windows of dates that a training set must not contain, since models are tested on them.
 
-from collections.abc import Iterable
+read_evaluations reads those that `--against` names.
+"""
+
+import pkgutil
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
+from importlib import import_module
+from pathlib import Path
 
+from curate.decontamination import evaluations
+from curate.errors import CurateError
 from curate.manifest import EvaluationSource, InputFile
+from curate.reading.tables import TableFiles, locate, path_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +71,72 @@ class EvaluationSet:
     def plan(self) -> EvaluationSource:
         """A description for the manifest of what the set was read from."""
         return EvaluationSource(self.name, str(self.window) if self.window else None, self.files)
+
+
+_KINDS = evaluations.__name__
+
+
+def evaluation_kinds() -> list[str]:
+    """Return the kinds of evaluation sets, which are the names of the files in curate/decontamination/evaluations."""
+    return sorted(module.name for module in pkgutil.iter_modules(evaluations.__path__))
+
+
+def read_evaluations(arguments: Iterable[str]) -> list[EvaluationSet]:
+    """Read the sets that are given as NAME=LOCATION, NAME:FROM..TO=LOCATION or NAME:FROM..TO.
+
+    A set whose name is not that of a kind is read as the kind `generic`. Raises CurateError if a set cannot be read.
+    """
+    sets = [read_evaluation(argument) for argument in arguments]
+    names = [read_set.name for read_set in sets]
+    for name in names:
+        if names.count(name) > 1:
+            raise CurateError(f"the evaluation set {name} is given twice. Give one of them another name.")
+    return sets
+
+
+def read_evaluation(argument: str) -> EvaluationSet:
+    """Read one evaluation set. Raises CurateError if it cannot be read."""
+    head, _, location = argument.partition("=")
+    name, _, dates = head.partition(":")
+    if not re.fullmatch(r"[\w.-]+", name) or not (location or dates):
+        raise CurateError(
+            f"{argument}: say what to compare with, such as humaneval=HumanEval.jsonl.gz, "
+            "lcb:2024-08-01..2025-02-01=LOCATION or lcb:2024-08-01..2025-02-01."
+        )
+    kind = import_module(f"{_KINDS}.{name if name in evaluation_kinds() else 'generic'}")
+    window = _window(argument, dates, getattr(kind, "SOURCES", ())) if dates else None
+    if not location:
+        return EvaluationSet(name, window=window)
+    table = _test_files(locate(location), location)
+    files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in table.files)
+    items = tuple(item for item in kind.read(table) if window is None or not item.date or window.contains(item.date))
+    if not items:
+        raise CurateError(f"{location}: no evaluation item in it{f' from {window}' if window else ''}.")
+    return EvaluationSet(name, items, window, files)
+
+
+def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
+    if not sources:
+        dated = [name for name in evaluation_kinds() if hasattr(import_module(f"{_KINDS}.{name}"), "SOURCES")]
+        raise CurateError(f"{argument}: dates can only be given to {', '.join(dated)}.")
+    first, _, last = dates.partition("..")
+    try:
+        bounds = [date.fromisoformat(bound).isoformat() for bound in (first, last)]
+    except ValueError:
+        raise CurateError(f"{argument}: {dates} is not FROM..TO, such as 2024-08-01..2025-02-01.") from None
+    if bounds[0] > bounds[1]:
+        raise CurateError(f"{argument}: {bounds[0]} is after {bounds[1]}; no contest lies between them.")
+    return DateWindow(bounds[0], bounds[1], tuple(sources))
+
+
+def _test_files(table: TableFiles, location: str) -> TableFiles:
+    """Return the table. Raises CurateError if it has training files that the caller did not choose explicitly.
+
+    A comparison with training files would find nothing, or everything.
+    """
+    chosen = "?" in location or Path(location).expanduser().is_file()
+    if not chosen and any(path.name.startswith("train") or path.parent.name == "train" for path in table.files):
+        raise CurateError(
+            f"{location}: contains files named train. Say which files are the evaluation set: {location}?files=test*"
+        )
+    return table

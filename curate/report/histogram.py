@@ -1,8 +1,10 @@
-"""Histograms: counts of numbers between edges, with minimum, median and maximum."""
+"""Columns of numbers, and histograms: counts between edges, with minimum, median and maximum."""
 
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from curate.dataset.dataset import Dataset
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,3 +45,21 @@ def summary(values: "Values") -> dict[str, Any]:
         (float(known.min()), float(np.median(known)), float(known.max())) if len(known) else (None, None, None)
     )
     return {"n": len(known), "unknown": len(values) - len(known), "min": least, "median": middle, "max": most}
+
+
+_BATCH_ROWS = 65_536
+
+
+def numeric_columns(dataset: Dataset, names: Sequence[str]) -> "dict[str, Values]":
+    """Return the named columns, as far as the table `data` has them, with null as nan and false as 0."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    present = sorted(dataset.columns("data").intersection(names))
+    parts: dict[str, list[Values]] = {name: [] for name in present}
+    for batch in dataset.batches("data", present, rows=_BATCH_ROWS) if present else ():
+        for name in present:
+            column = pc.cast(batch.column(name), pa.float64())
+            parts[name].append(column.to_numpy(zero_copy_only=False))
+    return {name: np.concatenate(arrays) if arrays else np.empty(0) for name, arrays in parts.items()}

@@ -1,17 +1,36 @@
-"""Write the report into a dataset folder, or write it again after something was added to the folder."""
+"""Write report.json and report.html into a dataset folder, or again after something was added to the folder.
+
+The page shows the numbers of the report in one file and needs neither scripts nor a network.
+"""
 
 import json
 from math import inf
 from pathlib import Path
 
 from curate.dataset.dataset import Dataset
+from curate.dataset.evidence import SUSPECT_REASON
 from curate.dataset.output_folder import write_atomic
 from curate.json_records import from_json
 from curate.manifest import MANIFEST, Manifest
+from curate.report import charts
 from curate.report.duplicate_section import DuplicateSection
-from curate.report.html_page import render_page
-from curate.report.report_data import compute_report
+from curate.report.html_kit import render
+from curate.report.sections import Numbers, compute_report
+from curate.report.word_diff import mark_differences
 from sandbox.concurrency.file_lock import FileLock
+
+
+def render_page(numbers: Numbers) -> str:
+    """Return a self-contained page that shows these numbers."""
+    return render(
+        Path(__file__).with_name("page.html"),
+        **numbers,
+        sources=list(numbers["funnel"]["sources"]),
+        charts=charts,
+        marked=mark_differences,
+        suspect=SUSPECT_REASON,
+    )
+
 
 JSON, HTML = "report.json", "report.html"
 

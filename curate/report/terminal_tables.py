@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.report.charts import range_label
-from curate.report.report_data import Numbers
+from curate.report.sections import Numbers
 from curate.text.printable import escape_unprintable, format_table
 
 _BAR = 40  # characters of the longest

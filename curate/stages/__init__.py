@@ -13,7 +13,7 @@
 
 from collections.abc import Sequence
 
-from curate.decontamination.evaluation_set_reader import read_evaluations
+from curate.decontamination.evaluation_set import read_evaluations
 from curate.options import BuildOptions
 from curate.stage import Stage
 from curate.stages.cross_check import CrossCheckStage

@@ -8,7 +8,7 @@ from curate.build_state import Address, BuildState
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.decontamination.contamination_search import find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.training_rows import TrainingRow, to_training_row, with_progress_reports
+from curate.decontamination.training_set import TrainingRow, to_training_row, with_progress_reports
 from curate.problem import Problem
 from curate.stage import Stage
 from curate.stages.deduplicate import DeduplicationStage

@@ -18,7 +18,7 @@ from curate.stage import BuildRow, OpenSandbox, ProblemStage, compute_fingerprin
 from curate.stages.cross_check import CrossCheckStage
 from curate.stages.rerun import FLAKY
 from curate.stages.verify import VerificationStage, passing_index, suite_as_judged
-from curate.text.excerpt import excerpt
+from curate.text.printable import excerpt
 from curate.verification.failures import CaseFailure, SolutionOutput
 from curate.verification.metered_sandbox import MeteredSandbox
 from curate.verification.program_outputs import collect_outputs

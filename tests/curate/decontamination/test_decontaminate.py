@@ -6,10 +6,8 @@ import pytest
 from source_rows import DATA, words
 
 from curate.decontamination.contamination_search import SPAN_CHARACTERS, find_contamination
-from curate.decontamination.evaluation_set import DateWindow, EvaluationItem, EvaluationSet
-from curate.decontamination.evaluation_set_reader import read_evaluation
-from curate.decontamination.training_rows import TrainingRow, to_training_row, training_row_reader
-from curate.decontamination.training_set import open_training_set
+from curate.decontamination.evaluation_set import DateWindow, EvaluationItem, EvaluationSet, read_evaluation
+from curate.decontamination.training_set import TrainingRow, open_training_set, to_training_row, training_row_reader
 from curate.problem import Problem
 from curate.reading.tables import locate
 from sandbox import Suite

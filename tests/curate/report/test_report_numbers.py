@@ -12,10 +12,9 @@ from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
-from curate.report.funnel import build_funnel_section
 from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histogram
-from curate.report.report_data import compute_report
 from curate.report.report_files import load_duplicate_section, refresh_report
+from curate.report.sections import build_funnel_section, compute_report
 
 
 @pytest.fixture(scope="module")
