@@ -161,7 +161,7 @@ class BuildState(Closeable):
             return
         if stage.seed is None:
             calls = [(self.shards[shard], self.stages, index) for shard, numbers in enumerate(pending) if numbers]
-            for _, n_examined in self._pool.map(examine_shard, calls):
+            for _, n_examined in self._pool.map(examine_shard, calls, here=True):
                 done += n_examined
                 self.progress(stage.name, done, total)
             return

@@ -3,8 +3,9 @@
     read and filter in shards -> drop repeated ids -> the stages, one after another (curate/stages) -> write
 
 Problems and results about them are on disk, in a folder for each shard; memory holds what one shard or one row needs,
-and some 32 bytes for each row of all shards. Each result is kept as soon as it is there. After a kill, the same command
-therefore reads the shards that were not complete, and executes only what is missing. The manifest is written last.
+and less than 100 bytes for each row of all shards. Each result is kept as soon as it is there. After a kill, the same
+command therefore reads the shards that were not complete, and executes only what is missing. The manifest is written
+last.
 """
 
 import os

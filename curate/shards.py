@@ -1,11 +1,12 @@
 """The shards of a build: ranges of rows that are read, filtered and sketched by themselves, each in a folder.
 
 One shard is worked on in this process. Several are worked on by processes of this machine, or by tasks on a Ray
-cluster, whose nodes must see the inputs and the output folder under the same paths. Which shard a process has finished
+cluster, if its nodes see the inputs and the output folder under the same paths. Which shard a process has finished
 is known by its files, so there is nothing else to resume.
 """
 
 import json
+import logging
 import multiprocessing
 import os
 import shutil
@@ -31,6 +32,8 @@ from curate.sources.generic import FieldsWithoutValues
 from curate.stage import BuildRow, Stage, first_pending
 from curate.work import FILE, ReadItem, create_work_file
 from sandbox import SandboxOptions
+
+log = logging.getLogger(__name__)
 
 ROWS = 50_000  # in a shard
 MAX_SHARDS = 128  # each has an open file when rows are merged
@@ -127,19 +130,29 @@ class ShardPool:
         self._options = sandbox_options
         self._n_bytes = n_bytes
 
-    def map(self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Result]]:
+    def map(
+        self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], *, here: bool = False
+    ) -> Iterator[tuple[int, Result]]:
         """Yield the index and the result of function(*call) for each call, as they finish.
 
-        A single call, and all calls for small inputs, are made in this process. Otherwise the function, its arguments
-        and its result are pickled. Raises what the function raises, and CurateError if a process is killed.
+        The first argument of each call is its shard. A single call, and all calls for small inputs, are made in this
+        process. Otherwise the function, its arguments and its result are pickled.
+
+        here: whether only this machine may make the calls, because it has the work files open
+
+        Raises what the function raises, and CurateError if a process is killed.
         """
         if len(calls) == 1 or self._n_bytes < _SMALL_BYTES:
             yield from enumerate(function(*call) for call in calls)
-        elif self._options.backend == "ray":
-            yield from _map_on_ray(function, calls, self._options.address or "auto")
-        else:
-            cores = self._options.workers or len(os.sched_getaffinity(0))
-            yield from _map_in_processes(function, calls, min(cores, len(calls)))
+            return
+        if self._options.backend == "ray" and not here:
+            with _ray_connection(self._options.address or "auto") as ray:
+                if _all_nodes_see(ray, [call[0] for call in calls]):
+                    yield from _map_on_ray(ray, function, calls)
+                    return
+            log.warning("not all nodes see the inputs and the output folder: the shards are worked on here")
+        cores = self._options.workers or len(os.sched_getaffinity(0))
+        yield from _map_in_processes(function, calls, min(cores, len(calls)))
 
 
 def _map_in_processes(
@@ -182,23 +195,39 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def _all_nodes_see(ray: Any, shards: Sequence["Shard"]) -> bool:
+    """Return whether the shards' folder and files exist on all nodes of the cluster that work."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    paths = sorted({str(path) for shard in shards for path in (shard.folder.parent, *shard.table.files)})
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    seen = []
+    for node in nodes:
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        seen.append(ray.remote(num_cpus=0, scheduling_strategy=there)(_exist).remote(paths))
+    return all(ray.get(seen))
+
+
+def _exist(paths: Sequence[str]) -> bool:
+    return all(map(os.path.exists, paths))
+
+
 def _map_on_ray(
-    function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], address: str
+    ray: Any, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Result]]:
     """Run a Ray task for each call. Ray repeats tasks of lost nodes; their shards continue from their files."""
-    with _ray_connection(address) as ray:
-        task = ray.remote(function).options(num_cpus=1)
-        waiting = {task.remote(*call): index for index, call in enumerate(calls)}
-        while waiting:
-            done, _ = ray.wait(list(waiting), num_returns=1)
-            for reference in done:
-                try:
-                    result = ray.get(reference)
-                except ray.exceptions.RayTaskError as error:
-                    raise error.cause from None
-                except ray.exceptions.RayError as error:
-                    raise CurateError(f"a shard could not be worked on: {error}. The same command continues.") from None
-                yield waiting.pop(reference), result
+    task = ray.remote(function).options(num_cpus=1)
+    waiting = {task.remote(*call): index for index, call in enumerate(calls)}
+    while waiting:
+        done, _ = ray.wait(list(waiting), num_returns=1)
+        for reference in done:
+            try:
+                result = ray.get(reference)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                raise CurateError(f"a shard could not be worked on: {error}. The same command continues.") from None
+            yield waiting.pop(reference), result
 
 
 @contextmanager

@@ -280,7 +280,10 @@ class NewWorkFile:
 
 @contextmanager
 def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
-    """Create the folder of a shard with its work file; the folder appears when the block ends without an exception."""
+    """Create the folder of a shard with its work file; the folder appears when the block ends without an exception.
+
+    All files in it are on the disk before it has its name, so a power cut leaves no shard that only seems complete.
+    """
     aside = folder.with_name(f"{folder.name}.{os.getpid()}.new")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -290,7 +293,19 @@ def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
         new.finish()
     finally:
         new.close()
+    for path in (*aside.iterdir(), aside):
+        _flush(path)
     aside.rename(folder)
+    _flush(folder.parent)
+
+
+def _flush(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def has_records(path: Path) -> bool:

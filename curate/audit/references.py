@@ -62,10 +62,10 @@ def audit_references(
     """
     dataset = Dataset.open(folder)
     integrity = check_integrity(dataset, read_rows=True, progress=progress)
-    stored = Dataset(folder).require_problems()
+    dataset.require_problems()
     counts: Counter[str] = Counter()
     verified: dict[int, str] = {}
-    for position, row in enumerate(stored.rows("data", _COLUMNS)):
+    for position, row in enumerate(dataset.rows("data", _COLUMNS)):
         counts["suspects"] += row["multi_answer_suspect"]
         counts["few tests"] += row["n_tests"] < FEW_TESTS
         if row["verified"] and row["reference_language"] is not None:
@@ -73,14 +73,14 @@ def audit_references(
     chosen = list(verified) if sample is None else _sample(verified, sample, seed)
     out.mkdir(parents=True, exist_ok=True)
     with ResultJournal(out / JOURNAL) as journal:
-        failures = _judge_all(stored, chosen, journal, sandbox, seed, progress)
-    not_judged = {"unverified": len(stored) - len(verified), "not in the sample": len(verified) - len(chosen)}
+        failures = _judge_all(dataset, chosen, journal, sandbox, seed, progress)
+    not_judged = {"unverified": len(dataset) - len(verified), "not in the sample": len(verified) - len(chosen)}
     return DatasetAudit(
         subject=subject or str(folder),
         content_hash=integrity.content_hash or "unknown",
         sample_size=sample,
         seed=seed,
-        n_rows=len(stored),
+        n_rows=len(dataset),
         not_judged={reason: n for reason, n in not_judged.items() if n},
         n_judged=len(chosen),
         n_passed=len(chosen) - len(failures),

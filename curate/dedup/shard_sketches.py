@@ -1,8 +1,9 @@
 """The sketches of a build's shards on disk, and of those rows of all shards that have something in common.
 
 A shard has a file for each part of its sketches, some 1.1 KB for a problem of ordinary length. Equal keys of a band are
-found by sorting the keys of all shards, one band after another, which needs 32 bytes of memory a row. Only rows that
-share a key or a text with another row are compared, and only these have their ids and keys in memory, some 700 bytes.
+found by sorting the keys of all shards, one band after another, which needs less than 100 bytes of memory a row. Only
+rows that share a key or a text with another row are compared, and only these have their ids and keys in memory, some
+700 bytes.
 """
 
 import os

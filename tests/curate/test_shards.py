@@ -91,7 +91,18 @@ def test_a_build_whose_shard_processes_are_killed_says_so_and_continues(rows, un
     assert built(rows, tmp_path / "out", SandboxOptions(workers=1)) == undivided
 
 
-def test_a_cluster_works_on_the_shards(rows, undivided, small_shards, ray_cluster, tmp_path):
+def test_a_cluster_works_on_the_shards(rows, undivided, small_shards, ray_cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(curate.shards, "_map_in_processes", None)
     ray_cluster.add_node()
     on_ray = SandboxOptions(backend="ray", address=ray_cluster.address)
     assert built(rows, tmp_path / "out", on_ray) == undivided
+
+
+def test_a_cluster_that_does_not_see_the_files_leaves_the_shards_to_this_machine(
+    rows, undivided, small_shards, ray_cluster, tmp_path, monkeypatch, caplog
+):
+    ray_cluster.add_node()
+    monkeypatch.setattr(curate.shards, "_exist", lambda paths: False)
+    monkeypatch.setattr(curate.shards, "_map_on_ray", None)
+    assert built(rows, tmp_path / "out", SandboxOptions(backend="ray", address=ray_cluster.address)) == undivided
+    assert "the shards are worked on here" in caplog.text

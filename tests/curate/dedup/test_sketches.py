@@ -50,7 +50,7 @@ def test_files_in_the_given_folder_leave_nothing_behind(tmp_path):
 
 
 def test_the_compiled_kernel_computes_the_same_bits_as_numpy():
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="numba is not installed; type: make .venv/train")
     kernel = load_kernel()
     assert kernel is not None
     texts = [words(seed, n=seed * 3) for seed in range(40)]
@@ -71,7 +71,7 @@ def test_the_compiled_kernel_computes_the_same_bits_as_numpy():
 
 
 def test_the_kernel_leaves_words_of_more_than_64_bytes_to_numpy():
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="numba is not installed; type: make .venv/train")
     texts = ["one two " + "w" * 65, "three"]
     for left, right in zip(values_of(sketch(texts, load_kernel())), values_of(sketch(texts, None)), strict=True):
         assert np.array_equal(left, right)

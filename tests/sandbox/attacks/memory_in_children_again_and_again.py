@@ -1,4 +1,4 @@
-# expect: memory_limit or time_limit
+# expect: memory_limit
 import os
 import time
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -102,8 +101,8 @@ def test_a_compiler_gets_ten_seconds_of_processor_time() -> None:
     with Sandbox(workers=1) as box:  # it measures anew how slow the machine is, and gives more on a slow one
         judgement = box.judge(program, Suite([Case("", "7")], limits=SHORT))
     assert judgement.verdict is Verdict.COMPILE_ERROR
-    assert judgement.cases[0].cpu_seconds < 30
-    assert re.search("timed_out|SIGXCPU", judgement.cases[0].detail)
+    assert judgement.cases[0].cpu_seconds < 11
+    assert "timed_out" in judgement.cases[0].detail
 
 
 def test_a_compile_error_shows_the_first_complaint_of_the_compiler(box: Sandbox) -> None:
