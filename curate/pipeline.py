@@ -49,7 +49,7 @@ from curate.stage import ProblemStage, Stage
 from curate.stages import default_stages
 from curate.stages.decontaminate import DecontaminationStage
 from curate.stages.deduplicate import DeduplicationStage
-from curate.work import SHARDS, explain_full_disk
+from curate.work import SHARDS, is_full_disk
 from sandbox import Package, SandboxError, SandboxOptions
 
 __all__ = ["BuildOptions", "build", "read_and_filter", "source_names", "dry_run"]
@@ -294,7 +294,12 @@ def _explain_errors(out: Path) -> Iterator[None]:
     except SandboxError as error:
         raise CurateError(f"the sandbox cannot run: {error}. See `curate doctor`.") from error
     except (OSError, sqlite3.Error) as error:
-        reason = explain_full_disk(error) if isinstance(error, sqlite3.Error) else error
+        if isinstance(error, sqlite3.Error) and not is_full_disk(error):
+            folder = out / output_folder.WORK / SHARDS
+            raise CurateError(
+                f"a work file in {folder} is damaged ({error}). Delete this folder, and the same command starts again."
+            ) from error
+        reason = f"[Errno 28] {os.strerror(28)}" if isinstance(error, sqlite3.Error) else error
         raise CurateError(
             f"{reason}. What was verified so far is saved in {out}; the same command continues."
         ) from error

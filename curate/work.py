@@ -76,7 +76,7 @@ class WorkFile(Closeable):
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         except sqlite3.DatabaseError as error:
-            if _is_full(error):
+            if is_full_disk(error):
                 raise
             raise CurateError(
                 f"{path} is damaged ({error}). Delete {path.parent}, and the same command repeats only this shard."
@@ -317,13 +317,9 @@ def has_records(path: Path) -> bool:
         return True
 
 
-def explain_full_disk(error: sqlite3.Error) -> str:
-    """Return the text of an error of a work file; that of a full disk is the operating system's."""
-    return f"[Errno 28] {os.strerror(28)}" if _is_full(error) else f"work file: {error}"
-
-
-def _is_full(error: sqlite3.Error) -> bool:
-    return "disk is full" in str(error) or "disk I/O error" in str(error)
+def is_full_disk(error: sqlite3.Error) -> bool:
+    """Return whether an error of a work file means that the disk is full, rather than that the file is damaged."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

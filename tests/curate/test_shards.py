@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -89,6 +90,23 @@ def test_a_build_whose_shard_processes_are_killed_says_so_and_continues(rows, un
         killer.join()
     assert killed
     assert built(rows, tmp_path / "out", SandboxOptions(workers=1)) == undivided
+
+
+def test_a_damaged_work_file_is_reported_with_what_to_delete(rows, undivided, small_shards, tmp_path, monkeypatch):
+    write = pipeline._write
+
+    def damage(state, final):
+        file = shard_folders(tmp_path / "out")[3] / "rows.sqlite"
+        content = file.read_bytes()
+        file.write_bytes(content[:4096] + os.urandom(len(content) - 4096))
+        return write(state, final)
+
+    monkeypatch.setattr(pipeline, "_write", damage)
+    with pytest.raises(CurateError, match="is damaged .* Delete") as caught:
+        built(rows, tmp_path / "out")
+    monkeypatch.undo()
+    shutil.rmtree(str(caught.value).partition("a work file in ")[2].partition(" is damaged")[0])
+    assert built(rows, tmp_path / "out") == undivided
 
 
 def test_a_cluster_works_on_the_shards(rows, undivided, small_shards, ray_cluster, tmp_path, monkeypatch):

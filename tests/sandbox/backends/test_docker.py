@@ -121,7 +121,10 @@ ATTACKS = attacks("python")
 
 @judged(ATTACKS, quick=[], run_all=True, then=(ADDS, HARMLESS))
 def test_an_attack_fails_and_the_container_lives_on(name: str, judgement: Judgement) -> None:
-    program, _ = ATTACKS[name]
+    program, suite = ATTACKS[name]
+    if judgement.verdict is Verdict.TIME_LIMIT:  # beside a hundred others it may not have got to its attack
+        with Sandbox(workers=1, backend="docker") as own:
+            judgement = own.judge(program, suite)
     assert {case.verdict.value for case in judgement.cases} <= verdicts_of_failure(program), judgement
 
 
