@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from curate.errors import CurateError
-from curate.reading.chat import prompt_texts
-from curate.reading.prompt_templates import strip_prompt_template
+from curate.reading.prompt_templates import prompt_texts, strip_prompt_template
 from curate.reading.tables import TableFiles, UnreadableRow, read_rows
 from curate.text.ngrams import words
 

@@ -4,6 +4,7 @@ import ast
 import builtins
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from curate.reading.values import ParseError, allow_long_integers, shorten
 
@@ -82,21 +83,24 @@ def _free(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
     return (free | {node.id for node in inside if isinstance(node, ast.Name)}) - own
 
 
-def defined_names(solution: str) -> set[str]:
-    """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
+@lru_cache(8)
+def definitions(solution: str) -> tuple[ast.FunctionDef | ast.ClassDef, ...]:
+    """Return the functions and classes that a solution defines; none if it cannot be read."""
     try:
         nodes = parse(solution, "the solution")
     except ParseError:
-        return set()
-    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        return ()
+    return tuple(node for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef))
+
+
+def defined_names(solution: str) -> set[str]:
+    """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
+    return {node.name for node in definitions(solution)}
 
 
 def defined_classes(solution: str) -> set[str]:
     """Return the names of the classes that a solution defines; none if it cannot be read."""
-    try:
-        return {node.name for node in parse(solution, "the solution") if isinstance(node, ast.ClassDef)}
-    except ParseError:
-        return set()
+    return {node.name for node in definitions(solution) if isinstance(node, ast.ClassDef)}
 
 
 def required_statements(node: ast.stmt, earlier: Sequence[ast.stmt], test_mask: Sequence[bool]) -> list[ast.stmt]:
