@@ -218,6 +218,14 @@ def ray_cluster() -> Iterator[RayCluster]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def cluster(ray_cluster: RayCluster) -> RayCluster:
+    """Return a cluster with two nodes."""
+    for _ in range(2):
+        ray_cluster.add_node()
+    return ray_cluster
+
+
 @pytest.fixture(scope="session")
 def demo() -> Path:
     """Return the folder of the dataset that `make demo` builds."""

@@ -24,7 +24,6 @@ import docker
 import pytest
 from batch import ADDS, HARMLESS, judged, spread
 from hostile import attacks, verdicts_of_failure
-from test_conformance_sample import KIT, needs_kit
 
 from sandbox import BackendUnavailable, Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
 from sandbox.backends import docker as backend
@@ -126,20 +125,6 @@ def test_an_attack_fails_and_the_container_lives_on(name: str, judgement: Judgem
         with Sandbox(workers=1, backend="docker") as own:
             judgement = own.judge(program, suite)
     assert {case.verdict.value for case in judgement.cases} <= verdicts_of_failure(program), judgement
-
-
-@needs_kit
-@pytest.mark.quiet
-@pytest.mark.thorough
-def test_the_conformance_sample_holds(box: Sandbox) -> None:
-    driver = subprocess.run(
-        [sys.executable, KIT / "check.py", ROOT / "tests" / "docker_conformance_adapter.py", "--starve"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert driver.returncode == 0, driver.stdout + driver.stderr
 
 
 def test_all_layers_are_there(box: Sandbox) -> None:
