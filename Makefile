@@ -38,7 +38,7 @@ $(TRAIN): $(READY) train/requirements-cpu.txt tests/requirements-exports.txt
 		$$pip "$$torch" 2>/dev/null || $$pip --index-url https://download.pytorch.org/whl/cpu "$$torch"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile \
 		-r train/requirements-cpu.txt -r tests/requirements-exports.txt
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib || true # pip takes one process; not all files are for this Python
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 .venv/lib || true # pip takes one process; not all files are for this Python
 	@touch $(TRAIN)
 
 # What builds the documentation is small, but the demo does without it.
