@@ -1,7 +1,8 @@
 """Apply a function to many items in threads, reading the items only a little ahead."""
 
+import queue
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -18,14 +19,22 @@ def map_futures(
     `items` may be endless.
     """
     executor = ThreadPoolExecutor(threads)
+    finished: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
     running: dict[Future[Result], int] = {}
+
+    def take_finished() -> tuple[int, Future[Result]]:
+        future = finished.get()
+        return running.pop(future), future
+
     try:
         for index, item in enumerate(items):
-            running[executor.submit(function, item)] = index
-            if len(running) >= _PREFETCH * threads:
-                yield from _take_finished(running)
+            future = executor.submit(function, item)
+            running[future] = index
+            future.add_done_callback(finished.put)
+            while len(running) >= _PREFETCH * threads or not finished.empty():
+                yield take_finished()
         while running:
-            yield from _take_finished(running)
+            yield take_finished()
     finally:
         # This does not wait: a user who presses Ctrl-C does not want the rest to finish first.
         executor.shutdown(wait=False, cancel_futures=True)
@@ -46,8 +55,3 @@ def map_results(
             yield index, error
         else:
             raise error
-
-
-def _take_finished(running: dict[Future[Result], int]) -> list[tuple[int, Future[Result]]]:
-    finished, _ = wait(running, return_when=FIRST_COMPLETED)
-    return [(running.pop(future), future) for future in finished]
