@@ -10,7 +10,6 @@ bytes that are not exactly such a response raise ValueError and have no other ef
 
 import pickle
 import struct
-import threading
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
@@ -24,7 +23,7 @@ from sandbox.suite import Suite
 _KINDS = ("layers", "error", "RunResult", "Judgement")
 _LAYERS, _ERROR, _RUN_RESULT, _JUDGEMENT = range(len(_KINDS))
 _MAX_ERROR_CHARS = 10_000
-_MAX_CACHED_BYTES = 64 << 20  # of encoded suites
+_MAX_CACHED_BYTES = 8 << 20  # of encoded suites
 _HEAD = struct.Struct("<BII")
 _RUN = struct.Struct("<Bi3d?")  # outcome, exit code, CPU seconds, wall seconds, megabytes, whether a value is returned
 _JUDGED = struct.Struct("<BI")  # verdict, number of cases in the suite
@@ -50,7 +49,6 @@ class _EncodedSuites:
     """Pickles of the latest suites, since many programs are judged by the same one. Any thread may use it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, which is not reused as long as the suite is here
         self._n_bytes = 0
 
@@ -58,11 +56,12 @@ class _EncodedSuites:
         if entry := self._entries.get(id(suite)):
             return entry[1]
         encoded = pickle.dumps(suite, protocol=5)
-        with self._lock:
-            if self._entries.setdefault(id(suite), (suite, encoded))[1] is encoded:
-                self._n_bytes += len(encoded)
-            while self._n_bytes > _MAX_CACHED_BYTES:
-                self._n_bytes -= len(self._entries.pop(next(iter(self._entries)))[1])
+        # Without a lock, which a fork might leave locked; a thread that interferes costs no more than a pickle.
+        if self._n_bytes + len(encoded) > _MAX_CACHED_BYTES:
+            self._entries, self._n_bytes = {}, 0
+        if len(encoded) <= _MAX_CACHED_BYTES:
+            self._entries[id(suite)] = suite, encoded
+            self._n_bytes += len(encoded)
         return encoded
 
 
@@ -156,13 +155,12 @@ def _decode_judgement(numbers: bytes, strings: list[bytes]) -> Judgement:
     n_run, texts = len(rows), [_to_text(string) if string else "" for string in strings]
     if not 1 <= n_run <= n_cases or len(texts) not in (n_run, 2 * n_run):
         raise ValueError(f"{n_run} of {n_cases} cases, with {len(texts)} texts")
-    cases = tuple(
-        CaseJudgement(_VERDICTS[index], cpu_seconds, wall_seconds, memory_mb, detail, partial)
-        for (index, cpu_seconds, wall_seconds, memory_mb, partial), detail in zip(rows, texts, strict=False)
-    )
-    if not all(isfinite(cpu + wall + megabytes + partial) for _, cpu, wall, megabytes, partial in rows):
-        raise ValueError("a number is not finite")
-    return Judgement(_VERDICTS[verdict], cases, n_cases, tuple(texts[n_run:]))
+    cases = []
+    for (index, cpu_seconds, wall_seconds, memory_mb, partial), detail in zip(rows, texts, strict=False):
+        if not isfinite(cpu_seconds + wall_seconds + memory_mb + partial):
+            raise ValueError("a number is not finite")
+        cases.append(CaseJudgement(_VERDICTS[index], cpu_seconds, wall_seconds, memory_mb, detail, partial))
+    return Judgement(_VERDICTS[verdict], tuple(cases), n_cases, tuple(texts[n_run:]))
 
 
 def _decode_run_result(numbers: bytes, strings: list[bytes]) -> RunResult:
