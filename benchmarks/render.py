@@ -34,7 +34,7 @@ def sandbox_table(measured: dict[str, Any]) -> str:
 
 def supervisor_table(measured: dict[str, Any]) -> str:
     lines = [
-        "| one process hands out judgements: workers | per second, `judge_many` | CPU µs | per second, `judge` | CPU µs |",
+        "| workers of one process | judgements per second, `judge_many` | CPU µs | `judge` | CPU µs |",
         "|---:|---:|---:|---:|---:|",
     ]
     found = {(row["workers"], row["call"]): row for row in measured["rows"]}
