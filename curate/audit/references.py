@@ -15,12 +15,10 @@ from curate.dataset.integrity import check_integrity
 from curate.dataset.journal import ResultJournal
 from curate.ingestion import sample_sort_key
 from curate.json_records import from_json, to_json
+from curate.judging import failure_cause, judge_for_build, map_with_retries
 from curate.problem import Problem
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.values import shorten
-from curate.verification.failures import failure_cause
-from curate.verification.metered_sandbox import judge_for_build
-from curate.verification.retries import map_with_retries
 from sandbox import Judgement, SandboxOptions, Verdict
 
 JOURNAL = "judgements.jsonl"

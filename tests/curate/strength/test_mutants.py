@@ -6,7 +6,7 @@ import pytest
 from source_rows import SUM, SUM_TESTS
 
 from curate.strength import mistakes
-from curate.strength.mutation import mutable_nodes, mutants
+from curate.strength.mutants import mutable_nodes, mutants
 from sandbox import Case, Program, Sandbox, Suite, Verdict
 
 SUITE = Suite([Case(i, o) for i, o in SUM_TESTS])
