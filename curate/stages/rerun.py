@@ -45,9 +45,8 @@ class RerunStage(ProblemStage[RerunRecord]):
         problem = row.problem
         assert problem.reference is not None
         keep_outputs = problem.tests.referee is not None
-        judgement = MeteredSandbox(sandbox(self.seed)).judge(
-            problem.reference, problem.tests, keep_outputs=keep_outputs
-        )
+        metered = MeteredSandbox(sandbox(self.seed))
+        judgement = metered.judge(problem.reference, problem.tests, keep_outputs=keep_outputs)
         place = passing_index(row.problem)
         failure = None if judgement.accepted or place is None else first_failure(place, judgement)
         trials = _referee_trials(row.problem, judgement)
