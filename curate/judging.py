@@ -35,16 +35,20 @@ FAILURES_IN_A_ROW = 3
 class MeteredSandbox:
     """Judges and runs programs, and adds up the CPU seconds that they use. Each object is for one problem and thread.
 
-    Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeError: see
-    `judged`.
+    Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeError: a
+    solution on which the suite's own referee fails has a wrong answer. Nothing is known about such a solution, but it
+    cannot be a reference, and the other solutions go on.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self.spent_seconds = 0.0
 
-    def judge(self, program: Program, suite: Suite, *, run_all: bool = False) -> Judgement:
-        judgement = judge_for_build(self._sandbox, program, suite, run_all=run_all)
+    def judge(self, program: Program, suite: Suite, *, run_all: bool = False, keep_outputs: bool = False) -> Judgement:
+        try:
+            judgement = self._sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
+        except RefereeError as error:
+            judgement = _rejected(error, suite)
         self.spent_seconds += cpu_seconds(judgement)
         return judgement
 
@@ -55,8 +59,10 @@ class MeteredSandbox:
         """
         judgements: dict[int, Judgement] = {}
         for index, answer in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
-            if isinstance(answer, Exception):
+            if isinstance(answer, RefereeError):
                 answer = _rejected(answer, pairs[index][1])
+            if isinstance(answer, Exception):
+                raise answer
             judgements[index] = answer
         self.spent_seconds += sum(map(cpu_seconds, judgements.values()))
         return [judgements[index] for index in range(len(pairs))]
@@ -67,23 +73,7 @@ class MeteredSandbox:
         return result
 
 
-def judge_for_build(
-    sandbox: Sandbox, program: Program, suite: Suite, *, run_all: bool = False, keep_outputs: bool = False
-) -> Judgement:
-    """Judge a program for a build, where a wrong answer is a solution on which the suite's own referee fails.
-
-    Nothing is known about such a solution, but it cannot be a reference, and the other solutions go on.
-    """
-    try:
-        return sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
-    except RefereeError as failure:
-        return _rejected(failure, suite)
-
-
-def _rejected(error: Exception, suite: Suite) -> Judgement:
-    """Return the judgement for a solution on which a referee has failed. Raises any other exception."""
-    if not isinstance(error, RefereeError):
-        raise error
+def _rejected(error: RefereeError, suite: Suite) -> Judgement:
     case = CaseJudgement(Verdict.WRONG_ANSWER, 0.0, 0.0, 0.0, str(error))
     return Judgement(Verdict.WRONG_ANSWER, (case,), len(suite.cases))
 

@@ -15,7 +15,7 @@ from curate.dataset.integrity import check_integrity
 from curate.dataset.journal import ResultJournal
 from curate.ingestion import sample_sort_key
 from curate.json_records import from_json, to_json
-from curate.judging import failure_cause, judge_for_build, map_with_retries
+from curate.judging import MeteredSandbox, failure_cause, map_with_retries
 from curate.problem import Problem
 from curate.progress import Progress, no_progress, with_progress
 from curate.reading.values import shorten
@@ -116,7 +116,7 @@ def _judge_all(
 
     def judge(problem: Problem) -> Judgement:
         assert problem.reference is not None
-        return judge_for_build(box, problem.reference, problem.tests)
+        return MeteredSandbox(box).judge(problem.reference, problem.tests)
 
     # A service has one seed for all its clients.
     with options.open(seed=None if options.backend == "http" else seed) as box:

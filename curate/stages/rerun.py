@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from curate.json_records import omit_if_default
-from curate.judging import CaseFailure, cpu_seconds, first_failure, judge_for_build
+from curate.judging import CaseFailure, MeteredSandbox, first_failure
 from curate.problem import Problem
 from curate.stage import BuildRow, OpenSandbox, ProblemStage
 from curate.stages.verify import VerificationStage, passing_index
@@ -45,11 +45,12 @@ class RerunStage(ProblemStage[RerunRecord]):
         problem = row.problem
         assert problem.reference is not None
         keep_outputs = problem.tests.referee is not None
-        judgement = judge_for_build(sandbox(self.seed), problem.reference, problem.tests, keep_outputs=keep_outputs)
+        metered = MeteredSandbox(sandbox(self.seed))
+        judgement = metered.judge(problem.reference, problem.tests, keep_outputs=keep_outputs)
         place = passing_index(row.problem)
         failure = None if judgement.accepted or place is None else first_failure(place, judgement)
         trials = _referee_trials(row.problem, judgement)
-        return RerunRecord(judgement.verdict, cpu_seconds(judgement), failure, trials)
+        return RerunRecord(judgement.verdict, metered.spent_seconds, failure, trials)
 
     def settle(self, row: BuildRow, record: RerunRecord) -> BuildRow:
         if record.verdict is not Verdict.ACCEPTED:

@@ -10,7 +10,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -47,21 +46,16 @@ def mutants(
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(reference)
-        return _mutants(tree, suite, n_shown_cases, seed, max_count)
+        original = ast.unparse(tree)
+        kinds = {source: "hard_coded" for source in hard_coded_programs(suite, n_shown_cases)}
+        for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
+            if len(kinds) >= max_count:
+                break
+            source = place.unparse_with(node, tree)
+            if source != original:
+                kinds.setdefault(source, kind)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-
-
-def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, max_count: int) -> list[Mutant]:
-    original = ast.unparse(tree)
-    kinds = {source: "hard_coded" for source in hard_coded_programs(suite, shown)}
-    for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
-        if len(kinds) >= max_count:
-            break
-        with place.replace_with(node):
-            source = ast.unparse(tree)
-        if source != original:
-            kinds.setdefault(source, kind)
     return [Mutant(kind, source) for source, kind in kinds.items()]
 
 
@@ -105,16 +99,15 @@ class NodePosition:
     field: str
     index: int | None
 
-    @contextmanager
-    def replace_with(self, other: ast.AST) -> Iterator[None]:
-        """Put another node in this place for the duration of the block."""
-        self._hang(other)
+    def unparse_with(self, other: ast.AST, tree: ast.Module) -> str:
+        """Return the source text of the tree with another node in this place."""
+        self._put(other)
         try:
-            yield
+            return ast.unparse(tree)
         finally:
-            self._hang(self.node)
+            self._put(self.node)
 
-    def _hang(self, node: ast.AST) -> None:
+    def _put(self, node: ast.AST) -> None:
         if self.index is None:
             setattr(self.parent, self.field, node)
         else:

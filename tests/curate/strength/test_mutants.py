@@ -41,8 +41,7 @@ def instead(kind, source):
     programs = []
     for place in mutable_nodes(tree, ()):
         for node in getattr(mistakes, kind)(place.node):
-            with place.replace_with(node):
-                programs.append(ast.unparse(tree))
+            programs.append(place.unparse_with(node, tree))
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))
     return programs
 
