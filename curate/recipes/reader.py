@@ -229,6 +229,8 @@ def _check(given: str, recipe: Recipe) -> None:
             read_prompt(recipe.difficulty.prompt)
         if recipe.filter is not None:
             section = "filter"
+            if not recipe.filter.where:
+                raise ValueError("where must have at least one condition")
             for condition in recipe.filter.where:
                 parse(condition, recipe.difficulty.models if recipe.difficulty else ())
         if recipe.split is not None:
