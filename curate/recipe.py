@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from curate.json_records import from_json, to_json
+from curate.json_records import UnknownFieldError, from_json, to_json
 from curate.options import BuildOptions
 from curate.reading.location import LocationSpec, split_location
 from curate.reading.tables import TableFiles as Files
@@ -169,12 +169,14 @@ class Recipe:
 
 
 def from_table(table: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in a table. Raises ValueError, which names the key, if it is not one."""
+    """Return the recipe in a table. Raises ValueError, which names the key, or UnknownFieldError if it is not one."""
     values = dict(table)
     if isinstance(values.get("sources"), list):
         values["sources"] = [_with_options(source) for source in values["sources"]]
     try:
         return from_json(Recipe, values)
+    except UnknownFieldError:
+        raise
     except ValueError as error:
         raise ValueError(str(error).replace("Recipe: ", "").replace("Recipe.", "")) from None
 
