@@ -34,7 +34,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
 
     interrupted = "the datasets are unchanged, the same command starts again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
-        missing = missing_sets(datasets, out)
+        missing = missing_sets(datasets)
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, progress=progress)
     print_funnel(manifest.counts, rejected_rows(out))
     if manifest.decontamination:

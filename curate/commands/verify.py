@@ -11,7 +11,6 @@ import click
 from curate.commands.printing import print_lines
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
-from sandbox.commands.table import warn
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
@@ -123,8 +122,6 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
-    if integrity.unchecked_reason:
-        warn(integrity.unchecked_reason)
     actual = {name: getattr(integrity, name) for name in ("manifest_hash", "reward_hash", "content_hash")}
     for name, value in actual.items():
         if value:
