@@ -33,11 +33,11 @@ CARD = "README.md"
 DIFFICULTY = "difficulty"  # the table of solve rates, to which a command adds models later
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _INTRODUCTION = """\
-{kept} programming problems with tests. For {verified} of them a reference solution was executed in a sandbox and \
-passed every test, twice; the others come from sources that publish no solutions (`verified` is false). Rows that fell out \
-are in the config `rejected`, each with its reason. The
-config `evidence` has their statements and, for rows whose solutions failed, the test, the expected and the
-actual outputs. It has the same for rows that stay and may have several right answers.
+{kept} programming problems with tests. For {verified} of them a reference solution was executed in a sandbox and
+passed every test, twice; the others come from sources that publish no solutions (`verified` is false). Rows that fell
+out are in the config `rejected`, each with its reason. The config `evidence` has their statements and, for rows whose
+solutions failed, the test, the expected and the actual outputs. It has the same for rows that stay and may have several
+right answers.
 
 ```python
 from datasets import load_dataset

@@ -18,7 +18,7 @@ from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED_COLUMNS
 from curate.progress import Progress, no_progress, with_batch_progress
-from curate.text.printable import format_table, one_line
+from curate.text.document import Section, Table, Text, terminal_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,6 @@ def _states(name: str) -> str:
     """
 
 
-_VALUE = 60  # characters of an option that are shown
 # A row that is kept and rejected counts as kept. About one pair of values in 10**19 shares a hash.
 _DIFFERENCES = f"""
     WITH old_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM old_data),
@@ -187,28 +186,22 @@ def _counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]:
 
 def format_lines(diff: DatasetDiff) -> Iterator[str]:
     """Yield a section for each kind of change that occurs, and the verdict at the end."""
-    for title, differing in (
-        ("Plan", diff.plan_changes),
-        ("Inputs", diff.input_changes),
-        ("Counts", diff.count_changes),
-    ):
-        if differing:
-            yield f"{title}\n"
-            yield from format_table(["", "was", "is"], [_shortened(change) for change in differing], indent="  ")
-            yield ""
+    changes = {"Plan": diff.plan_changes, "Inputs": diff.input_changes, "Counts": diff.count_changes}
+    sections = [Section(title, [Table(["", "was", "is"], changed)]) for title, changed in changes.items() if changed]
     if diff.fates:
-        yield "Rows\n"
-        rows = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
-        yield from format_table(["was", "is", "rows", "for example"], rows, indent="  ")
-        yield ""
+        fates = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
+        sections.append(Section("Rows", [Table(["was", "is", "rows", "for example"], fates)]))
     if diff.columns:
-        yield "Columns of rows that were kept and changed\n"
-        changed = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
-        yield from format_table(["column", "rows", "for example"], changed, indent="  ")
-        yield ""
+        columns = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
+        table = Table(["column", "rows", "for example"], columns)
+        sections.append(Section("Columns of rows that were kept and changed", [table]))
     for names, dataset in ((diff.only_old, "first"), (diff.only_new, "second")):
         if names:
-            yield f"Only the {dataset} dataset has the columns {', '.join(names)}\n"
+            sections.append(Section(f"Only the {dataset} dataset has the columns {', '.join(names)}", [Text("")]))
+    lines = list(terminal_lines(sections))
+    yield from lines
+    if lines:
+        yield ""
     if diff.same_content:
         yield f"Same content: {diff.hashes[0]}"
         was, now = diff.reward_hashes
@@ -218,11 +211,6 @@ def format_lines(diff: DatasetDiff) -> Iterator[str]:
         if not diff.fates:
             yield "No row changed: the differences are in details of rejections, or in columns that only one has."
         yield f"Different content: {diff.hashes[0]} became {diff.hashes[1]}"
-
-
-def _shortened(change: Change) -> tuple[str, str, str]:
-    name, was, now = change
-    return name, one_line(was, _VALUE), one_line(now, _VALUE)
 
 
 def _examples(group: ChangedRows) -> str:

@@ -12,6 +12,7 @@ from curate.text.printable import escape_unprintable, format_table, one_line
 
 _BAR = 40  # characters of the longest bar on a terminal
 _CELL = 160  # characters of a cell in Markdown
+_FACT = 1000  # characters of a value beside its name on a terminal
 
 
 class Share(float):
@@ -142,7 +143,12 @@ def _terminal_block(block: Block) -> Iterator[str]:
             yield from (prefix + line for line in escape_unprintable(text.rstrip("\n")).split("\n"))
         case Table() if not block.folded:
             rows = [*block.rows, block.total] if block.total else block.rows
-            yield from format_table(block.header, rows)
+            if block.header:
+                yield from format_table(block.header, rows)
+            else:
+                names = [one_line(str(row[0]), _FACT) for row in rows]
+                for name, (_, value) in zip(names, rows, strict=True):
+                    yield f"{name:<{max(map(len, names))}}  {one_line(str(value), _FACT)}"
         case Chart():
             for name, counts in block.counts.items():
                 if name:
