@@ -5,10 +5,9 @@ compared. Columns that are measured differ from run to run and are left out.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from curate.dataset.dataset import BATCH_ROWS, Dataset
 from curate.dataset.integrity import check_integrity, mismatch_message
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Change = tuple[str, str, str]  # name, old value, new value
-Group = TypeVar("Group", bound=str | tuple[str, str])
 
 EXAMPLES = 3
 KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
@@ -45,12 +43,19 @@ _DIFFERENCES = f"""
     WITH old_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM old_data),
         new_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM new_data),
         old_states AS ({_states("old")}),
-        new_states AS ({_states("new")})
-    SELECT id, old_states.fate AS old_fate, new_states.fate AS new_fate,
-        old_states.hashes AS old_hashes, new_states.hashes AS new_hashes
-    FROM old_states FULL JOIN new_states USING (id)
-    WHERE old_states.fate IS DISTINCT FROM new_states.fate OR old_states.hashes IS DISTINCT FROM new_states.hashes
-    ORDER BY id
+        new_states AS ({_states("new")}),
+        changed AS MATERIALIZED (
+            SELECT id, a.fate AS was, b.fate AS now, a.hashes AS old, b.hashes AS new
+            FROM old_states a FULL JOIN new_states b USING (id)
+            WHERE was IS DISTINCT FROM now OR old IS DISTINCT FROM new
+        ),
+        values AS (SELECT id, unnest([{{names}}]) AS name, unnest(old) AS was, unnest(new) AS now FROM changed
+            WHERE old IS NOT NULL AND new IS NOT NULL)
+    SELECT ifnull(was, '{ABSENT}') AS was, if(old IS NOT NULL AND new IS NOT NULL, '{CHANGED}', ifnull(now, '{ABSENT}'))
+        AS now, count(*) AS n, min(id, {EXAMPLES}) AS examples FROM changed GROUP BY ALL
+    UNION ALL
+    SELECT name, NULL, count(*), min(id, {EXAMPLES}) FROM values WHERE was <> now GROUP BY name
+    ORDER BY n DESC, examples, was, now
 """
 
 
@@ -128,29 +133,24 @@ def _compare_rows(
     old: Dataset, new: Dataset, columns: Sequence[str], progress: Progress
 ) -> tuple[dict[tuple[str, str], ChangedRows], dict[str, ChangedRows]]:
     """Return the rows whose fate differs, and in which columns the rows differ that were kept both times."""
-    hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in columns)
+    escaped = [name.replace('"', '""') for name in columns]  # names are the dataset's
+    hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in escaped)
+    names = ", ".join("'" + name.replace("'", "''") + "'" for name in columns)
     tables: dict[str, pa.RecordBatchReader] = {}
     for name, dataset in (("old", old), ("new", new)):
         rows = read_table(dataset, "data", columns, rows=BATCH_ROWS)
         batches = with_batch_progress(rows, f"read {dataset.path}", progress, total=dataset.manifest.n_kept)
         tables[f"{name}_data"] = rows.from_batches(rows.schema, batches)
         tables[f"{name}_rejected"] = read_table(dataset, "rejected", ("id", "stage", "reason", "cause"))
-    fates: dict[tuple[str, str], list[str]] = defaultdict(list)
-    changed: dict[str, list[str]] = defaultdict(list)
-    for row in query(_DIFFERENCES.format(hashes=hashes), **tables):
-        is_kept = row["old_hashes"] is not None and row["new_hashes"] is not None
-        fates[row["old_fate"] or ABSENT, CHANGED if is_kept else row["new_fate"] or ABSENT].append(row["id"])
-        if is_kept:
-            for name, was, now in zip(columns, row["old_hashes"], row["new_hashes"], strict=True):
-                if was != now:
-                    changed[name].append(row["id"])
-    return _grouped(fates), _grouped(changed)
-
-
-def _grouped(ids: Mapping[Group, list[str]]) -> dict[Group, ChangedRows]:
-    """Return the size of each group and its first rows, the largest group first."""
-    largest = sorted(ids.items(), key=lambda entry: -len(entry[1]))
-    return {group: ChangedRows(len(members), tuple(members[:EXAMPLES])) for group, members in largest}
+    fates: dict[tuple[str, str], ChangedRows] = {}
+    changed: dict[str, ChangedRows] = {}
+    for row in query(_DIFFERENCES.format(hashes=hashes, names=names), **tables):
+        group = ChangedRows(row["n"], tuple(row["examples"]))
+        if row["now"] is None:
+            changed[row["was"]] = group
+        else:
+            fates[row["was"], row["now"]] = group
+    return fates, changed
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

@@ -29,10 +29,9 @@ _MAX_FILES = 20  # of a source that the page names
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """Some sections under one heading. id: anchor on the page; name: short title"""
+    """Some sections under one heading. id: anchor on the page"""
 
     id: str
-    name: str
     title: str
     lead: str
     sections: Sequence[Section]
@@ -40,72 +39,31 @@ class Chapter:
 
 def report_chapters(numbers: Numbers) -> list[Chapter]:
     """Return all chapters of the report, in order. Sections about what a dataset lacks say so in their notes."""
-    rejections, duplicates = numbers["rejections"], numbers["duplicates"]
-    n_rejected = sum(entry["n"] for entry in rejections)
+    duplicates, n_rejected = numbers["duplicates"], sum(entry["n"] for entry in numbers["rejections"])
+    funnel = "What is left of each source after each stage, in rows."
+    rejected = f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected` with what was found."
+    evidence = """Why rows fell out, and why some that stay may have several right answers: for each cause the shortest
+        examples. The config `evidence` has all rows, and `curate inspect DATASET ID` shows one."""
+    tests = """How many tests the problems have, and what share of wrong programs, made from each reference by small
+        mistakes, they catch."""
+    time = """CPU seconds of each reference at its slowest test, and the wall time of the limit for a test that was
+        calibrated from them."""
+    rate = """Share of a model's answers that passed every test of a problem. Problems that are never or always solved
+        teach nothing."""
+    repeated = f"""{duplicates["n_exact"]:,} rows repeated the text of another one and {duplicates["n_near"]:,} nearly
+        did: similarity is the exact Jaccard index of their runs of five words."""
+    sets = "Rows that hold an item of these evaluation sets were removed; every hit is in the config `contamination`."
+    strength = _test_strength(numbers["test_strength"], numbers["mutants"])
     return [
-        Chapter(
-            "funnel",
-            "Funnel",
-            "From raw rows to problems",
-            "What is left of each source after each stage, in rows.",
-            [_funnel(numbers["funnel"])],
-        ),
-        Chapter(
-            "rejections",
-            "Rejections",
-            "Rejected rows",
-            f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected` with what was found.",
-            [_rejections(rejections, list(numbers["funnel"]["sources"]))],
-        ),
-        Chapter(
-            "evidence",
-            "Evidence",
-            "Evidence",
-            "Why rows fell out, and why some that stay may have several right answers: for each cause the shortest "
-            "examples. The config `evidence` has all rows, and `curate inspect DATASET ID` shows one.",
-            list(_evidence(numbers["evidence"])),
-        ),
-        Chapter(
-            "tests",
-            "Tests",
-            "Tests",
-            "How many tests the problems have, and what share of wrong programs, made from each reference by small "
-            "mistakes, they catch.",
-            [_test_counts(numbers["tests"]), _test_strength(numbers["test_strength"], numbers["mutants"])],
-        ),
-        Chapter(
-            "time",
-            "Time",
-            "Reference time against limits",
-            "CPU seconds of each reference at its slowest test, and the wall time of the limit for a test that was "
-            "calibrated from them.",
-            list(_reference_time(numbers["reference_time"])),
-        ),
-        Chapter(
-            "solve-rate",
-            "Solve rate",
-            "Solve rate",
-            "Share of a model's answers that passed every test of a problem. Problems that are never or always solved "
-            "teach nothing.",
-            list(map(_solve_rate, numbers["solve_rates"]))
-            or [Section("", note="Not measured. Type: curate difficulty DATASET --model MODEL")],
-        ),
-        Chapter(
-            "duplicates",
-            "Duplicates",
-            "Near-duplicates",
-            f"{duplicates['n_exact']:,} rows repeated the text of another one and {duplicates['n_near']:,} nearly did: "
-            "similarity is the exact Jaccard index of their runs of five words.",
-            list(_duplicates(duplicates)),
-        ),
-        Chapter(
-            "contamination",
-            "Contamination",
-            "Contamination",
-            "Rows that hold an item of these evaluation sets were removed; every hit is in the config `contamination`.",
-            [_contamination(numbers["contamination"])],
-        ),
-        Chapter("making", "Making", "How it was made", "", list(_making(numbers["dataset"]))),
+        Chapter("funnel", "From raw rows to problems", funnel, [_funnel(numbers["funnel"])]),
+        Chapter("rejections", "Rejected rows", rejected, [_rejections(numbers)]),
+        Chapter("evidence", "Evidence", evidence, list(_evidence(numbers["evidence"]))),
+        Chapter("tests", "Tests", tests, [_test_counts(numbers["tests"]), strength]),
+        Chapter("time", "Reference time against limits", time, list(_reference_time(numbers["reference_time"]))),
+        Chapter("solve-rate", "Solve rate", rate, list(_solve_rates(numbers["solve_rates"]))),
+        Chapter("duplicates", "Near-duplicates", repeated, list(_duplicates(duplicates))),
+        Chapter("contamination", "Contamination", sets, [_contamination(numbers["contamination"])]),
+        Chapter("making", "How it was made", "", list(_making(numbers["dataset"]))),
     ]
 
 
@@ -121,7 +79,8 @@ def _funnel(funnel: Mapping[str, Any]) -> Section:
     return Section("What became of the rows", [Table(header, rows, total, "steps")], wide=True)
 
 
-def _rejections(entries: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> Section:
+def _rejections(numbers: Numbers) -> Section:
+    entries, sources = numbers["rejections"], list(numbers["funnel"]["sources"])
     if not entries:
         return Section("", note="No row fell out.")
     rows = [
@@ -201,6 +160,12 @@ def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     table = Table(["problem", "reference CPU s", "limit s", "share of it"], rows)
     note = "A slower machine could turn right answers into time limits here."
     yield Section("Closest to their time limit", [table], note)
+
+
+def _solve_rates(models: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+    if not models:
+        yield Section("", note="Not measured. Type: curate difficulty DATASET --model MODEL")
+    yield from map(_solve_rate, models)
 
 
 def _solve_rate(rates: Mapping[str, Any]) -> Section:
