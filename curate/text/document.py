@@ -12,7 +12,7 @@ from curate.text.printable import escape_unprintable, format_table, one_line
 
 _BAR = 40  # characters of the longest bar on a terminal
 _CELL = 160  # characters of a cell in Markdown
-_FACT = 1000  # characters of a value beside its name on a terminal
+_LINE = 1000  # characters of what has to stand on one line of a terminal
 
 
 class Share(float):
@@ -132,8 +132,9 @@ def terminal_lines(sections: Iterable[Section]) -> Iterator[str]:
     for section in sections:
         lines = [line for block in section.blocks for line in _terminal_block(block)]
         if lines:
-            yield f"\n{escape_unprintable(section.title)}\n"
-            yield from (f"  {line}".rstrip() for line in ([section.note] if section.note else []) + lines)
+            yield f"\n{one_line(section.title, _LINE)}\n"
+            note = [one_line(section.note, _LINE)] if section.note else []
+            yield from (f"  {line}".rstrip() for line in note + lines)
 
 
 def _terminal_block(block: Block) -> Iterator[str]:
@@ -146,13 +147,13 @@ def _terminal_block(block: Block) -> Iterator[str]:
             if block.header:
                 yield from format_table(block.header, rows)
             else:
-                names = [one_line(str(row[0]), _FACT) for row in rows]
+                names = [one_line(str(row[0]), _LINE) for row in rows]
                 for name, (_, value) in zip(names, rows, strict=True):
-                    yield f"{name:<{max(map(len, names))}}  {one_line(str(value), _FACT)}"
+                    yield f"{name:<{max(map(len, names))}}  {one_line(str(value), _LINE)}"
         case Chart():
             for name, counts in block.counts.items():
                 if name:
-                    yield name
+                    yield one_line(name, _LINE)
                 yield from _bars(block.labels, counts)
 
 
@@ -161,7 +162,7 @@ def _bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
     filled = [place for place, count in enumerate(counts) if count]
     if filled:
         labels, counts = labels[filled[0] : filled[-1] + 1], counts[filled[0] : filled[-1] + 1]
-    names = [label.replace("\N{EN DASH}", "-") for label in labels]
+    names = [one_line(label.replace("\N{EN DASH}", "-"), _LINE) for label in labels]
     most, width = max(counts, default=0), max(map(len, names), default=0)
     for name, count in zip(names, counts, strict=True):
         yield f"{name:<{width}}  {count:>{len(str(most))}}  {'#' * -(-_BAR * count // max(most, 1))}"
@@ -204,16 +205,19 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return a text as code in Markdown, on one line."""
-    return "`" + escape_unprintable(" ".join(text.split())).replace("`", "'").replace("|", "\\|") + "`"
+    """Return a text as code in Markdown, on one line, or as text if code cannot have its characters in a table."""
+    line = " ".join(escape_unprintable(text).split())
+    return markdown_text(line) if set(line) & set("`|") else f"`{line}`"
 
 
 def markdown_text(text: str) -> str:
-    """Return a text with the characters escaped that mean something in Markdown. A text of ours is not changed."""
+    """Return a text on one line, with the characters escaped that mean something in Markdown, unless it is ours."""
     if isinstance(text, Markdown):
         return text
     escapes = {"&": "&amp;", "<": "&lt;"} | {character: f"\\{character}" for character in "\\`*[]|"}
-    return "".join(escapes.get(character, character) for character in escape_unprintable(text))
+    line = " ".join(escape_unprintable(text).split())
+    begin = "\\" if line[:1] in set("#>+-=~") else ""  # of a heading, a quotation or a list
+    return begin + "".join(escapes.get(character, character) for character in line)
 
 
 def format_number(value: Any) -> str:
