@@ -20,7 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from curate.reading.dialects.dependencies import BINDING, bound_names, required_statements, unparse, used_names
+from curate.reading.dialects.dependencies import (
+    BINDING,
+    EarlierStatement,
+    bound_names,
+    required_statements,
+    unparse,
+    used_names,
+)
 from curate.reading.dialects.literals import NotLiteral, evaluate, to_literal
 from curate.reading.values import ParseError, shorten
 from sandbox import Case
@@ -107,8 +114,11 @@ class _Scope:
             return [], [node]
         return examples, [_restrict_loop(node, other_turns)] if other_turns else []
 
-    def follow(self, node: ast.stmt, *, is_test: bool) -> None:
-        """Learn what a statement assigns, and forget what it may change in place."""
+    def follow(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
+        """Learn what a statement assigns, and forget what it may change in place.
+
+        used, bound  names that the statement uses and binds
+        """
         fixed = {name: value for name, value in self.values.items() if isinstance(value, _FIXED)}
         values, calls = dict[str, Any](), dict[str, str]()
         match node:
@@ -119,15 +129,14 @@ class _Scope:
                     with suppress(NotLiteral):
                         # A second name for something that can change in place is not followed.
                         values[name] = evaluate(value, fixed)
-        assigned, used = bound_names([node]), used_names(node)
         if isinstance(node, ast.Assert) and not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
-            used = set()
+            used = ()
         self.values = {
             name: value
             for name, value in self.values.items()
-            if name not in assigned and (name not in used or name in fixed)
+            if name not in bound and (name not in used or name in fixed)
         } | values
-        self.calls = {name: call for name, call in self.calls.items() if name not in assigned | used} | calls
+        self.calls = {name: call for name, call in self.calls.items() if name not in bound and name not in used} | calls
 
 
 def extract_cases(
@@ -142,30 +151,29 @@ def extract_cases(
     A test whose expected value cannot be taken out keeps the earlier statements that it needs.
     """
     scope = _Scope(names, dict(helpers), dict(values))
-    earlier: list[ast.stmt] = []
-    tests: list[bool] = []
+    earlier: list[EarlierStatement] = []
     reaching = set(names)  # what the submission defines, and what comes from it
     independent = True  # no statement before has called the submission for an effect that a later test may see
     for node in body:
         if is_no_op(node):
             continue
+        used, bound = used_names(node), bound_names([node])
         if is_test := _asserts(node, scope.helpers):
             examples, others = list[Case](), [node]
             if independent:
-                examples, others = scope.take_out(node, is_apart=not used_names(node) & (reaching - set(names)))
+                examples, others = scope.take_out(node, is_apart=not used & (reaching - set(names)))
             yield from examples
             for test in others:
-                yield Case(unparse([*required_statements(test, earlier, tests), test]), "")
+                yield Case(unparse([*required_statements(test, earlier), test]), "")
         elif isinstance(node, ast.FunctionDef) and _body_asserts(node, scope.helpers):
             scope.helpers[node.name] = False
-        scope.follow(node, is_test=is_test)
-        if not is_test and used_names(node) & reaching:
+        scope.follow(node, used, bound, is_test=is_test)
+        if not is_test and used & reaching:
             if isinstance(node, BINDING):
-                reaching |= bound_names([node])
+                reaching |= bound
             else:
                 independent = False
-        earlier.append(node)
-        tests.append(is_test)
+        earlier.append(EarlierStatement(node, is_test, frozenset(bound), frozenset(used | bound)))
 
 
 def asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
