@@ -317,7 +317,7 @@ class _Rows:
     def _differences(self, content_hash: str) -> Iterator[Discrepancy]:
         """Yield what the digests of the rows say. Without digests, nothing is known about single rows."""
         same = content_hash == self._dataset.manifest.content_hash
-        digests = iter(self._hasher.digests)
+        digests = self._hasher.digests
         for table in TABLES:
             now = [(id, next(digests)) for id in self._ids[table]]
             try:

@@ -88,7 +88,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         if not build.is_problem(address):
             return evidence_row(rejection, rejection.statement) if rejection.statement else None
         if not build.is_examined(address):
-            return evidence_row(rejection, build.row(address)["statement"])
+            return evidence_row(rejection, build.problem_as_read(address).statement)
         problem = build.load(address).problem
         return evidence_row(rejection, problem.statement, self._shown(address, problem, build))
 

@@ -58,6 +58,27 @@ def test_row_groups_and_files_have_a_largest_size(tmp_path, monkeypatch):
     assert pq.read_table(tmp_path / "data").column("id").to_pylist() == [f"taco/{n:03}" for n in range(100)]
 
 
+def test_a_table_merged_of_sorted_parts_is_the_table_written_in_one_go(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr(writer, "FILE_BYTES", 5000)
+    rows = [to_row(problem(n, tags=("a",) * (n % 3), cpu_seconds=n / 8 if n % 2 else None)) for n in range(100)]
+    hasher = writer.write(rows, [], tmp_path / "whole")
+    parts = []
+    for name, part in (("even", rows[:60:2]), ("odd", rows[1:60:2]), ("last", rows[60:]), ("empty", [])):
+        parts.append(tmp_path / name)
+        writer.write_part(part, COLUMNS, parts[-1], rewards=True)
+    merged = RowHasher()
+    assert sum(writer.merge_parts(parts, ("id",), COLUMNS, tmp_path / "merged" / "data", merged)) == 100
+    assert contents(tmp_path / "merged" / "data") == contents(tmp_path / "whole" / "data")
+    assert merged.content_hash == hasher.content_hash
+    assert merged.reward_hash == hasher.reward_hash
+    assert list(merged.digests) == list(hasher.digests)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def test_the_content_hash_covers_rows_and_rejections_but_nothing_measured(tmp_path):
     def content_hash(problems, rejections=REJECTIONS):
         return writer.write(
