@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,13 +18,13 @@ from curate.dataset.writer import REJECTED_COLUMNS, merge_parts, rejected_row, w
 from curate.errors import CurateError
 from curate.ingestion import repeated, repeats_problems
 from curate.json_records import from_json, to_json
+from curate.judging import map_with_retries
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
 from curate.problem import COLUMNS, Problem, Rejection, decode_problem, to_row
 from curate.progress import Progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.shards import Shard, ShardPool
 from curate.stage import BuildRow, ProblemStage, Stage, first_pending
-from curate.verification.retries import map_with_retries
 from curate.work import WorkFile
 from sandbox import Sandbox
 from sandbox.closeable import Closeable
@@ -35,7 +35,6 @@ Record = TypeVar("Record")
 Place = TypeVar("Place")
 
 KEPT, REJECTED = "data.arrow", "rejected.arrow"  # parts of tables, in the folder of a shard
-_REJECTED_AT_ONCE = 10_000  # a stage may reject more rows than memory can hold rejections
 REJECTED_KEY = ("id", "stage", "reason", "detail")  # by which the table is sorted
 
 
@@ -199,11 +198,10 @@ class BuildState(Closeable):
 
     def reject(self, stage: Stage, rejections: Iterable[tuple[Address, Rejection]]) -> None:
         """Reject problems that a stage has compared with others."""
-        remaining = iter(rejections)
-        while some := sorted(islice(remaining, _REJECTED_AT_ONCE), key=lambda entry: entry[0].shard):
-            for shard, group in groupby(some, key=lambda entry: entry[0].shard):
-                numbered = [(address.number, rejection) for address, rejection in group]
-                self._files[shard].reject(self.stages.index(stage), numbered)
+        by_shard = sorted(rejections, key=lambda entry: entry[0].shard)
+        for shard, group in groupby(by_shard, key=lambda entry: entry[0].shard):
+            numbered = [(address.number, rejection) for address, rejection in group]
+            self._files[shard].reject(self.stages.index(stage), numbered)
 
     def file(self, shard: int) -> WorkFile:
         """Return the work file of a shard."""

@@ -201,7 +201,7 @@ class WorkFile(Closeable):
 
         query = f"SELECT number, verified, n_tests FROM item WHERE {_ALIVE} ORDER BY number"
         rows = np.array(list(self._connection.execute(query, (stage,))), dtype=np.uint32).reshape(-1, 3)
-        return rows[:, 0].copy(), rows[:, 1].astype(bool), rows[:, 2].copy()
+        return rows[:, 0].copy(), rows[:, 1].astype(np.uint8), rows[:, 2].copy()
 
     def rejections(self, stage: int | None = None) -> Iterator[tuple[bytes, int, Rejection]]:
         """Yield ids, numbers and rejections of the rows that this stage rejected, or all if None, sorted by id."""
