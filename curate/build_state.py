@@ -146,10 +146,6 @@ class BuildState(Closeable):
         """Return a problem as it was read from its source."""
         return self._files[address.shard].load(address.number)
 
-    def is_examined(self, address: Address) -> bool:
-        """Return whether a stage has examined a problem. If not, it is as it was read."""
-        return bool(self._files[address.shard].records(address.number))
-
     def examine(self, stage: ProblemStage[Any]) -> None:
         """Examine the problems that a stage has no record of, and settle each as soon as its record is there."""
         index = self.stages.index(stage)
