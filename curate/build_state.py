@@ -231,9 +231,10 @@ class BuildState(Closeable):
         kept: Counter[str] = Counter()
         verified: Counter[str] = Counter()
         total = self.count_problems()
-        for index, (n_kept, n_verified) in self._pool.map(
-            prepare_tables, [(shard, self.stages) for shard in self.shards], here=True
-        ):
+        # Other stages leave nothing in a row, and evaluation sets are large.
+        stages = [stage for stage in self.stages if isinstance(stage, ProblemStage)]
+        calls = [(shard, stages) for shard in self.shards]
+        for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, here=True):
             kept[self.shards[index].source] += n_kept
             verified[self.shards[index].source] += n_verified
             self.progress("write", kept.total(), total)
@@ -283,8 +284,10 @@ def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
     return len(pending)
 
 
-def prepare_tables(shard: Shard, stages: list[Stage]) -> tuple[int, int]:
+def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[int, int]:
     """Write what stays of a shard and what was rejected as parts of two tables.
+
+    stages: all of the build that examine one problem at a time
 
     Returns the numbers of rows that stay, and of verified ones.
     """

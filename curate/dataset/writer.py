@@ -18,8 +18,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from curate.dataset.digests import HashedRow, RowHasher, hash_row, write_digests
-from curate.problem import COLUMNS, Rejection
+from curate.dataset.digests import HashedRow, RowHasher, hash_row
+from curate.problem import Rejection
 from sandbox.closeable import Closeable
 
 if TYPE_CHECKING:
@@ -52,18 +52,6 @@ REJECTED_COLUMNS: Columns = {
 def rejected_row(rejection: Rejection) -> dict[str, Any]:
     """Return a rejection as a row of the table `rejected`."""
     return {name: getattr(rejection, name) for name in REJECTED_COLUMNS}
-
-
-def write(rows: Iterable[Row], rejections: Iterable[Rejection], folder: Path) -> RowHasher:
-    """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the hashes of the rows.
-
-    Rows must be sorted by id, so that the same content gives the same files.
-    """
-    hasher = RowHasher()
-    write_table(map(hasher.add, rows), COLUMNS, folder / "data")
-    write_table(map(hasher.add_rejected, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
-    write_digests(hasher, folder)
-    return hasher
 
 
 def write_table(rows: Iterable[Row], columns: Columns, folder: Path, *, suffix: str = ".parquet") -> None:
