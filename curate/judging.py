@@ -21,7 +21,7 @@ from sandbox import (
     Suite,
     Verdict,
 )
-from sandbox.concurrency.thread_map import map_futures
+from sandbox.concurrency.thread_map import map_results
 
 log = logging.getLogger(__name__)
 
@@ -148,8 +148,10 @@ def map_with_retries(
     while True:
         failed: list[Item] = []
         # There are two items for each worker: while one is being prepared, the programs of the other run.
-        for _, future in map_futures(attempt, remaining, threads=2 * sandbox.workers):
-            item, result = future.result()
+        for _, attempted in map_results(attempt, remaining, threads=2 * sandbox.workers):
+            if isinstance(attempted, Exception):
+                raise attempted
+            item, result = attempted
             if not isinstance(result, SandboxError):
                 failures = 0
                 yield item, result

@@ -65,7 +65,7 @@ def merge(
     cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
     written.
     """
-    inputs = open_inputs(datasets, out)
+    inputs = _open_inputs(datasets, out)
     shared = _shared_sets(inputs)
     plan = _plan(inputs, shared, threshold=dedup)
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
@@ -112,7 +112,7 @@ def merge(
     )
 
 
-def open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
+def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
     """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
     if len(locations) < 2:
         raise CurateError("a merge needs at least two datasets")
@@ -130,12 +130,12 @@ def open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
     return inputs
 
 
-def missing_sets(locations: Sequence[str | Path], out: Path) -> dict[str, list[str]]:
+def missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
     """Return for each evaluation set that does not count the datasets that were not compared with it.
 
-    Raises CurateError as `merge` does.
+    Raises CurateError for a dataset that curate did not build.
     """
-    of_inputs = [_sets(dataset) for dataset in open_inputs(locations, out)]
+    of_inputs = [_sets(Dataset.open_built(location)) for location in locations]
     names = {key: name for sets in of_inputs for key, (name, _) in sets.items()}
     missing = {
         key: [str(given) for given, sets in zip(locations, of_inputs, strict=True) if key not in sets] for key in names

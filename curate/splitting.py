@@ -18,7 +18,6 @@ import hashlib
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,31 +42,10 @@ PARTS = (TRAIN, VALIDATION, TEST)
 _COLUMNS = ("id", "source", "statement", "url", "platform", "title")
 
 
-@dataclass(frozen=True, slots=True)
-class SplitOptions:
-    """The options that, together with the dataset, decide the parts.
-
-    sizes       sizes of the parts `validation`, `test` or both: a share of the rows (float), or a number of rows (int);
-                all other rows are for training
-    similarity  minimum Jaccard similarity of word 5-grams at which two statements must be in the same part
-    seed        seed of the choice
-    """
-
-    sizes: Mapping[str, float | int]
-    similarity: float = 0.5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.sizes or not self.sizes.keys() <= set(PARTS) - {TRAIN}:
-            raise ValueError("sizes must have the parts validation, test or both")
-        if not 0 < self.similarity <= 1:
-            raise ValueError(f"similarity must be above 0 and at most 1, not {self.similarity}")
-
-
 def split(
     dataset: Path,
     out: Path,
-    options: SplitOptions,
+    options: SplitConfig,
     *,
     overwrite: bool = False,
     progress: Progress = no_progress,
@@ -90,13 +68,12 @@ def split(
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
     removed = _removed_by_part(origin, options, existing_folder(out), progress)
-    chosen = {"sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
+    chosen = {"sizes": options.sizes, "similarity": options.similarity, "seed": options.seed}
     plans = {
         part: plan_of_step(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
         for part, rejections in removed.items()
     }
-    section = SplitConfig(**options.sizes, similarity=options.similarity, seed=options.seed)
-    recipe = recipe or with_step(origin.manifest.recipe, STEP, section)
+    recipe = recipe or with_step(origin.manifest.recipe, STEP, options)
     with output_folder.lock_output(out, out / ".lock", temporary=True):
         finished = {
             part: output_folder.finished_manifest(out / part, plan, overwrite=overwrite) for part, plan in plans.items()
@@ -122,7 +99,7 @@ def split(
 
 
 def _removed_by_part(
-    origin: Dataset, options: SplitOptions, work: Path, progress: Progress
+    origin: Dataset, options: SplitConfig, work: Path, progress: Progress
 ) -> dict[str, dict[Key, Rejection]]:
     """Return for each part the rejections of the rows that belong to other parts."""
     of_row = clusters(origin, similarity=options.similarity, work=work, progress=progress)
