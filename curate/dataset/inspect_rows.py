@@ -162,7 +162,7 @@ def _provenance(dataset: Dataset, row: Mapping[str, Any]) -> Table:
         "tags": ", ".join(row.get("tags") or ()),
         "licence": row.get("licence"),
     }
-    return Table((), [(name, value) for name, value in facts.items() if value])
+    return Table((), [(f"{name:<10}", value) for name, value in facts.items() if value])
 
 
 def _contamination(dataset: Dataset, id: str) -> Iterator[Section]:
