@@ -26,8 +26,7 @@ from curate.dataset.dataset import Dataset, require_outside
 from curate.decontamination.problem_keys import derive_keys
 from curate.dedup import lsh
 from curate.dedup.duplicates import find_similar
-from curate.dedup.lsh import LshIndex
-from curate.dedup.sketches import Sketches
+from curate.dedup.sketches import temporary_sketches
 from curate.derivation import Key, derive, existing_folder, plan_of_step
 from curate.difficulty.table import remaining_tables
 from curate.errors import CurateError, PlanMismatchError
@@ -41,7 +40,6 @@ STEP = "split"
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 PARTS = (TRAIN, VALIDATION, TEST)
 _COLUMNS = ("id", "source", "statement", "url", "platform", "title")
-_ROW_BATCH = 4096
 
 
 def split(
@@ -157,7 +155,7 @@ def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progr
     """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
 
     similarity: minimum Jaccard similarity, above 0, that links two statements
-    work: folder for unnamed temporary files
+    work: folder for temporary files
     """
     links = UnionFind(len(dataset))
 
@@ -170,16 +168,11 @@ def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progr
             # Two problems with one text stay together whatever their tests are, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
-    with Sketches(problems(), (), folder=work) as sketches:
-        for row, digest in enumerate(sketches.digests):
-            links.union_by_key(digest, row)
-        shape = lsh.choose_shape(similarity)
-        blocks = range(0, len(sketches), _ROW_BATCH)
-        bands = LshIndex(lsh.band_keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
+    with temporary_sketches(problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
         for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
-            for _, other in find_similar(row, sketches, bands, similarity):
-                links.union(row, other)
-            bands.add_kept(row)
+            for _, other in find_similar(row, sketches, similarity):
+                links.union(int(sketches.number[row]), int(sketches.number[other]))
+            sketches.index.add_kept(row)
     return [links.find(row) for row in range(len(dataset))]
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from curate.commands.counts import print_contamination, print_funnel, rejected_rows
-from curate.commands.printing import print_hashes
+from curate.commands.printing import print_contamination, print_funnel, print_hashes, rejected_rows
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 

@@ -83,9 +83,7 @@ def command(
         report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue),
         ProgressBar() as progress,
     ):
-        from curate.audit.dataset_audit import format_lines, write
-        from curate.audit.references import audit_references
-        from curate.audit.source import audit_source
+        from curate.audit import audit_references, audit_source, format_lines, write
         from curate.dataset.location import resolve_dataset_folder
 
         if is_source:

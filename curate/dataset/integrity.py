@@ -7,12 +7,12 @@ digests say which were changed, removed or added.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import card, difficulty_section, output_folder
+from curate.dataset import card, output_folder
 from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.digests import DIGESTS, TABLES, RowHasher
 from curate.dataset.files import find_dataset_files, hash_files
@@ -159,9 +159,9 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
     )
     yield from (Discrepancy(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
     try:
-        expected = card.configs(dataset.manifest, dataset.path)
+        expected = _without_difficulty(card.configs(dataset.manifest, dataset.path))
         front = metadata_load(str(dataset.path / CARD)) or {}
-        listed = [entry for entry in front.get("configs") or () if entry != difficulty_section.CONFIG]
+        listed = _without_difficulty(front.get("configs") or ())
     except (CurateError, OSError, StopIteration):
         return  # the comparison of files names what is missing or damaged
     except Exception as error:  # a parser of YAML raises errors of half a dozen kinds
@@ -169,6 +169,12 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
         return
     if listed != expected or "dataset_info" in front:
         yield Discrepancy(CARD, "its front matter does not describe the tables in this folder")
+
+
+def _without_difficulty(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return configs without that of solve rates, which are added later: a command may have ended before the card."""
+    config = {"config_name": card.DIFFICULTY, "data_files": f"{card.DIFFICULTY}/train-*.parquet"}
+    return [entry for entry in configs if entry != config]
 
 
 def _file_differences(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:

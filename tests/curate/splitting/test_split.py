@@ -12,7 +12,7 @@ from source_rows import livecodebench_row, words, write_jsonl
 
 from cli import main
 from curate.dataset.output_folder import lock_output, read_manifest
-from curate.dedup.shingles import jaccard, shingles
+from curate.dedup.signatures import jaccard, shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
