@@ -105,8 +105,9 @@ class TrainingSet:
                 f"{self.files.table.location}: {place} holds neither text nor messages of a chat, but "
                 f"{type(prompt).__name__}. {self._hint()}"
             )
-        more = row[_MORE] if isinstance(row[_MORE], dict) else {}
-        known = {**more, **{name: value for name, value in row.items() if value is not None}}
+        more = row[_MORE]
+        others = more if isinstance(more, dict) else {}
+        known = {**others, **{name: value for name, value in row.items() if value is not None}}
         values = {name: optional_text(known.get(name)) for name in (*_IDS, *_OTHERS)}
         id = next((values[name] for name in _IDS if values[name]), place)
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))
