@@ -76,16 +76,14 @@ class _Scope:
 
     def case(self, node: ast.stmt) -> Case | None:
         """Return the case that says the same as a statement, or None if there is none."""
+        sides, has_tolerance = _equation(node), False
         match node:
             case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
                 sides, has_tolerance = (left, right), True
-            case _:
-                sides, has_tolerance = _equation(node), False
         for call, expected in (sides, sides[::-1]) if sides else ():
             with suppress(NotLiteral):
-                is_named = isinstance(call, ast.Name) and call.id in self.calls
-                text = self.calls[call.id] if is_named else self.call(call)
-                value = evaluate(expected, self.values)
+                named = self.calls.get(call.id) if isinstance(call, ast.Name) else None
+                text, value = named or self.call(call), evaluate(expected, self.values)
                 return None if has_tolerance and _is_decimal(value) else Case(text, to_literal(value))
         return None
 
