@@ -68,7 +68,7 @@ def report_chapters(numbers: Numbers) -> list[Chapter]:
 
 
 def _funnel(funnel: Mapping[str, Any]) -> Section:
-    rows: list[list[Cell]] = []
+    rows: list[list[Any]] = []
     for source, count in funnel["sources"].items():
         left = [count["read"], *count["after"]]
         lost = [after - before or None for before, after in zip(left, left[1:], strict=False)]
@@ -103,7 +103,8 @@ def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
 
 
 def _example(example: Mapping[str, Any]) -> Exhibit:
-    sides, note = [], ""
+    sides: list[Side] = []
+    note = ""
     folded = {"statement": (example["statement"], False)}
     if example["test"]:
         note = f"Test {example['test']}: {example['how']}. Marked words differ from what was expected."
@@ -173,7 +174,8 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
     shares = [step / n for step in range(n + 1)]
     note = f"mean {format_share(rates['mean'])}; never solved {rates['never']:,}, always {rates['always']:,} of "
     note += f"{rates['n']:,}" + (f"; no answer scored for {rates['unknown']:,}" if rates["unknown"] else "")
-    band, band_label = None, ""
+    band: tuple[int, int] | None = None
+    band_label = ""
     if rates["band"]:
         low, high = rates["band"]
         inside = [step for step, share in enumerate(shares) if low <= share <= high]
