@@ -18,7 +18,8 @@ from typing import Any
 
 from sandbox import image as images
 from sandbox.backends._container import MAX_PROCESSES, host_config
-from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.backends._dispatcher import Dispatcher
+from sandbox.backends._workers import WaitingWorker, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
 from sandbox.jail import stale_resources
@@ -51,7 +52,7 @@ def find_packages(words: Sequence[str], folder: str, image: str = images.TAG) ->
         return tuple(each.package for each in engine.installed(words))
 
 
-class Backend(Pool):
+class Backend(Dispatcher):
     """Runs programs in containers of the engine that DOCKER_HOST names, by default this machine's.
 
     workers          number of containers; by default one for each processor of the engine's machine
@@ -84,8 +85,12 @@ class Backend(Pool):
             raise BackendUnavailable(str(error)) from error
         installed = self._engine.installed(packages)
         self.packages = tuple(each.package for each in installed)
-        start = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY))
+        in_container = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY))
         number = workers or self._engine.processors
+
+        def start(level: str, refused: str) -> WaitingWorker:
+            return WaitingWorker(in_container(level, refused))
+
         super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
     def close(self) -> None:
