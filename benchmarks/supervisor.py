@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.machine import describe
 from sandbox import Case, Judgement, Program, Suite, Verdict
-from sandbox.backends._dispatcher import Dispatcher
+from sandbox.backends._pool import Pool
 from sandbox.jail.channel import Channel, request_message
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest, Request
@@ -132,7 +132,7 @@ def measure(workers: int) -> Iterator[dict[str, Any]]:
     for _, theirs in pairs:
         theirs.close()
     ends = [ours for ours, _ in pairs]
-    pool = Dispatcher(partial(_Worker, ends), workers=workers, isolation="full", memory_mb=1 << 20)
+    pool = Pool(partial(_Worker, ends), workers=workers, isolation="full", memory_mb=1 << 20)
 
     def judge_many() -> int:
         return sum(judged.accepted for _, judged in pool.execute_many(requests(ROUND_SECONDS)))

@@ -6,8 +6,8 @@ ray              the nodes of a Ray cluster
 http             a service elsewhere, `curate serve`
 
 _protocol        the methods that every backend has
-_dispatcher      what local and docker share: workers with one request at a time, replaced when they die
-_workers         these workers, as the dispatcher has them
+_pool            what local and docker share: workers with one request at a time, replaced when they die
+_workers         these workers, as the pool has them
 _container       what a container of the docker backend may do
 _cluster         hands out the requests of the ray backend to the nodes
 _supervisor      carries out the requests that one node is given

@@ -1,4 +1,4 @@
-"""Worker processes (sandbox/jail/worker.py) as the dispatcher has them: it waits for none, and one thread for all."""
+"""Worker processes (sandbox/jail/worker.py) as the pool has them: it waits for none, and one thread for all."""
 
 import os
 import queue

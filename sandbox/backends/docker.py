@@ -18,7 +18,7 @@ from typing import Any
 
 from sandbox import image as images
 from sandbox.backends._container import MAX_PROCESSES, host_config
-from sandbox.backends._dispatcher import Dispatcher
+from sandbox.backends._pool import Pool
 from sandbox.backends._workers import WaitingWorker, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
@@ -52,7 +52,7 @@ def find_packages(words: Sequence[str], folder: str, image: str = images.TAG) ->
         return tuple(each.package for each in engine.installed(words))
 
 
-class Backend(Dispatcher):
+class Backend(Pool):
     """Runs programs in containers of the engine that DOCKER_HOST names, by default this machine's.
 
     workers          number of containers; by default one for each processor of the engine's machine

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import machine
-from sandbox.backends._dispatcher import Dispatcher
+from sandbox.backends._pool import Pool
 from sandbox.backends._workers import WorkerLost
 from sandbox.errors import CannotIsolate
 from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
@@ -40,7 +40,7 @@ def find_packages(words: Sequence[str], folder: str) -> tuple[Package, ...]:
     return tuple(each.package for each in find(words, folder))
 
 
-class Backend(Dispatcher):
+class Backend(Pool):
     """Runs programs in worker processes of this machine.
 
     workers        number of worker processes; by default one for each processor that this process may keep busy

@@ -28,7 +28,7 @@ from sandbox import (
     Verdict,
     machine,
 )
-from sandbox.backends._dispatcher import Dispatcher
+from sandbox.backends._pool import Pool
 from sandbox.backends._workers import WaitingWorker
 from sandbox.limit_bounds import MAX_PROCESSES
 from sandbox.machine import available_memory_mb, cgroup_limits, cpu_quotas
@@ -201,10 +201,10 @@ ended: set[int] = set()
 
 
 @pytest.fixture
-def gated() -> Iterator[Dispatcher]:
+def gated() -> Iterator[Pool]:
     began.clear()
     ended.clear()
-    gated = Dispatcher(lambda *_: WaitingWorker(Gated()), workers=3, isolation="full", memory_mb=100)
+    gated = Pool(lambda *_: WaitingWorker(Gated()), workers=3, isolation="full", memory_mb=100)
     yield gated
     gated.close()
 
@@ -213,11 +213,11 @@ def needs(memory_mb: int) -> RunRequest:
     return RunRequest(ECHO, limits=Limits(memory_mb=memory_mb))
 
 
-def n_waiting(dispatcher: Dispatcher) -> int:
-    return len(dispatcher._lanes._waiting)
+def n_waiting(pool: Pool) -> int:
+    return len(pool._lanes._waiting)
 
 
-def test_memory_is_not_promised_twice_and_nobody_waits_for_ever(gated: Dispatcher) -> None:
+def test_memory_is_not_promised_twice_and_nobody_waits_for_ever(gated: Pool) -> None:
     with ThreadPoolExecutor(4) as threads:
         threads.submit(gated.execute, needs(60))
         assert becomes(lambda: began == [60])
@@ -237,7 +237,7 @@ def test_memory_is_not_promised_twice_and_nobody_waits_for_ever(gated: Dispatche
         assert last.result(20) == 100
 
 
-def test_a_request_that_leaves_the_queue_blocks_nobody(gated: Dispatcher) -> None:
+def test_a_request_that_leaves_the_queue_blocks_nobody(gated: Pool) -> None:
     cancellation = CancelToken()
     with ThreadPoolExecutor(3) as threads:
         threads.submit(gated.execute, needs(60))
@@ -260,12 +260,12 @@ def test_requests_one_by_one_need_one_worker() -> None:
         return WaitingWorker(started[-1])
 
     ended.add(10)
-    dispatcher = Dispatcher(start, workers=3, isolation="full", memory_mb=100)
-    assert [dispatcher.execute(needs(10)) for _ in range(3)] == [10] * 3
+    pool = Pool(start, workers=3, isolation="full", memory_mb=100)
+    assert [pool.execute(needs(10)) for _ in range(3)] == [10] * 3
     assert len(started) == 1
-    dispatcher.close()
+    pool.close()
     with pytest.raises(SandboxError, match="closed"):
-        dispatcher.execute(needs(10))
+        pool.execute(needs(10))
 
 
 def test_runs_that_need_all_memory_come_one_after_another(box: Sandbox) -> None:
@@ -301,11 +301,9 @@ class Scripted:
 
 
 def asked_of(answers: list[Any]) -> tuple[Any, int]:
-    """Return a dispatcher's answer if its workers give these answers, and the number of workers that it ended."""
+    """Return a pool's answer if its workers give these answers, and the number of workers that it ended."""
     ended: list[Scripted] = []
-    scripted = Dispatcher(
-        lambda *_: WaitingWorker(Scripted(answers, ended)), workers=1, isolation="full", memory_mb=1000
-    )
+    scripted = Pool(lambda *_: WaitingWorker(Scripted(answers, ended)), workers=1, isolation="full", memory_mb=1000)
     try:
         answer = scripted.execute(RunRequest(ECHO))
     except SandboxError as error:

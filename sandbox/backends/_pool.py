@@ -64,7 +64,7 @@ class _Lane:
     job: _Job | None = None
 
 
-class Dispatcher:
+class Pool:
     """What the local and the docker backend have in common. Raises BackendUnavailable.
 
     start      starts one worker
