@@ -12,7 +12,7 @@ from typing import Any
 
 from rewards import Completion, MathReward, Task
 from rewards.extract.thinking import strip_thinking
-from rewards.mathematics.reward import extract_final_answer
+from rewards.mathematics import extract_final_answer
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
