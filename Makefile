@@ -34,10 +34,11 @@ $(READY): pyproject.toml
 # the demo.
 $(TRAIN): $(READY) train/requirements-cpu.txt tests/requirements-exports.txt
 	@torch=$$(grep '^torch==' train/requirements-cpu.txt); pip="$(BIN)/python -m pip install --quiet \
-		--disable-pip-version-check --no-deps"; \
+		--disable-pip-version-check --no-deps --no-compile"; \
 		$$pip "$$torch" 2>/dev/null || $$pip --index-url https://download.pytorch.org/whl/cpu "$$torch"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r train/requirements-cpu.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/requirements-exports.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile \
+		-r train/requirements-cpu.txt -r tests/requirements-exports.txt
+	@$(BIN)/python -W ignore -m compileall -qq -j 0 .venv/lib || true # pip takes one process; not all files are for this Python
 	@touch $(TRAIN)
 
 # What builds the documentation is small, but the demo does without it.
@@ -75,6 +76,7 @@ docs: $(READY) $(DOCS)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.sandbox
+	$(BIN)/python -m benchmarks.supervisor
 	$(BIN)/python -m benchmarks.docker
 	$(BIN)/python -m benchmarks.ray
 	$(BIN)/python -m benchmarks.service

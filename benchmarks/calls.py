@@ -24,7 +24,7 @@ from benchmarks.machine import describe
 from curate.problem import Problem
 from curate.reading.tables import locate
 from curate.sources import livecodebench
-from curate.strength.mutation import mutants
+from curate.strength.mutants import mutants
 from sandbox import Case, Program, Sandbox, Suite
 
 RESULTS = Path(__file__).parent / "results" / "calls.json"

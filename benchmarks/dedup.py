@@ -175,22 +175,26 @@ def gaoya(path: Path) -> Clusters:
 
 def ours(path: Path) -> Clusters:
     """Make the two calls that `curate build-dataset` makes."""
+    import numpy as np
+
     from curate.dedup.duplicates import find_duplicates
-    from curate.dedup.sketches import Sketches, load_kernel
+    from curate.dedup.sketches import load_kernel, temporary_sketches
     from curate.problem import Problem
     from sandbox import Suite
 
     load_kernel()  # as imports are, before the measurement; a build does it after MIN_KERNEL_TEXTS rows
     suite = Suite(())
 
-    def problem(id: str, text: str = "") -> Problem:
-        return Problem(id, "benchmark", text, suite, solutions=None, licence="")
+    def problem(text: str) -> Problem:
+        return Problem("", "benchmark", text, suite, solutions=None, licence="")
 
-    problems = (problem(f"{row:08}", text) for row, text in enumerate(texts(path)))
-    with Sketches(problems, ["benchmark"], folder=path.parent) as sketches:
-        # The documents differ in nothing but their texts, so there is nothing else to load.
-        found = list(find_duplicates(sketches, threshold=THRESHOLD, load=problem))
-    return {int(removed.id): int(removed.detail.split("kept=")[1].split()[0]) for removed in found}
+    # The documents differ in nothing but their texts, so there is nothing else to load.
+    same = problem("")
+    with temporary_sketches(map(problem, texts(path)), folder=path.parent) as sketches:
+        order = np.arange(len(sketches))
+        found = list(find_duplicates(sketches, order, threshold=THRESHOLD, load=lambda row: same))
+        numbers = sketches.number.tolist()
+    return {numbers[duplicate.row]: numbers[duplicate.kept] for duplicate in found}
 
 
 ENGINES = {"plain": plain, "bulk": bulk, "rensa": rensa, "gaoya": gaoya, "ours": ours}

@@ -32,6 +32,24 @@ def sandbox_table(measured: dict[str, Any]) -> str:
     )
 
 
+def supervisor_table(measured: dict[str, Any]) -> str:
+    lines = [
+        "| workers of one process | judgements per second, `judge_many` | CPU µs | `judge` | CPU µs |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    found = {(row["workers"], row["call"]): row for row in measured["rows"]}
+    for workers in dict.fromkeys(row["workers"] for row in measured["rows"]):
+        cells = [str(workers)]
+        for call in ("judge_many", "judge"):
+            row = found[workers, call]
+            cells += [f"{row['per_second']:,.0f}", f"{row['cpu_microseconds']:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + (
+        f"\n\nSuites of {measured['cases']} cases; the workers only sleep {measured['sleep_seconds'] * 1e3:g} ms and"
+        f" answer. CPU time is that of the process that hands out. Measured on {measured['machine']}."
+    )
+
+
 def calls_table(measured: dict[str, Any]) -> str:
     right, wrong = measured["right"], measured["wrong"]
     lines = ["| CPU seconds for call suites | curate-code | LiveCodeBench's grader | ratio |", "|---|---:|---:|---:|"]
@@ -538,6 +556,7 @@ Tables = tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]
 
 _JUDGE: Tables = (
     ("sandbox", sandbox_table),
+    ("supervisor", supervisor_table),
     ("calls", calls_table),
     ("docker", docker_table),
     ("ray", ray_table),

@@ -27,12 +27,12 @@ from statistics import mean, median
 from typing import Any
 
 from benchmarks.machine import describe
+from curate.judging import MeteredSandbox, map_with_retries
 from curate.problem import Problem, Wrapping
 from curate.reading.tables import locate
 from curate.stages.verify import unwrap_expected_values
-from curate.strength.measurement import measure_strength
-from curate.strength.mutation import mutants
-from curate.strength.strength_record import StrengthRecord
+from curate.strength.measurement import StrengthRecord, measure
+from curate.strength.mutants import mutants
 from rewards.case_selection import order_by_length, select_cases
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
@@ -178,7 +178,11 @@ def main(data: Path) -> None:
                 )
         print(f"{len(everything)} problems, {len(references)} with a reference, {len(measured)} measured", flush=True)
         started = time.perf_counter()
-        strengths = {p.id: strength for p, strength in measure_strength((s.problem for s in measured), box, seed=0)}
+        strengths: dict[str, StrengthRecord] = {}
+        for problem, strength in map_with_retries(
+            (subject.problem for subject in measured), lambda p: measure(p, MeteredSandbox(box), seed=0), box
+        ):
+            strengths[problem.id] = strength
         wall_seconds = time.perf_counter() - started
         print(f"measured in {wall_seconds:.0f} s", flush=True)
         strengths |= {s.problem.id: StrengthRecord() for s in everything if s.problem.id not in strengths}

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, TypeVar
 from curate.errors import CurateError
 from curate.ingestion import repeated, repeats_problems
 from curate.json_records import from_json, to_json
+from curate.judging import map_with_retries
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
 from curate.problem import Rejection, to_row
 from curate.progress import Progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.shards import Shard, ShardPool
 from curate.stage import BuildRow, ProblemStage, Stage, first_pending
-from curate.verification.retries import map_with_retries
 from curate.work import WorkFile
 from sandbox import Sandbox
 from sandbox.closeable import Closeable

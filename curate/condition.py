@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from curate.dataset.query import connect, run
+from curate.dataset.writer import schema_of
 from curate.errors import CurateError
 from curate.problem import COLUMNS
 from sandbox import Suite
@@ -53,15 +54,30 @@ NAMES = sorted([*COLUMNS, *SUITE_VALUES])
 
 # What stands between blanks, those of Unicode included.
 _WORDS = r"regexp_extract_all({}, '[^\t-\r\x1c-\x20\x{{85}}\p{{Z}}]+')"
-# Types of the arguments, type of the result, and SQL with a place for each argument.
-_FUNCTIONS: dict[str, tuple[list[tuple[ValueType, ...]], ValueType, str]] = {
-    "len": ([(_TEXT, _TEXTS, _NUMBERS)], _NUMBER, "len({})::DOUBLE"),
-    "lower": ([(_TEXT,)], _TEXT, "lower({})"),
-    "matches": ([(_TEXT,), (_TEXT,)], _TRUTH, "regexp_matches({}, {})"),
-    "words": ([(_TEXT,)], _NUMBER, f"len({_WORDS})::DOUBLE"),
-    "samples": ([], _NUMBER, '"samples {}"'),
-    "solve_rate": ([], _NUMBER, '("correct {0}" / nullif("samples {0}", 0))'),
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """Something that a condition may do with values: SQL, with a place for each of its arguments.
+
+    types: the arguments have one of these types, all of them the same
+    """
+
+    types: tuple[ValueType, ...]
+    n_arguments: int
+    result: ValueType
+    sql: str
+
+
+_FUNCTIONS = {
+    "len": _Operation((_TEXT, _TEXTS, _NUMBERS), 1, _NUMBER, "len({})::DOUBLE"),
+    "lower": _Operation((_TEXT,), 1, _TEXT, "lower({})"),
+    "matches": _Operation((_TEXT,), 2, _TRUTH, "regexp_matches({}, {})"),
+    "words": _Operation((_TEXT,), 1, _NUMBER, f"len({_WORDS})::DOUBLE"),
 }
+# Their argument is a model.
+_OF_MODELS = {"samples": '"samples {}"', "solve_rate": '("correct {0}" / nullif("samples {0}", 0))'}
+_FUNCTION_NAMES = [*_FUNCTIONS, *_OF_MODELS]
 _ARITHMETIC = {
     "+": "({} + {})",
     "-": "({} - {})",
@@ -70,15 +86,22 @@ _ARITHMETIC = {
     "//": "floor({} / nullif({}, 0))",
     "%": "({0} - {1} * floor({0} / nullif({1}, 0)))",
 }
-_COMPARISONS = {
-    "COMPARE_EQUAL": "=",
-    "COMPARE_NOTEQUAL": "<>",
-    "COMPARE_LESSTHAN": "<",
-    "COMPARE_LESSTHANOREQUALTO": "<=",
-    "COMPARE_GREATERTHAN": ">",
-    "COMPARE_GREATERTHANOREQUALTO": ">=",
+_ORDER = {"LESSTHAN": "<", "LESSTHANOREQUALTO": "<=", "GREATERTHAN": ">", "GREATERTHANOREQUALTO": ">="}
+# By the type of a node of the syntax tree, or the sign and the number of arguments of an operator.
+_OPERATIONS = {
+    **{(sign, 2): _Operation((_NUMBER,), 2, _NUMBER, sql) for sign, sql in _ARITHMETIC.items()},
+    ("-", 1): _Operation((_NUMBER,), 1, _NUMBER, "(- {})"),
+    "OPERATOR_NOT": _Operation((_TRUTH,), 1, _TRUTH, "(NOT {})"),
+    "OPERATOR_IS_NULL": _Operation(tuple(ValueType), 1, _TRUTH, "({} IS NULL)"),
+    "OPERATOR_IS_NOT_NULL": _Operation(tuple(ValueType), 1, _TRUTH, "({} IS NOT NULL)"),
+    "COMPARE_BETWEEN": _Operation((_NUMBER, _TEXT), 3, _TRUTH, "({} BETWEEN {} AND {})"),
+    "COMPARE_EQUAL": _Operation((_NUMBER, _TEXT, _TRUTH), 2, _TRUTH, "({} = {})"),
+    "COMPARE_NOTEQUAL": _Operation((_NUMBER, _TEXT, _TRUTH), 2, _TRUTH, "({} <> {})"),
+    **{f"COMPARE_{n}": _Operation((_NUMBER, _TEXT), 2, _TRUTH, f"({{}} {sign} {{}})") for n, sign in _ORDER.items()},
 }
 _FORMS = "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, between, is null, and, or, not"
+_NO_METHODS = f"values have no methods. Functions are {', '.join(_FUNCTION_NAMES)}"
+_LISTS = ("list_value", "row")  # the functions that brackets stand for
 _NULL = "nothing equals null. Write `is null` or `is not null`"
 _HINTS = {
     'near "None"': ". Write `is null` or `is not null`",
@@ -149,31 +172,23 @@ def evaluate(
 
     names = sorted({"id", "source"}.union(*(condition.names for condition in conditions)))
     models = sorted({model for condition in conditions for model in condition.models})
-    types = {"string": pa.string(), "int32": pa.int32(), "float64": pa.float64(), "bool": pa.bool_()}
-    types |= {"list<string>": pa.list_(pa.string()), "list<int32>": pa.list_(pa.int32())}
-    suite_types = {_TEXT: pa.string(), _NUMBER: pa.float64()}
-    fields = [
-        (name, suite_types[SUITE_VALUES[name]] if name in SUITE_VALUES else types[COLUMNS[name][0].rstrip("?")])
-        for name in names
-    ]
-    fields += [(f"{what} {model}", pa.float64()) for model in models for what in ("samples", "correct")]
-    schema = pa.schema(fields)
+    read = schema_of({name: COLUMNS[name] for name in names if name in COLUMNS})
+    of_suites = [name for name in names if name in SUITE_VALUES]
+    computed = {name: pa.string() if SUITE_VALUES[name] is _TEXT else pa.float64() for name in of_suites}
+    computed |= {f"{what} {model}": pa.float64() for model in models for what in ("samples", "correct")}
+    schema = pa.schema([*read, *computed.items()])
 
     def complete() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             columns: dict[str, Any] = {}
-            if SUITE_VALUES.keys() & set(names):
+            if of_suites:
                 suites = [_suite_values(Suite.from_json(text)) for text in batch.column("tests").to_pylist()]
-                columns = {name: [values[name] for values in suites] for name in SUITE_VALUES}
+                columns = {name: [values[name] for values in suites] for name in of_suites}
             for model in models:
                 solved = [counts.get((id, model), (0, 0)) for id in batch.column("id").to_pylist()]
                 columns |= {f"samples {model}": [n for n, _ in solved], f"correct {model}": [n for _, n in solved]}
-            arrays = [
-                pa.array(columns[field.name], field.type)
-                if field.name in columns
-                else batch.column(field.name).cast(field.type)
-                for field in schema
-            ]
+            arrays = [batch.column(field.name).cast(field.type) for field in read]
+            arrays += [pa.array(columns[name], kind) for name, kind in computed.items()]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     outputs = "".join(f", {condition.sql} AS condition_{number}" for number, condition in enumerate(conditions))
@@ -262,44 +277,37 @@ class _Translation:
         return found, sql
 
     def _term(self, node: Node) -> tuple[ValueType, str]:
+        """Return the type and the SQL of a part, which may be anything that is allowed."""
         if (text := self._text(node)) is not None:
             return _TEXT, _quoted(text)
-        match node["type"]:
-            case "VALUE_CONSTANT":
-                return _constant(node)
-            case "COLUMN_REF":
-                return self._column(node)
-            case "FUNCTION":
-                return self._function(node)
-            case "CONJUNCTION_AND" | "CONJUNCTION_OR" as kind:
-                parts = [self.of_type(part, _TRUTH) for part in node["children"]]
-                return _TRUTH, f"({f' {kind[12:]} '.join(parts)})"
-            case "OPERATOR_NOT":
-                return _TRUTH, f"(NOT {self.of_type(node['children'][0], _TRUTH)})"
-            case "OPERATOR_IS_NULL":
-                return _TRUTH, f"({self._term(node['children'][0])[1]} IS NULL)"
-            case "OPERATOR_IS_NOT_NULL":
-                return _TRUTH, f"({self._term(node['children'][0])[1]} IS NOT NULL)"
-            case "COMPARE_BETWEEN":
-                kind, first = self._typed(node["input"], _NUMBER, _TEXT)
-                return (
-                    _TRUTH,
-                    f"({first} BETWEEN {self.of_type(node['lower'], kind)} AND {self.of_type(node['upper'], kind)})",
-                )
-            case "COMPARE_IN":
-                item, *others = node["children"]
-                if len(others) == 1:
-                    raise _wrong(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
-                return self._in_list(item, others)
-            case "COMPARE_NOT_DISTINCT_FROM" | "COMPARE_DISTINCT_FROM":
-                raise _wrong(node, "only null can stand after `is`")
-            case kind if kind in _COMPARISONS:
-                types = (_NUMBER, _TEXT, *([_TRUTH] if kind in ("COMPARE_EQUAL", "COMPARE_NOTEQUAL") else []))
-                for side in (node["left"], node["right"]):
-                    self._refuse_null(side)
-                found, first = self._typed(node["left"], *types)
-                return _TRUTH, f"({first} {_COMPARISONS[kind]} {self.of_type(node['right'], found)})"
-        raise _wrong(node, _FORMS)
+        kind = node["type"]
+        if kind == "VALUE_CONSTANT":
+            return _constant(node)
+        if kind == "COLUMN_REF":
+            return self._column(node)
+        if kind == "FUNCTION":
+            return self._function(node)
+        if kind in ("CONJUNCTION_AND", "CONJUNCTION_OR"):
+            parts = [self.of_type(part, _TRUTH) for part in node["children"]]
+            return _TRUTH, f"({f' {kind[12:]} '.join(parts)})"
+        if kind == "COMPARE_IN":
+            item, *others = node["children"]
+            if len(others) == 1:
+                raise _wrong(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
+            return self._in_list(item, others)
+        if kind in ("COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"):
+            raise _wrong(node, "only null can stand after `is`")
+        if kind not in _OPERATIONS:
+            raise _wrong(node, _FORMS)
+        sides = [node[side] for side in ("left", "right", "input", "lower", "upper") if side in node]
+        return self._apply(_OPERATIONS[kind], sides or node["children"])
+
+    def _apply(self, operation: _Operation, arguments: Sequence[Node]) -> tuple[ValueType, str]:
+        for argument in arguments:
+            self._refuse_null(argument)
+        found, first = self._typed(arguments[0], *operation.types)
+        others = [self.of_type(argument, found) for argument in arguments[1:]]
+        return operation.result, operation.sql.format(first, *others)
 
     def _text(self, node: Node) -> str | None:
         """Return the text that a part is, or None: '...', "...", r'...' without escapes, or e'...' with escapes."""
@@ -326,9 +334,9 @@ class _Translation:
     def _column(self, node: Node) -> tuple[ValueType, str]:
         self._refuse_null(node)
         if len(node["column_names"]) > 1:
-            raise _wrong(node, f"values have no methods. Functions are {', '.join(_FUNCTIONS)}")
+            raise _wrong(node, _NO_METHODS)
         name = node["column_names"][0]
-        if name in _FUNCTIONS:
+        if name in _FUNCTION_NAMES:
             raise _wrong(node, f"{name} is a function. Write {name}(...)")
         if name not in NAMES:
             raise _wrong(node, _unknown("name", name, NAMES))
@@ -342,31 +350,29 @@ class _Translation:
 
     def _function(self, node: Node) -> tuple[ValueType, str]:
         name, arguments = node["function_name"], [argument["expression"] for argument in node["arguments"]]
-        is_method = self._source[: node["query_location"]].endswith(b".")
-        if is_method or len(node["qualified_name"]["path"]) > 1:
-            raise _wrong(node, f"values have no methods. Functions are {', '.join(_FUNCTIONS)}")
-        if node["is_operator"] and name in _ARITHMETIC and len(arguments) == 2:
-            return _NUMBER, _ARITHMETIC[name].format(*(self.of_type(part, _NUMBER) for part in arguments))
-        if node["is_operator"] and name == "-":
-            return _NUMBER, f"(- {self.of_type(arguments[0], _NUMBER)})"
-        if name == "contains" and not self._source[node["query_location"] :].lower().startswith(b"contains"):
+        begin = node["query_location"]
+        if self._source[:begin].endswith(b".") or len(node["qualified_name"]["path"]) > 1:
+            raise _wrong(node, _NO_METHODS)
+        if node["is_operator"] and (name, len(arguments)) in _OPERATIONS:
+            return self._apply(_OPERATIONS[name, len(arguments)], arguments)
+        is_written = self._source[begin:].lower().startswith(name.encode())
+        if name == "contains" and not is_written:  # it is `in`
             return self._in(*arguments)
-        if node["is_operator"] or f"{name}(".encode() not in self._source.replace(b" ", b""):
-            raise _wrong(node, "a list can only stand after `in`" if name in ("list_value", "row") else _FORMS)
-        if name not in _FUNCTIONS:
-            raise _wrong(node, _unknown("function", name, list(_FUNCTIONS)))
+        if name not in _FUNCTION_NAMES or node["is_operator"]:
+            if not is_written or node["is_operator"]:
+                raise _wrong(node, "a list can only stand after `in`" if name in _LISTS else _FORMS)
+            raise _wrong(node, _unknown("function", name, _FUNCTION_NAMES))
         is_plain = not (node["distinct"] or node["filter"] or node["order_bys"]["orders"] or node["export_state"])
         if not is_plain or any(argument["name"] for argument in node["arguments"]):
             raise _wrong(node, f"{name} takes plain arguments")
-        types, result, sql = _FUNCTIONS[name]
-        if not types:
-            return result, sql.format(self._model(node, arguments).replace('"', '""'))
-        if len(arguments) != len(types):
-            n = len(types)
+        if name in _OF_MODELS:
+            return _NUMBER, _OF_MODELS[name].format(self._model(node, arguments).replace('"', '""'))
+        n = _FUNCTIONS[name].n_arguments
+        if len(arguments) != n:
             raise _wrong(node, f"{name} takes {n} argument{'s' * (n > 1)}, not {len(arguments)}")
         if name == "matches":
             self._check_pattern(arguments[1])
-        return result, sql.format(*(self.of_type(part, *kinds) for part, kinds in zip(arguments, types, strict=True)))
+        return self._apply(_FUNCTIONS[name], arguments)
 
     def _check_pattern(self, node: Node) -> None:
         import duckdb
@@ -394,7 +400,7 @@ class _Translation:
         return model
 
     def _in(self, whole: Node, item: Node) -> tuple[ValueType, str]:
-        if whole["type"] == "FUNCTION" and whole["function_name"] in ("list_value", "row"):
+        if whole["type"] == "FUNCTION" and whole["function_name"] in _LISTS:
             return self._in_list(item, [argument["expression"] for argument in whole["arguments"]])
         item_type, item_sql = self._typed(item, _TEXT, _NUMBER)
         found, sql = self._typed(whole, _TEXTS, _NUMBERS, _TEXT)

@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import card, difficulty_section, external_card, output_folder
+from curate.dataset import card, output_folder
 from curate.dataset.dataset import Dataset, Row
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT_REASON, evidence_row, sort_key
@@ -30,7 +30,7 @@ from curate.report.report_files import load_duplicate_section, write_report
 
 Key = tuple[int, int]  # a row: the index of its dataset among the inputs, and its position in `data`
 Tables = Mapping[str, tuple[Iterable[Row], Columns]]  # rows and columns by the name of the table
-DIFFICULTY = "difficulty"  # the table of solve rates
+DIFFICULTY = card.DIFFICULTY
 _FOREIGN = "dataset"  # the source of all rows of a dataset that curate did not build
 
 
@@ -121,9 +121,7 @@ def derive(
             recipe=recipe,
         )
         manifest = with_name_and_date(complete(manifest), out)
-        (external_card.write if files else card.write)(manifest, final)
-        if DIFFICULTY in tables:
-            difficulty_section.update_card(final, list(tables[DIFFICULTY][0]), manifest.solve_rate)
+        card.write(manifest, final)
         if duplicates is None and len(inputs) == 1:
             duplicates = load_duplicate_section(inputs[0].path)
         write_report(final, manifest, duplicates)

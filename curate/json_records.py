@@ -5,7 +5,7 @@ tuples, lists and mappings from text to any of these. Fields that are missing in
 code can read older files. Unknown fields are an error unless the caller wants them to be ignored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -15,6 +15,18 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 Record = TypeVar("Record")
 _OMITTED = "omitted from the JSON where it has its default"
 _KEY = "key in the JSON"
+
+
+class UnknownFieldError(ValueError):
+    """A record has fields that its kind does not have.
+
+    where: the path of the record
+    field, known: the first of these fields, and the fields of the kind
+    """
+
+    def __init__(self, where: str, unknown: Sequence[str], known: Iterable[str]) -> None:
+        super().__init__(f"{where}: unknown field {', '.join(unknown)}")
+        self.where, self.field, self.known = where, unknown[0], list(known)
 
 
 def omit_if_default(default: Any, *, key: str = "") -> Any:
@@ -56,8 +68,9 @@ def to_json(value: Any) -> Any:
 def from_json(kind: type[Record], data: Any, *, ignore_unknown: bool = False) -> Record:
     """Read a record of this kind from a value that `json.loads` returned.
 
-    Raises ValueError if the data has another shape; the message names the field. With ignore_unknown, fields that the
-    record does not have are ignored, as is needed for files that another version has written.
+    Raises ValueError if the data has another shape; the message names the field. It is an UnknownFieldError for fields
+    that the record does not have. With ignore_unknown these are ignored, as is needed for files that another version
+    has written.
     """
     record: Record = _Reader(ignore_unknown).read(kind, data, kind.__name__)
     return record
@@ -101,7 +114,9 @@ class _Reader:
         _expect(data, dict, where)
         hints = _hints(kind)
         known = {_key(entry): entry for entry in fields(kind)}
-        unknown = sorted(data.keys() - known.keys())
+        unknown = [key for key in data if key not in known]
+        if unknown and not self.ignore_unknown:
+            raise UnknownFieldError(where, unknown, known)
         missing = [
             name
             for name, entry in known.items()
@@ -109,8 +124,6 @@ class _Reader:
         ]
         if missing:
             raise ValueError(f"{where}: the field {', '.join(missing)} is missing")
-        if unknown and not self.ignore_unknown:
-            raise ValueError(f"{where}: unknown field {', '.join(unknown)}")
         return kind(
             **{
                 entry.name: self.read(hints[entry.name], data[key], f"{where}.{key}")
@@ -131,13 +144,15 @@ class _Reader:
     def _union(self, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
         if data is None and NoneType in kinds:
             return None
+        others = [kind for kind in kinds if kind is not NoneType]
+        if len(others) == 1:
+            return self.read(others[0], data, where)
         errors = []
-        for kind in kinds:
-            if kind is not NoneType:
-                try:
-                    return self.read(kind, data, where)
-                except ValueError as error:
-                    errors.append(str(error))
+        for kind in others:
+            try:
+                return self.read(kind, data, where)
+            except ValueError as error:
+                errors.append(str(error))
         raise ValueError("; or ".join(errors))
 
 

@@ -22,8 +22,8 @@ from typing import Any
 from curate.dataset import output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset import Dataset, Row, require_outside
-from curate.dedup.duplicates import find_duplicates
-from curate.dedup.sketches import Sketches
+from curate.dedup.duplicates import find_duplicates, order_by_worth
+from curate.dedup.sketches import temporary_sketches
 from curate.derivation import DIFFICULTY, Key, derive, existing_folder
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
@@ -65,7 +65,7 @@ def merge(
     cannot be read or was altered, two of them have different problems under the same id, or the folder cannot be
     written.
     """
-    inputs = open_inputs(datasets, out)
+    inputs = _open_inputs(datasets, out)
     shared = _shared_sets(inputs)
     plan = _plan(inputs, shared, threshold=dedup)
     finished = output_folder.finished_manifest(out, plan, overwrite=overwrite)
@@ -112,7 +112,7 @@ def merge(
     )
 
 
-def open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
+def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
     """Open the datasets. Raises CurateError unless they are at least two, finished, and apart from `out`."""
     if len(locations) < 2:
         raise CurateError("a merge needs at least two datasets")
@@ -130,12 +130,12 @@ def open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
     return inputs
 
 
-def missing_sets(locations: Sequence[str | Path], out: Path) -> dict[str, list[str]]:
+def missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
     """Return for each evaluation set that does not count the datasets that were not compared with it.
 
-    Raises CurateError as `merge` does.
+    Raises CurateError for a dataset that curate did not build.
     """
-    of_inputs = [_sets(dataset) for dataset in open_inputs(locations, out)]
+    of_inputs = [_sets(Dataset.open_built(location)) for location in locations]
     names = {key: name for sets in of_inputs for key, (name, _) in sets.items()}
     missing = {
         key: [str(given) for given, sets in zip(locations, of_inputs, strict=True) if key not in sets] for key in names
@@ -145,7 +145,7 @@ def missing_sets(locations: Sequence[str | Path], out: Path) -> dict[str, list[s
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of all datasets, numbered through. Deduplication names each of them by its source and its number."""
+    """The rows of all datasets, numbered through."""
 
     inputs: Sequence[Dataset]
 
@@ -157,8 +157,7 @@ class _Rows:
     def _starts(self) -> list[int]:
         return list(accumulate(map(len, self.ids), initial=0))
 
-    def key(self, name: str) -> Key:
-        number = int(name.rpartition("/")[2])
+    def key(self, number: int) -> Key:
         index = bisect_right(self._starts, number) - 1
         return index, number - self._starts[index]
 
@@ -171,17 +170,6 @@ class _Rows:
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def named(self) -> Iterator[Problem]:
-        """Yield the problems with the columns that are compared, under their names, which sort as their ids do.
-
-        The source of each is its dataset, so that of equally good rows the one from the first dataset stays.
-        """
-        number = 0
-        for index, dataset in enumerate(self.inputs):
-            for problem in dataset:
-                yield replace(problem, id=f"{_source(problem.id)}/{number:012}", source=str(index))
-                number += 1
-
 
 def _find_duplicates(
     rows: _Rows, locations: Sequence[str | Path], *, threshold: float, work: Path, progress: Progress
@@ -192,20 +180,38 @@ def _find_duplicates(
     CurateError if different problems have the same id.
     """
 
-    def load(name: str) -> Problem:
-        return rows.load(rows.key(name))
+    import numpy as np
 
-    problems = with_progress(rows.named(), "deduplicate", progress, total=len(rows))
-    with Sketches(problems, [str(index) for index, _ in enumerate(rows.inputs)], folder=work) as sketches:
-        found = list(find_duplicates(sketches, threshold=threshold, load=load))
+    verified: list[bool] = []
+    n_tests: list[int] = []
+
+    def problems() -> Iterator[Problem]:
+        for dataset in rows.inputs:
+            for problem in dataset:
+                verified.append(problem.verified)
+                n_tests.append(len(problem.tests.cases))
+                yield problem
+
+    # The section of the report knows a row by its source and its number: several datasets may have the same id.
+    def load(name: str) -> Problem:
+        return rows.load(rows.key(int(name.rpartition("/")[2])))
+
     duplicates: dict[Key, tuple[Rejection, Key]] = {}
-    for rejection in found:
-        key, kept = rows.key(rejection.id), rows.key(rejection.kept_id or "")
-        id, kept_id = rows.id(key), rows.id(kept)
-        detail = f"cluster={kept_id} kept={kept_id} jaccard={rejection.similarity:.3f}"
-        duplicates[key] = replace(rejection, id=id, source=_source(id), kept_id=kept_id, detail=detail), kept
+    in_sources: list[Rejection] = []
+    compared = with_progress(problems(), "deduplicate", progress, total=len(rows))
+    with temporary_sketches(compared, folder=work) as sketches:
+        numbers = sketches.number.tolist()
+        order = order_by_worth(np.array(verified)[numbers], np.array(n_tests)[numbers])
+        for duplicate in find_duplicates(
+            sketches, order, threshold=threshold, load=lambda row: rows.load(rows.key(numbers[row]))
+        ):
+            number, kept_number = numbers[duplicate.row], numbers[duplicate.kept]
+            key, kept = rows.key(number), rows.key(kept_number)
+            id, kept_id = rows.id(key), rows.id(kept)
+            duplicates[key] = duplicate.to_rejection(id, _source(id), kept_id), kept
+            names = f"{_source(id)}/{number:012}", f"{_source(kept_id)}/{kept_number:012}"
+            in_sources.append(duplicate.to_rejection(names[0], _source(id), names[1]))
     _check_ids(rows, duplicates, locations)
-    in_sources = [replace(rejection, source=_source(rejection.id)) for rejection in found]
     return duplicates, build_duplicate_section(in_sources, threshold=threshold, load=load)
 
 

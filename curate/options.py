@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from curate.json_records import omit_if_default
-from curate.strength import mutation
+from curate.strength.mutants import MAX_MUTANTS
 from sandbox import languages
 
 
@@ -17,7 +17,7 @@ class BuildOptions:
     cross_checks: int = 3  # further solutions executed, to see whether they agree with the tests
     no_reference: str = "keep"  # or "drop": problems of sources that publish no solutions
     dedup: float = 0.7  # minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
-    mutants: int = mutation.MAX_MUTANTS  # wrong programs made from each reference, to see what its tests catch
+    mutants: int = MAX_MUTANTS  # wrong programs made from each reference, to see what its tests catch
     min_test_strength: float | None = None  # minimum share of them that the tests must reject; None: any
     limit: int | None = None  # problems read from each source; None: all
     seed: int = 0

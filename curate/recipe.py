@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from curate.json_records import from_json, to_json
+from curate.json_records import UnknownFieldError, from_json, to_json
 from curate.options import BuildOptions
 from curate.reading.location import LocationSpec, split_location
 from curate.reading.tables import TableFiles as Files
@@ -109,12 +109,22 @@ class FilterConfig:
 
 @dataclass(frozen=True, slots=True)
 class SplitConfig:
-    """Sizes of the parts for validation and testing, as shares or numbers of rows."""
+    """The options that, together with the dataset, decide the parts of a split.
+
+    validation, test  sizes of the parts: a share of the rows (float), or a number of rows (int); None: no such part.
+                      All other rows are for training
+    similarity        minimum Jaccard similarity of word 5-grams at which two statements must be in the same part
+    seed              seed of the choice
+    """
 
     validation: int | float | None = None
     test: int | float | None = None
     similarity: float = 0.5
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.similarity <= 1:
+            raise ValueError(f"similarity must be above 0 and at most 1, not {self.similarity}")
 
     @property
     def sizes(self) -> dict[str, float | int]:
@@ -159,12 +169,14 @@ class Recipe:
 
 
 def from_table(table: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in a table. Raises ValueError, which names the key, if it is not one."""
+    """Return the recipe in a table. Raises ValueError, which names the key, or UnknownFieldError if it is not one."""
     values = dict(table)
     if isinstance(values.get("sources"), list):
         values["sources"] = [_with_options(source) for source in values["sources"]]
     try:
         return from_json(Recipe, values)
+    except UnknownFieldError:
+        raise
     except ValueError as error:
         raise ValueError(str(error).replace("Recipe: ", "").replace("Recipe.", "")) from None
 

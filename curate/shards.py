@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
-from curate.dedup.shard_sketches import write_sketches
+from curate.dedup.sketches import write_sketches
 from curate.errors import CurateError
 from curate.ingestion import divide_source, read_table
 from curate.options import BuildOptions
@@ -94,10 +94,9 @@ def _read(
 ) -> None:
     without_values: frozenset[str] = frozenset()
     n_rows = 0
-    numbers: list[int] = []
     with create_work_file(shard.folder) as new:
 
-        def problems() -> Iterator[Problem]:
+        def problems() -> Iterator[tuple[int, Problem]]:
             nonlocal without_values, n_rows
             try:
                 for item, row in read_table(shard.source, shard.table, options):
@@ -106,13 +105,12 @@ def _read(
                     n_rows += 1
                     progress("read", n_rows, None)
                     if isinstance(item, Problem):
-                        numbers.append(n_rows - 1)
-                        yield item
+                        yield n_rows - 1, item
             except FieldsWithoutValues as error:
                 without_values = error.names
 
         if sketched:
-            write_sketches(problems(), numbers, new.folder)
+            write_sketches(problems(), new.folder)
         else:
             for _ in problems():
                 pass

@@ -18,7 +18,6 @@ import hashlib
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,7 @@ from curate.dataset.dataset import Dataset, require_outside
 from curate.decontamination.problem_keys import derive_keys
 from curate.dedup import lsh
 from curate.dedup.duplicates import find_similar
-from curate.dedup.lsh import LshIndex
-from curate.dedup.sketches import Sketches
+from curate.dedup.sketches import temporary_sketches
 from curate.derivation import Key, derive, existing_folder, plan_of_step
 from curate.difficulty.table import remaining_tables
 from curate.errors import CurateError, PlanMismatchError
@@ -42,34 +40,12 @@ STEP = "split"
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 PARTS = (TRAIN, VALIDATION, TEST)
 _COLUMNS = ("id", "source", "statement", "url", "platform", "title")
-_ROW_BATCH = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class SplitOptions:
-    """The options that, together with the dataset, decide the parts.
-
-    sizes       sizes of the parts `validation`, `test` or both: a share of the rows (float), or a number of rows (int);
-                all other rows are for training
-    similarity  minimum Jaccard similarity of word 5-grams at which two statements must be in the same part
-    seed        seed of the choice
-    """
-
-    sizes: Mapping[str, float | int]
-    similarity: float = 0.5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.sizes or not self.sizes.keys() <= set(PARTS) - {TRAIN}:
-            raise ValueError("sizes must have the parts validation, test or both")
-        if not 0 < self.similarity <= 1:
-            raise ValueError(f"similarity must be above 0 and at most 1, not {self.similarity}")
 
 
 def split(
     dataset: Path,
     out: Path,
-    options: SplitOptions,
+    options: SplitConfig,
     *,
     overwrite: bool = False,
     progress: Progress = no_progress,
@@ -92,13 +68,12 @@ def split(
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
     removed = _removed_by_part(origin, options, existing_folder(out), progress)
-    chosen = {"sizes": dict(options.sizes), "similarity": options.similarity, "seed": options.seed}
+    chosen = {"sizes": options.sizes, "similarity": options.similarity, "seed": options.seed}
     plans = {
         part: plan_of_step(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
         for part, rejections in removed.items()
     }
-    section = SplitConfig(**options.sizes, similarity=options.similarity, seed=options.seed)
-    recipe = recipe or with_step(origin.manifest.recipe, STEP, section)
+    recipe = recipe or with_step(origin.manifest.recipe, STEP, options)
     with output_folder.lock_output(out, out / ".lock", temporary=True):
         finished = {
             part: output_folder.finished_manifest(out / part, plan, overwrite=overwrite) for part, plan in plans.items()
@@ -124,7 +99,7 @@ def split(
 
 
 def _removed_by_part(
-    origin: Dataset, options: SplitOptions, work: Path, progress: Progress
+    origin: Dataset, options: SplitConfig, work: Path, progress: Progress
 ) -> dict[str, dict[Key, Rejection]]:
     """Return for each part the rejections of the rows that belong to other parts."""
     of_row = clusters(origin, similarity=options.similarity, work=work, progress=progress)
@@ -180,7 +155,7 @@ def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progr
     """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
 
     similarity: minimum Jaccard similarity, above 0, that links two statements
-    work: folder for unnamed temporary files
+    work: folder for temporary files
     """
     links = UnionFind(len(dataset))
 
@@ -193,16 +168,11 @@ def clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progr
             # Two problems with one text stay together whatever their tests are, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
-    with Sketches(problems(), (), folder=work) as sketches:
-        for row, digest in enumerate(sketches.digests):
-            links.union_by_key(digest, row)
-        shape = lsh.choose_shape(similarity)
-        blocks = range(0, len(sketches), _ROW_BATCH)
-        bands = LshIndex(lsh.band_keys(sketches.signatures[first : first + _ROW_BATCH], shape) for first in blocks)
+    with temporary_sketches(problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
         for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
-            for _, other in find_similar(row, sketches, bands, similarity):
-                links.union(row, other)
-            bands.add_kept(row)
+            for _, other in find_similar(row, sketches, similarity):
+                links.union(int(sketches.number[row]), int(sketches.number[other]))
+            sketches.index.add_kept(row)
     return [links.find(row) for row in range(len(dataset))]
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from curate.judging import CaseFailure
 from curate.problem import Problem, Rejection
-from curate.verification.failures import CaseFailure
 from sandbox import Sandbox
 
 Record = TypeVar("Record")
@@ -30,11 +30,13 @@ class BuildRow:
     problem    the problem, with the results of these stages
     rejection  why the problem will not stay; None: it stays
     failures   failures of its solutions on the test that says most about the problem; empty if there are none
+    suspicion  why its tests may be wrong, although it stays; empty if nothing speaks against them
     """
 
     problem: Problem
     rejection: Rejection | None = None
     failures: tuple[CaseFailure, ...] = ()
+    suspicion: str = ""
 
     def update(self, **values: Any) -> "BuildRow":
         """Return the row with other values in fields of its problem, except those by which rows are identified."""

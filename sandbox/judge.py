@@ -18,7 +18,7 @@ from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, Refere
 
 _MAX_DETAIL_CHARS = 300  # characters
 MAX_OUTPUT_BYTES = 16 << 10  # of an output that is kept
-_MAX_OUTPUTS_BYTES = 256 << 10  # of all outputs of a judgement that are kept
+MAX_OUTPUTS_BYTES = 256 << 10  # of all outputs of a judgement that are kept
 _NOTHING_RETURNED = "the call ended the process instead of returning"
 
 
@@ -144,7 +144,7 @@ def judge(
     remaining_seconds = math.inf if suite.limits.budget_seconds is None else suite.limits.budget_seconds
     cases: list[CaseJudgement] = []
     outputs: list[str] = []
-    left_bytes = _MAX_OUTPUTS_BYTES
+    left_bytes = MAX_OUTPUTS_BYTES
     for case in suite.cases:
         if remaining_seconds <= 0:
             cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))

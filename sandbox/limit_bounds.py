@@ -62,9 +62,11 @@ class LimitClamp:
 
     def clamp_limits(self, asked: Limits) -> Limits:
         """Return limits lowered to the bounds, warning once about each kind; `asked` itself if it is within them."""
-        for name, bound in exceeded_bounds(asked, self._bounds).items():
-            self._warn_once(name, getattr(asked, name), bound)
-        return clamp(asked, self._bounds)
+        limits = clamp(asked, self._bounds)
+        if limits is not asked:
+            for name, bound in exceeded_bounds(asked, self._bounds).items():
+                self._warn_once(name, getattr(asked, name), bound)
+        return limits
 
     def _warn_once(self, name: str, value: float, bound: float) -> None:
         if name not in self._warned:

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Self, TypeVar
 
 from sandbox import referee
-from sandbox.judge import Judgement
+from sandbox.judge import MAX_OUTPUTS_BYTES, Judgement
 from sandbox.program import Invocation, Limits, Program, RunResult
 from sandbox.suite import INTERACTIVE, Suite
 
 Answer = TypeVar("Answer")
 AnswerType = TypeVar("AnswerType", covariant=True)
+
+_MAX_CASE_BYTES = 16 << 10  # of a judgement, for one case; its detail has some hundred characters
+_MAX_REST_BYTES = 1 << 20  # of a result, besides what depends on the request
 
 
 class Request(ABC, Generic[AnswerType]):
@@ -36,6 +39,11 @@ class Request(ABC, Generic[AnswerType]):
     @abstractmethod
     def n_data_bytes(self) -> int:
         """Size of the data that the request brings for its runs."""
+
+    @property
+    @abstractmethod
+    def max_result_bytes(self) -> int:
+        """Upper bound of the size of the result as a worker sends it."""
 
     @abstractmethod
     def with_limits(self, limits: Limits) -> Self:
@@ -65,6 +73,10 @@ class RunRequest(Request[RunResult]):
     @property
     def n_data_bytes(self) -> int:
         return len(self.invocation.stdin) + sum(map(len, self.invocation.files.values()))
+
+    @property
+    def max_result_bytes(self) -> int:
+        return 3 * self.limits.output_kb * 1024 + _MAX_REST_BYTES  # stdout, stderr, and all fetched files together
 
     def with_limits(self, limits: Limits) -> Self:
         return replace(self, limits=limits)
@@ -104,6 +116,10 @@ class JudgeRequest(Request[Judgement]):
         shared = self.suite.assertions
         n_shared_bytes = 0 if shared is None else len(shared.given) + len(shared.setup)
         return n_shared_bytes + sum(len(case.input) + len(case.expected) + len(case.trial) for case in self.suite.cases)
+
+    @property
+    def max_result_bytes(self) -> int:
+        return len(self.suite.cases) * _MAX_CASE_BYTES + MAX_OUTPUTS_BYTES + _MAX_REST_BYTES
 
     def with_limits(self, limits: Limits) -> Self:
         return replace(self, suite=replace(self.suite, limits=limits))

@@ -27,17 +27,21 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 run_folder()  # of the controller, whose processes inherit it
 
 # Files that take a minute or more. They come first, so that no process waits at the end for one that has just begun.
+# Of the first four, one alone needs the tiny model, for which the others would wait until it is trained.
 _LONGEST = (
-    "test_docs",
-    "test_learning",
-    "test_whole_swarm",
     "test_runs",
+    "test_docs",
+    "test_docker",
     "test_resume",
+    "test_learning",
     "test_killed_roles",
-    "test_nothing_is_lost",
-    "test_rollout_command",
-    "test_difficulty_command",
+    "test_whole_swarm",
     "test_ray",
+    "test_difficulty_command",
+    "test_rollout_command",
+    "test_nothing_is_lost",
+    "test_landlock",
+    "test_soak",
     "test_survival",
     "test_service",
     "test_http_backend",
@@ -47,9 +51,7 @@ _LONGEST = (
     "test_torchrun",
     "test_evaluated_runs",
     "test_asynchronous_runs",
-    "test_slack",
     "test_evaluate",
-    "test_docker",
     "test_vllm_sampler",
     "test_controller_schedules",
     "test_hostile_clients",
@@ -86,20 +88,44 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, then those with many tests. `make test-all` hands out files in this order."""
+    """Put the longest files first, then those with many tests, then those whose tests are all quiet, so that few
+    workers wait for them. `make test-all` hands out files in this order."""
     n_tests = Counter(item.path for item in items)
+    n_quiet = Counter(item.path for item in items if _is_quiet(item))
     places = {name: place for place, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: (places.get(item.path.stem, len(places)), -n_tests[item.path]))
+    items.sort(
+        key=lambda item: (
+            n_quiet[item.path] == n_tests[item.path],
+            places.get(item.path.stem, len(places)),
+            -n_tests[item.path],
+        )
+    )
+
+
+_turn: ExitStack | None = None  # the lock of this worker's test
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
-    """Have no other worker run a test at the same time as a test marked `quiet`."""
-    is_quiet = item.get_closest_marker("quiet") is not None
-    with ExitStack() as held:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, bool, bool]:
+    """Have no other worker run a test at the same time as a test marked `quiet`.
+
+    A worker keeps the lock between such tests, for each time it takes the lock, all others wait for the slowest test.
+    """
+    global _turn
+    if _turn is None:
+        _turn = ExitStack()
         with locked(run_folder() / "next"):  # who waits for quiet keeps others from starting a test
-            held.enter_context(locked(run_folder() / "turn", fcntl.LOCK_EX if is_quiet else fcntl.LOCK_SH))
+            _turn.enter_context(locked(run_folder() / "turn", fcntl.LOCK_EX if _is_quiet(item) else fcntl.LOCK_SH))
+    try:
         return (yield)
+    finally:
+        if nextitem is None or not (_is_quiet(item) and _is_quiet(nextitem)):
+            _turn.close()
+            _turn = None
+
+
+def _is_quiet(item: pytest.Item) -> bool:
+    return item.get_closest_marker("quiet") is not None
 
 
 _n_modules = 0
@@ -190,6 +216,14 @@ def ray_cluster() -> Iterator[RayCluster]:
         finally:
             cluster.stop()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_cluster: RayCluster) -> RayCluster:
+    """Return a cluster with two nodes."""
+    for _ in range(2):
+        ray_cluster.add_node()
+    return ray_cluster
 
 
 @pytest.fixture(scope="session")

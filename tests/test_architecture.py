@@ -39,7 +39,7 @@ DIRECTIONS = {
     "rewards": "errors argument_checks reward extract form weighted "
     "case_selection code math_comparison mathematics async_rewards process_singletons trl verl verl_manager "
     "verifiers",
-    "curate": "errors progress json_records manifest problem prompt trust text reading sources verification "
+    "curate": "errors progress json_records manifest problem prompt trust text reading sources judging "
     "strength options recipe ingestion work dataset dedup report derivation difficulty decontamination "
     "condition row_filter splitting merging stage shards build_state stages exports pipeline audit recipes "
     "commands __main__",

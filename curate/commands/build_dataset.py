@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.counts import print_contamination, print_funnel, rejected_rows
 from curate.commands.options import against_option
-from curate.commands.printing import print_hashes
+from curate.commands.printing import print_contamination, print_funnel, print_hashes, rejected_rows
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 

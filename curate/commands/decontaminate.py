@@ -5,9 +5,8 @@ from pathlib import Path
 
 import click
 
-from curate.commands.counts import print_contamination
 from curate.commands.options import against_option
-from curate.commands.printing import print_hashes
+from curate.commands.printing import print_contamination, print_hashes
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from curate.commands.counts import print_contamination, print_funnel, rejected_rows
-from curate.commands.printing import print_hashes
+from curate.commands.printing import print_contamination, print_funnel, print_hashes, rejected_rows
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 from sandbox.commands.table import warn
 
@@ -34,7 +33,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
 
     interrupted = "the datasets are unchanged, the same command starts again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
-        missing = missing_sets(datasets, out)
+        missing = missing_sets(datasets)
         manifest = merge(datasets, out, dedup=dedup, overwrite=overwrite, progress=progress)
     print_funnel(manifest.counts, rejected_rows(out))
     if manifest.decontamination:

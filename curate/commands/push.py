@@ -32,24 +32,19 @@ def command(dataset: Path, repo_id: str, private: bool, revision: str, include: 
     """
     require_extra("data")
     from curate.dataset.location import resolve_dataset_folder
-    from curate.dataset.push import plan_upload, push
+    from curate.dataset.push import files_to_push, push
     from curate.errors import CurateError
 
     with report_user_errors(CurateError, OSError):
-        upload = plan_upload(
-            resolve_dataset_folder(dataset),
-            repo_id,
-            private=private,
-            revision=revision,
-            trust=TrustPolicy.from_choices(include),
-        )
-        for name, size in upload.files.items():
+        folder = resolve_dataset_folder(dataset)
+        files = files_to_push(folder, repo_id, TrustPolicy.from_choices(include))
+        for name, size in files.items():
             click.echo(f"{size:>14,}  {name}")
-        click.echo(f"{sum(upload.files.values()):>14,}  bytes in {len(upload.files)} files")
+        click.echo(f"{sum(files.values()):>14,}  bytes in {len(files)} files")
         where = f"dataset {repo_id}, revision {revision}"
         if dry_run:
             kind = "private" if private else "public"
             click.echo(f"nothing was sent; the target is {where}, which would be created as {kind} if missing")
             return
         click.echo(f"sending to {where}")
-        click.echo(f"committed: {push(upload)}")
+        click.echo(f"committed: {push(folder, repo_id, files, private=private, revision=revision)}")

@@ -59,14 +59,14 @@ def command(
     """
     require_extra("data")
     from curate.errors import CurateError
-    from curate.splitting import SplitOptions, split
+    from curate.recipe import SplitConfig
+    from curate.splitting import split
 
-    sizes = {name: size for name, size in (("validation", validation), ("test", test)) if size is not None}
-    if not sizes:
+    options = SplitConfig(validation, test, similarity, seed)
+    if not options.sizes:
         raise click.UsageError("give --validation, --test or both, such as --validation 0.1")
     interrupted = f"{dataset} is unchanged, the same command starts again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:
-        options = SplitOptions(sizes, similarity, seed)
         manifests = split(dataset, out, options, overwrite=overwrite, progress=progress)
     for name, manifest in manifests.items():
         sources = ", ".join(f"{source} {count.n_kept}" for source, count in manifest.counts.items() if count.n_kept)

@@ -1,13 +1,19 @@
 """`curate stats`"""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from curate.commands.printing import print_lines
+from curate.text.printable import escape_unprintable
 from sandbox.commands.console import report_user_errors, require_extra
 from sandbox.commands.table import warn
+
+if TYPE_CHECKING:
+    from curate.report.numbers import Numbers
 
 
 @click.command("stats")
@@ -20,9 +26,10 @@ def command(dataset: Path, as_json: bool) -> None:
     from curate.dataset.integrity import warnings
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
+    from curate.report.numbers import compute_report
     from curate.report.report_files import load_duplicate_section
-    from curate.report.sections import compute_report
-    from curate.report.terminal_tables import format_report
+    from curate.report.sections import report_chapters
+    from curate.text.document import terminal_lines
 
     with report_user_errors(CurateError, PermissionError):
         folder = Dataset.open(resolve_dataset_folder(dataset))
@@ -32,4 +39,18 @@ def command(dataset: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(counted, indent=1))
     else:
-        print_lines(format_report(counted))
+        sections = [
+            section for chapter in report_chapters(counted) if chapter.id != "making" for section in chapter.sections
+        ]
+        print_lines([*_head(counted), *terminal_lines(sections)])
+
+
+def _head(numbers: "Numbers") -> Iterator[str]:
+    """Yield what is known of the dataset as a whole."""
+    sources, dataset = numbers["funnel"]["sources"].values(), numbers["dataset"]
+    kept, read = (sum(count[name] for count in sources) for name in ("kept", "read"))
+    yield f"{kept} of {read} problems were kept"
+    for name in ("reward_hash", "content_hash"):
+        if dataset[name]:
+            yield f"{name.replace('_', ' ')} {dataset[name]}"
+    yield from (f"Warning: {escape_unprintable(warning)}" for warning in dataset["warnings"])

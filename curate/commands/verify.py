@@ -11,7 +11,6 @@ import click
 from curate.commands.printing import print_lines
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
-from sandbox.commands.table import warn
 
 if TYPE_CHECKING:
     from sandbox import SandboxOptions
@@ -84,9 +83,7 @@ def command(
         report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue),
         ProgressBar() as progress,
     ):
-        from curate.audit.dataset_audit import format_lines, write
-        from curate.audit.references import audit_references
-        from curate.audit.source import audit_source
+        from curate.audit import audit_references, audit_source, format_lines, write
         from curate.dataset.location import resolve_dataset_folder
 
         if is_source:
@@ -123,8 +120,6 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
     print_lines(map(str, integrity.faults))
     if integrity.faults:
         raise click.ClickException(f"{dataset} is not what its manifest describes.")
-    if integrity.unchecked_reason:
-        warn(integrity.unchecked_reason)
     actual = {name: getattr(integrity, name) for name in ("manifest_hash", "reward_hash", "content_hash")}
     for name, value in actual.items():
         if value:

@@ -12,9 +12,7 @@ output_folder       who may write to a folder, what is finished, and what can be
 journal             the record of what has been executed, with a line for each problem
 contamination_hits  the table `contamination/`
 evidence            the table `evidence/`
-card                README.md of a dataset that curate built
-external_card       README.md of a dataset that curate did not build
-difficulty_section  the section of the card on solve rates
+card                README.md of a dataset
 inspect_rows        the first rows, or everything about one row and why it fell out, for people to read
 diff                what changed between two datasets
 push                publishing a dataset on the Hub

@@ -1,6 +1,10 @@
 """The table `contamination/`, which shows what training rows and evaluation items have in common."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from curate.text.document import Share, Table
 
 # The strongest rule comes first; decontamination/contamination_search.py explains them.
 RULES = ("same_key", "in_window", "same_text", "whole_item", "contained")
@@ -31,3 +35,21 @@ class ContaminationHit:
     score: float
     span: str
     verdict: str
+
+
+def contamination_table(sets: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return a row for each evaluation set. sets: SetCounts as JSON, by the name of the set"""
+    header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to be looked at"]
+    rows = []
+    for name, count in sets.items():
+        rules = ", ".join(f"{rule} {n}" for rule, n in count["rules"].items()) or "-"
+        numbers = [
+            count["items"],
+            count["rows"],
+            count["removed"],
+            Share(count["removal_rate"]),
+            rules,
+            count["review"],
+        ]
+        rows.append([f"{name} {count['window'] or ''}".strip(), *numbers])
+    return Table(header, rows)

@@ -5,10 +5,9 @@ compared. Columns that are measured differ from run to run and are left out.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from curate.dataset.dataset import BATCH_ROWS, Dataset
 from curate.dataset.integrity import check_integrity, mismatch_message
@@ -18,13 +17,12 @@ from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED_COLUMNS
 from curate.progress import Progress, no_progress, with_batch_progress
-from curate.text.printable import format_table, one_line
+from curate.text.document import Section, Table, Text, terminal_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Change = tuple[str, str, str]  # name, old value, new value
-Group = TypeVar("Group", bound=str | tuple[str, str])
 
 EXAMPLES = 3
 KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
@@ -40,18 +38,24 @@ def _states(name: str) -> str:
     """
 
 
-_VALUE = 60  # characters of an option that are shown
 # A row that is kept and rejected counts as kept. About one pair of values in 10**19 shares a hash.
 _DIFFERENCES = f"""
     WITH old_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM old_data),
         new_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM new_data),
         old_states AS ({_states("old")}),
-        new_states AS ({_states("new")})
-    SELECT id, old_states.fate AS old_fate, new_states.fate AS new_fate,
-        old_states.hashes AS old_hashes, new_states.hashes AS new_hashes
-    FROM old_states FULL JOIN new_states USING (id)
-    WHERE old_states.fate IS DISTINCT FROM new_states.fate OR old_states.hashes IS DISTINCT FROM new_states.hashes
-    ORDER BY id
+        new_states AS ({_states("new")}),
+        changed AS MATERIALIZED (
+            SELECT id, a.fate AS was, b.fate AS now, a.hashes AS old, b.hashes AS new
+            FROM old_states a FULL JOIN new_states b USING (id)
+            WHERE was IS DISTINCT FROM now OR old IS DISTINCT FROM new
+        ),
+        values AS (SELECT id, unnest([{{names}}]) AS name, unnest(old) AS was, unnest(new) AS now FROM changed
+            WHERE old IS NOT NULL AND new IS NOT NULL)
+    SELECT ifnull(was, '{ABSENT}') AS was, if(old IS NOT NULL AND new IS NOT NULL, '{CHANGED}', ifnull(now, '{ABSENT}'))
+        AS now, count(*) AS n, min(id, {EXAMPLES}) AS examples FROM changed GROUP BY ALL
+    UNION ALL
+    SELECT name, NULL, count(*), min(id, {EXAMPLES}) FROM values WHERE was <> now GROUP BY name
+    ORDER BY n DESC, examples, was, now
 """
 
 
@@ -129,29 +133,24 @@ def _compare_rows(
     old: Dataset, new: Dataset, columns: Sequence[str], progress: Progress
 ) -> tuple[dict[tuple[str, str], ChangedRows], dict[str, ChangedRows]]:
     """Return the rows whose fate differs, and in which columns the rows differ that were kept both times."""
-    hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in columns)
+    escaped = [name.replace('"', '""') for name in columns]  # names are the dataset's
+    hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in escaped)
+    names = ", ".join("'" + name.replace("'", "''") + "'" for name in columns)
     tables: dict[str, pa.RecordBatchReader] = {}
     for name, dataset in (("old", old), ("new", new)):
         rows = read_table(dataset, "data", columns, rows=BATCH_ROWS)
         batches = with_batch_progress(rows, f"read {dataset.path}", progress, total=dataset.manifest.n_kept)
         tables[f"{name}_data"] = rows.from_batches(rows.schema, batches)
         tables[f"{name}_rejected"] = read_table(dataset, "rejected", ("id", "stage", "reason", "cause"))
-    fates: dict[tuple[str, str], list[str]] = defaultdict(list)
-    changed: dict[str, list[str]] = defaultdict(list)
-    for row in query(_DIFFERENCES.format(hashes=hashes), **tables):
-        is_kept = row["old_hashes"] is not None and row["new_hashes"] is not None
-        fates[row["old_fate"] or ABSENT, CHANGED if is_kept else row["new_fate"] or ABSENT].append(row["id"])
-        if is_kept:
-            for name, was, now in zip(columns, row["old_hashes"], row["new_hashes"], strict=True):
-                if was != now:
-                    changed[name].append(row["id"])
-    return _grouped(fates), _grouped(changed)
-
-
-def _grouped(ids: Mapping[Group, list[str]]) -> dict[Group, ChangedRows]:
-    """Return the size of each group and its first rows, the largest group first."""
-    largest = sorted(ids.items(), key=lambda entry: -len(entry[1]))
-    return {group: ChangedRows(len(members), tuple(members[:EXAMPLES])) for group, members in largest}
+    fates: dict[tuple[str, str], ChangedRows] = {}
+    changed: dict[str, ChangedRows] = {}
+    for row in query(_DIFFERENCES.format(hashes=hashes, names=names), **tables):
+        group = ChangedRows(row["n"], tuple(row["examples"]))
+        if row["now"] is None:
+            changed[row["was"]] = group
+        else:
+            fates[row["was"], row["now"]] = group
+    return fates, changed
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
@@ -187,28 +186,22 @@ def _counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]:
 
 def format_lines(diff: DatasetDiff) -> Iterator[str]:
     """Yield a section for each kind of change that occurs, and the verdict at the end."""
-    for title, differing in (
-        ("Plan", diff.plan_changes),
-        ("Inputs", diff.input_changes),
-        ("Counts", diff.count_changes),
-    ):
-        if differing:
-            yield f"{title}\n"
-            yield from format_table(["", "was", "is"], [_shortened(change) for change in differing], indent="  ")
-            yield ""
+    changes = {"Plan": diff.plan_changes, "Inputs": diff.input_changes, "Counts": diff.count_changes}
+    sections = [Section(title, [Table(["", "was", "is"], changed)]) for title, changed in changes.items() if changed]
     if diff.fates:
-        yield "Rows\n"
-        rows = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
-        yield from format_table(["was", "is", "rows", "for example"], rows, indent="  ")
-        yield ""
+        fates = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
+        sections.append(Section("Rows", [Table(["was", "is", "rows", "for example"], fates)]))
     if diff.columns:
-        yield "Columns of rows that were kept and changed\n"
-        changed = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
-        yield from format_table(["column", "rows", "for example"], changed, indent="  ")
-        yield ""
+        columns = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
+        table = Table(["column", "rows", "for example"], columns)
+        sections.append(Section("Columns of rows that were kept and changed", [table]))
     for names, dataset in ((diff.only_old, "first"), (diff.only_new, "second")):
         if names:
-            yield f"Only the {dataset} dataset has the columns {', '.join(names)}\n"
+            sections.append(Section(f"Only the {dataset} dataset has the columns {', '.join(names)}", [Text("")]))
+    lines = list(terminal_lines(sections))
+    yield from lines
+    if lines:
+        yield ""
     if diff.same_content:
         yield f"Same content: {diff.hashes[0]}"
         was, now = diff.reward_hashes
@@ -218,11 +211,6 @@ def format_lines(diff: DatasetDiff) -> Iterator[str]:
         if not diff.fates:
             yield "No row changed: the differences are in details of rejections, or in columns that only one has."
         yield f"Different content: {diff.hashes[0]} became {diff.hashes[1]}"
-
-
-def _shortened(change: Change) -> tuple[str, str, str]:
-    name, was, now = change
-    return name, one_line(was, _VALUE), one_line(now, _VALUE)
 
 
 def _examples(group: ChangedRows) -> str:

@@ -4,13 +4,13 @@ Texts are cut after 4 KiB. Outputs may differ from run to run if programs do, so
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from curate.json_records import json_key
 from curate.problem import Rejection
 from curate.text.printable import excerpt
-from curate.verification.failures import SolutionOutput
-from sandbox import Program, Suite
+from sandbox import Program, Suite, Verdict
 
 EVIDENCE = "evidence"  # the name of the folder
 SUSPECT_REASON = "multi_answer_suspect"  # the reason of rows that stay
@@ -37,6 +37,22 @@ EVIDENCE_COLUMNS = {
 }
 # These columns have an entry for each program.
 PROGRAM_COLUMNS = ("program_languages", "verdicts", "messages", "outputs", "programs")
+
+
+@dataclass(frozen=True, slots=True)
+class SolutionOutput:
+    """What one solution did on a test.
+
+    solution_index  place of the solution among the candidates of the problem
+    verdict         the verdict on the test
+    detail          the sandbox's explanation of the verdict
+    output          its output or return value, truncated; None if there is none to show
+    """
+
+    solution_index: int = field(metadata=json_key("solution"))
+    verdict: Verdict
+    detail: str
+    output: str | None
 
 
 @dataclass(frozen=True, slots=True)

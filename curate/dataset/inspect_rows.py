@@ -1,7 +1,4 @@
-"""What `curate inspect` prints: the first rows of a dataset, everything about one row, or one test in full.
-
-The evidence about a row has the expected and the actual outputs side by side.
-"""
+"""What `curate inspect` prints: the first rows of a dataset, everything about one row, or one test in full."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -12,63 +9,26 @@ from curate.dataset.dataset import Dataset
 from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, judging_description, program_names
 from curate.errors import CurateError
 from curate.reading.values import shorten
+from curate.text.document import Block, Section, Table, Text, terminal_lines
 from curate.text.printable import escape_unprintable, format_table, one_line
-from sandbox import Case, Suite
+from sandbox import Suite
 
-LINES = 20  # lines of outputs that are shown
-_WIDTH = 100  # characters of all columns together
+_LINES = 20  # lines of outputs that are shown
+_WIDTH = 100  # characters of all columns of outputs together
 _TEST_CHARACTERS = 60  # characters of an input or output in the list of tests
-
-
-def evidence_lines(row: dict[str, Any]) -> Iterator[str]:
-    """Yield the test, the outputs side by side and the programs of a row of the table `evidence`, if it has a test."""
-    if row["test"] is None:
-        return
-    yield f"\nTest {row['test']}: {judging_description(row)}\n"
-    yield indent(row["input"])
-    names = program_names(row)
-    answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
-    if row["expected"] or answers:
-        yield "\nExpected and actual output; ! marks lines that differ\n" if answers else "\nExpected output\n"
-        yield from _side_by_side({"expected": row["expected"], **answers})
-    for name, language, verdict, message, output, source in zip(
-        names, *(row[column] for column in PROGRAM_COLUMNS), strict=True
-    ):
-        yield f"\n{name.capitalize()}, {language}: {verdict}\n"
-        if output is None and message:  # otherwise the message is the beginning of the output
-            yield indent(message, "  | ") + "\n"
-        yield indent(source, "    ")
-
-
-def indent(text: str, by: str = "  ") -> str:
-    """Return a text, safe to print, with its lines indented."""
-    return "\n".join(f"{by}{line}".rstrip() for line in escape_unprintable(text.rstrip("\n")).split("\n"))
-
-
-def _side_by_side(texts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the texts as columns, each under its name."""
-    rows = list(zip_longest(*(text.rstrip("\n").split("\n") for text in texts.values()), fillvalue=""))
-    width = max(*map(len, texts), _WIDTH // len(texts))
-    yield "    " + "  ".join(name.ljust(width) for name in texts).rstrip()
-    for row in rows[:LINES]:
-        mark = "!" if len({cell.strip() for cell in row}) > 1 else " "
-        yield f"  {mark} {'  '.join(one_line(cell, width).ljust(width) for cell in row)}".rstrip()
-    if len(rows) > LINES:
-        yield f"    ... and {len(rows) - LINES} more lines"
-
-
-SHOWN_TESTS = 8
+_SHOWN_TESTS = 8
 _LOOKED_AT = 20_000  # number of ids that are searched for names similar to an unknown id
 _REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
+_RATE_COLUMNS = ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
 
 
 def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     """Yield the first rows of a dataset, one line each. Raises CurateError if curate did not build it."""
+    _require_problems(dataset)
+    columns = dataset.columns("data")
     names = ("id", "n_tests", "verified", "test_strength", "difficulty", "title")
-    _of_our_make(dataset)
-    present = [name for name in names if name in dataset.columns("data")]
-    rows = dataset.rows("data", present)
-    first = [[_word(row[name]) for name in present] for row in islice(rows, limit)]
+    present = [name for name in names if name in columns]
+    first = [[_word(row[name]) for name in present] for row in islice(dataset.rows("data", present), limit)]
     yield from format_table(present, first)
     manifest = dataset.manifest
     if manifest.n_kept > len(first):
@@ -78,20 +38,21 @@ def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
 
 def show_row(dataset: Dataset, id: str) -> Iterator[str]:
     """Yield everything about the row with this id, whether it was kept or not. Raises CurateError if there is none."""
-    _of_our_make(dataset)
-    kept = list(dataset.find("data", id))
-    rejected = list(dataset.find("rejected", id))
+    _require_problems(dataset)
+    kept, rejected = list(dataset.find("data", id)), list(dataset.find("rejected", id))
     if not kept and not rejected:
         raise CurateError(_unknown(dataset, id))
     for row in kept:
-        yield from _problem(dataset, row)
+        yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
+        yield from terminal_lines(_kept_sections(dataset, row))
     for row in rejected:
-        yield from _rejected(dataset, row)
+        yield f"{escape_unprintable(row['id'])} fell out"
+        yield from terminal_lines(_rejected_sections(dataset, row))
 
 
 def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
     """Yield one test of a problem in full. Tests are numbered from 1. Raises CurateError if there is no such test."""
-    _of_our_make(dataset)
+    _require_problems(dataset)
     row = next(dataset.find("data", id), None)
     if row is None:
         if next(dataset.find("rejected", id), None):
@@ -109,161 +70,147 @@ def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
         yield escape_unprintable(text)
 
 
-def _problem(dataset: Dataset, row: dict[str, Any]) -> Iterator[str]:
-    suite = _suite(dataset, row)
-    yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
-    yield "\nStatement\n"
-    yield indent(row["statement"].strip())
+def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section]:
+    yield Section("Statement", [Text(row["statement"].strip())])
     if row.get("starter_code"):
-        yield "\nStarter code\n"
-        yield indent(row["starter_code"].strip("\n"))
-    yield f"\nTests: {len(suite.cases)}, {_how_judged(suite)}\n"
-    yield from _tests(row, suite)
-    yield "\nReference\n"
-    yield from _reference(row)
+        yield Section("Starter code", [Text(row["starter_code"].strip("\n"))])
+    yield _tests(row, _suite(dataset, row))
+    yield Section("Reference", list(_reference(row)))
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if evidence["reason"] == SUSPECT_REASON:
-            yield "\nWhy there may be several correct answers"
-            yield from evidence_lines(evidence)
-    yield "\nTest strength\n"
-    yield from _strength(row)
-    yield "\nSolve rate\n"
-    yield from _solve_rates(dataset, row["id"])
-    yield "\nWhere it comes from\n"
-    yield from _provenance(dataset, row)
-    yield from _others(dataset, row["id"])
+            yield Section("Why there may be several correct answers", [Text("They disagree on a test.")])
+            yield from _evidence(evidence)
+    yield Section("Test strength", [Text(_strength(row))])
+    rates = list(dataset.find("difficulty", row["id"]))
+    names = [name for name in _RATE_COLUMNS if rates and name in rates[0]]
+    table = Table(names, [[_word(rate[name]) for name in names] for rate in rates])
+    yield Section("Solve rate", [table if rates else Text("not measured")])
+    yield Section("Where it comes from", [_provenance(dataset, row)])
+    removed_names = ("id", "reason", "detail")
+    if dataset.columns("rejected").issuperset(removed_names):
+        rejected = dataset.rows("rejected", removed_names)
+        mine = [other for other in rejected if f" kept={row['id']} jaccard=" in other["detail"]]
+        if mine:
+            pairs = [(other["id"], other["detail"].rpartition(" ")[2]) for other in mine]
+            yield Section("Duplicates removed for it", [Table((), pairs)])
+    yield from _contamination(dataset, row["id"])
 
 
-def _suite(dataset: Dataset, row: dict[str, Any]) -> Suite:
+def _rejected_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section]:
+    facts = [(name, row[name]) for name in ("stage", "reason", "cause", "detail") if row.get(name)]
+    yield Section("Why", [Table((), facts)])
+    yield from _contamination(dataset, row["id"])
+    for evidence in dataset.find(EVIDENCE, row["id"]):
+        if (evidence["stage"], evidence["reason"]) == (row["stage"], row["reason"]):
+            yield Section("Statement", [Text(evidence["statement"].strip())])
+            yield from _evidence(evidence)
+
+
+def _tests(row: Mapping[str, Any], suite: Suite) -> Section:
+    called = f"calls of {suite.entry_point}" if suite.entry_point else "standard input and output"
+    if suite.assertions is not None:
+        called = f"Python code that uses {', '.join(suite.assertions.names)}"
+    limits = f"limits {suite.limits.wall_seconds:g} s and {suite.limits.memory_mb:g} MB"
+    strongest = row.get("strongest_tests") or []
+    rows = []
+    for number, case in enumerate(suite.cases[:_SHOWN_TESTS], start=1):
+        marks = ["in the statement"] * (number <= row.get("n_public_tests", 0))
+        if number - 1 in strongest:
+            marks.append(f"number {strongest.index(number - 1) + 1} of the strongest")
+        texts = (one_line(text.rstrip("\n"), _TEST_CHARACTERS) for text in (case.input, case.expected))
+        rows.append([number, *texts, ", ".join(marks)])
+    blocks: list[Block] = [Table(["", "input", "expected", ""], rows)]
+    if len(suite.cases) > _SHOWN_TESTS:
+        blocks.append(Text(f"... and {len(suite.cases) - _SHOWN_TESTS} more; --test N shows one in full"))
+    return Section(f"Tests: {len(suite.cases)}, {called}, checker {suite.checker}, {limits}", blocks)
+
+
+def _reference(row: Mapping[str, Any]) -> Iterator[Text]:
+    if not row["verified"] or row.get("reference") is None:
+        yield Text("none was verified")
+        return
+    yield Text(f"{row['reference_language']}, passed every test twice; {_count(row['n_tries'], 'solution')} executed")
+    if row.get("n_references"):
+        yield Text(f"{_count(row['n_references'], 'solution')} passed every test")
+    if row.get("multi_answer_suspect"):
+        yield Text("correct solutions disagree on a test: there may be several correct answers")
+    if row.get("cpu_seconds") is not None:
+        yield Text(f"{row['cpu_seconds']:.3g} CPU seconds over all tests")
+    if row.get("slowest_cpu_seconds") is not None:
+        limit = row.get("time_limit_seconds")
+        limit_text = f"; limit {limit:.3g} s" if limit else ""
+        yield Text(f"{row['slowest_cpu_seconds']:.3g} of them at its slowest{limit_text}")
+    yield Text("\n" + row["reference"].strip("\n"), "code")
+
+
+def _strength(row: Mapping[str, Any]) -> str:
+    if row.get("test_strength") is None:
+        return "not measured"
+    wrong = row["n_mutants"] - row["n_mutants_equivalent"]
+    places = ", ".join(str(place + 1) for place in row["strongest_tests"])
+    strongest = f"those that catch most are tests {places}" if places else "no test catches any"
+    return f"{row['test_strength']:.3g}: {row['n_mutants_killed']} of {wrong} wrong programs caught\n{strongest}"
+
+
+def _provenance(dataset: Dataset, row: Mapping[str, Any]) -> Table:
+    build = dataset.manifest.build
+    place = build.locations.get(row["source"]) if build else None
+    facts = {
+        "source": row["source"],
+        "location": "@".join(filter(None, (place.location, place.revision))) if place else "",
+        **{name: row.get(name) for name in ("platform", "url", "date", "difficulty")},
+        "tags": ", ".join(row.get("tags") or ()),
+        "licence": row.get("licence"),
+    }
+    return Table((), [(name, value) for name, value in facts.items() if value])
+
+
+def _contamination(dataset: Dataset, id: str) -> Iterator[Section]:
+    hits = list(dataset.find("contamination", id))
+    names = ("set", "item", "rule", "score", "verdict", "span")
+    if hits:
+        rows = [[hit[name] for name in names] for hit in hits]
+        yield Section("In common with evaluation sets", [Table([*names[:-1], "words in common"], rows)])
+
+
+def _evidence(row: Mapping[str, Any]) -> Iterator[Section]:
+    """Yield the test, the outputs side by side and the programs of a row of the table `evidence`, if it has a test."""
+    if row["test"] is None:
+        return
+    yield Section(f"Test {row['test']}: {judging_description(dict(row))}", [Text(row["input"])])
+    names = program_names(dict(row))
+    answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
+    if row["expected"] or answers:
+        title = "Expected and actual output; ! marks lines that differ" if answers else "Expected output"
+        yield Section(title, [Text("\n".join(_side_by_side({"expected": row["expected"], **answers})))])
+    for name, language, verdict, message, output, source in zip(
+        names, *(row[column] for column in PROGRAM_COLUMNS), strict=True
+    ):
+        # A message about an output is the beginning of the output.
+        messages = [Text(f"{message.rstrip()}\n", "message")] if output is None and message else []
+        yield Section(f"{name.capitalize()}, {language}: {verdict}", [*messages, Text(source, "code")])
+
+
+def _side_by_side(texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield the texts as columns, each under its name."""
+    rows = list(zip_longest(*(text.rstrip("\n").split("\n") for text in texts.values()), fillvalue=""))
+    width = max(*map(len, texts), _WIDTH // len(texts))
+    yield "  " + "  ".join(name.ljust(width) for name in texts)
+    for row in rows[:_LINES]:
+        mark = "!" if len({cell.strip() for cell in row}) > 1 else " "
+        yield f"{mark} {'  '.join(one_line(cell, width).ljust(width) for cell in row)}"
+    if len(rows) > _LINES:
+        yield f"  ... and {len(rows) - _LINES} more lines"
+
+
+def _suite(dataset: Dataset, row: Mapping[str, Any]) -> Suite:
     try:
         return Suite.from_json(row["tests"])
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(f"{dataset.path}: the tests of {row['id']} cannot be read ({shorten(error)}).") from error
 
 
-def _how_judged(suite: Suite) -> str:
-    called = f"calls of {suite.entry_point}" if suite.entry_point else "standard input and output"
-    if suite.assertions is not None:
-        called = f"Python code that uses {', '.join(suite.assertions.names)}"
-    limits = f"limits {suite.limits.wall_seconds:g} s and {suite.limits.memory_mb:g} MB"
-    return f"{escape_unprintable(called)}, checker {suite.checker}, {limits}"
-
-
-def _tests(row: dict[str, Any], suite: Suite) -> Iterator[str]:
-    strongest = row.get("strongest_tests") or []
-    rows = [
-        [number, *_test(case), ", ".join(_marks(number, row, strongest))]
-        for number, case in enumerate(suite.cases[:SHOWN_TESTS], start=1)
-    ]
-    yield from format_table(["", "input", "expected", ""], rows, indent="  ")
-    if len(suite.cases) > SHOWN_TESTS:
-        yield f"  ... and {len(suite.cases) - SHOWN_TESTS} more; --test N shows one in full"
-
-
-def _test(case: Case) -> tuple[str, str]:
-    return one_line(case.input.rstrip("\n"), _TEST_CHARACTERS), one_line(case.expected.rstrip("\n"), _TEST_CHARACTERS)
-
-
-def _marks(number: int, row: dict[str, Any], strongest: list[int]) -> Iterator[str]:
-    if number <= row.get("n_public_tests", 0):
-        yield "in the statement"
-    if number - 1 in strongest:
-        yield f"number {strongest.index(number - 1) + 1} of the strongest"
-
-
-def _reference(row: dict[str, Any]) -> Iterator[str]:
-    if not row["verified"] or row.get("reference") is None:
-        yield "  none was verified"
-        return
-    yield f"  {row['reference_language']}, passed every test twice; {_count(row['n_tries'], 'solution')} executed"
-    if row.get("n_references"):
-        yield f"  {_count(row['n_references'], 'solution')} passed every test"
-    if row.get("multi_answer_suspect"):
-        yield "  correct solutions disagree on a test: there may be several correct answers"
-    if row.get("cpu_seconds") is not None:
-        yield f"  {row['cpu_seconds']:.3g} CPU seconds over all tests"
-    if row.get("slowest_cpu_seconds") is not None:
-        limit = row.get("time_limit_seconds")
-        yield f"  {row['slowest_cpu_seconds']:.3g} of them at its slowest" + (f"; limit {limit:.3g} s" if limit else "")
-    yield ""
-    yield indent(row["reference"].strip("\n"), "    ")
-
-
-def _strength(row: dict[str, Any]) -> Iterator[str]:
-    if row.get("test_strength") is None:
-        yield "  not measured"
-        return
-    wrong = row["n_mutants"] - row["n_mutants_equivalent"]
-    yield f"  {row['test_strength']:.3g}: {row['n_mutants_killed']} of {wrong} wrong programs caught"
-    places = ", ".join(str(place + 1) for place in row["strongest_tests"])
-    yield f"  those that catch most are tests {places}" if places else "  no test catches any"
-
-
-def _solve_rates(dataset: Dataset, id: str) -> Iterator[str]:
-    rates = list(dataset.find("difficulty", id))
-    if not rates:
-        yield "  not measured"
-        return
-    names = [
-        name
-        for name in ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
-        if name in rates[0]
-    ]
-    yield from format_table(names, [[_word(row[name]) for name in names] for row in rates], indent="  ")
-
-
-def _provenance(dataset: Dataset, row: dict[str, Any]) -> Iterator[str]:
-    build = dataset.manifest.build
-    place = build.locations.get(row["source"]) if build else None
-    facts = {
-        "source": row["source"],
-        "location": "@".join(filter(None, (place.location, place.revision))) if place else "",
-        "platform": row.get("platform"),
-        "url": row.get("url"),
-        "date": row.get("date"),
-        "difficulty": row.get("difficulty"),
-        "tags": ", ".join(row.get("tags") or ()),
-        "licence": row.get("licence"),
-    }
-    yield from (f"  {name:<11} {one_line(str(value), 300)}" for name, value in facts.items() if value)
-
-
-def _others(dataset: Dataset, id: str) -> Iterator[str]:
-    """Yield the rows that were removed in favour of this one, and its matches in evaluation sets that await review."""
-    names = ("id", "reason", "detail")
-    if dataset.columns("rejected").issuperset(names):
-        mine = [row for row in dataset.rows("rejected", names) if f" kept={id} jaccard=" in row["detail"]]
-        if mine:
-            yield "\nDuplicates removed for it\n"
-            yield from (f"  {one_line(row['id'], 100)}  {row['detail'].rpartition(' ')[2]}" for row in mine)
-    hits = list(dataset.find("contamination", id))
-    if hits:
-        yield "\nIn common with evaluation sets\n"
-        rows = [[hit["set"], hit["item"], hit["rule"], hit["score"], hit["verdict"], hit["span"]] for hit in hits]
-        yield from format_table(["set", "item", "rule", "score", "verdict", "words in common"], rows, indent="  ")
-
-
-def _rejected(dataset: Dataset, row: dict[str, Any]) -> Iterator[str]:
-    yield f"{escape_unprintable(row['id'])} fell out"
-    yield f"  stage   {row['stage']}"
-    yield f"  reason  {row['reason']}"
-    if row.get("cause"):
-        yield f"  cause   {row['cause']}"
-    if row["detail"]:
-        yield f"  detail  {one_line(row['detail'], 1000)}"
-    hits = list(dataset.find("contamination", row["id"]))
-    if hits:
-        rows = [[hit["set"], hit["item"], hit["rule"], hit["score"], hit["span"]] for hit in hits]
-        yield ""
-        yield from format_table(["set", "item", "rule", "score", "words in common"], rows, indent="  ")
-    for evidence in dataset.find(EVIDENCE, row["id"]):
-        if (evidence["stage"], evidence["reason"]) == (row["stage"], row["reason"]):
-            yield "\nStatement\n"
-            yield indent(evidence["statement"].strip())
-            yield from evidence_lines(evidence)
-
-
-def _of_our_make(dataset: Dataset) -> None:
+def _require_problems(dataset: Dataset) -> None:
     missing = _REQUIRED_COLUMNS - dataset.columns("data")
     if missing:
         raise CurateError(

@@ -6,14 +6,13 @@ digests say which were changed, removed or added.
 """
 
 import json
-import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import card, difficulty_section, output_folder
+from curate.dataset import card, output_folder
 from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.digests import DIGESTS, TABLES, RowHasher
 from curate.dataset.files import find_dataset_files, hash_files
@@ -31,12 +30,7 @@ CARD = "README.md"
 _REGENERATED_FILES = (CARD, "report.json", "report.html")  # commands may change them, but each dataset has them
 _SHADOWS = (".huggingface.yaml", "dataset_infos.json")  # files that `datasets` prefers to the front matter of the card
 _OTHER_FILE = "not the file that was written"
-_UNCHECKED = (
-    "measured columns not checked: an earlier version of curate wrote the dataset, and its manifest has no reward "
-    "hash; build it again"
-)
 _COUNTED_ROWS = 50_000
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +54,20 @@ class Discrepancy:
 class IntegrityResult:
     """The result of a check.
 
-    content_hash      of the rows as they are now; None if they cannot be read
-    reward_hash       of the rows as they are now; None if they cannot be read, or if curate did not build the dataset
-    manifest_hash     of the manifest as it is now
-    n_rows            numbers of rows by table; empty if the rows did not have to be read
-    faults            differences from the manifest
-    rewritten         changed files whose rows are the same
-    unchecked_reason  what could not be checked, and why; empty if everything was
+    content_hash   of the rows as they are now; None if they cannot be read
+    reward_hash    of the rows as they are now; None if they cannot be read, or if curate did not build the dataset
+    manifest_hash  of the manifest as it is now
+    n_rows         numbers of rows by table; empty if the rows did not have to be read
+    faults         differences from the manifest
+    rewritten      changed files whose rows are the same
     """
 
     content_hash: str | None
     reward_hash: str | None
     manifest_hash: str
-    n_rows: dict[str, int] = field(default_factory=dict)
-    faults: tuple[Discrepancy, ...] = ()
-    rewritten: tuple[str, ...] = ()
-    unchecked_reason: str = ""
+    n_rows: dict[str, int]
+    faults: tuple[Discrepancy, ...]
+    rewritten: tuple[str, ...]
 
 
 def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Progress = no_progress) -> IntegrityResult:
@@ -84,29 +76,27 @@ def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Prog
     read_rows  whether to read every row even of unchanged files, and report repeated ids and unreadable tests
     progress   called with the progress of reading
     """
-    manifest = dataset.manifest
-    of_manifest = hash_of(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
-    others = [*_manifest_faults(manifest, of_manifest), *_card_faults(dataset)]
+    manifest, built = dataset.manifest, dataset.manifest.build is not None
+    actual = hash_of(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
     missing, added, changed = _file_differences(dataset)
-    row_faults = list(_count_faults(dataset))
+    faults = list(_count_faults(dataset)) if built else []
     content_hash, reward_hash = manifest.content_hash or None, manifest.reward_hash or None
-    rows = _Rows(dataset, progress)
+    n_rows: dict[str, int] = {}
     if missing or added or changed or read_rows or not manifest.files:
-        if manifest.build is None:
-            content_hash = _hash_of_foreign_files(dataset)
+        if built:
+            hasher, n_rows, found = _compare_rows(dataset, parse_tests=read_rows, progress=progress)
+            content_hash, reward_hash = (hasher.content_hash, hasher.reward_hash) if hasher else (None, None)
+            faults += found
         else:
-            content_hash, reward_hash, found = rows.read(tests=read_rows)
-            row_faults += found
-        if not row_faults:
-            row_faults += _hash_faults(manifest, content_hash, reward_hash)
-    same_rows = not row_faults and manifest.build is not None
+            content_hash = _hash_of_foreign_files(dataset)
+        if not faults:
+            faults += _hash_faults(manifest, content_hash, reward_hash)
+    same_rows = built and not faults
     rewritten = [name for name in changed if same_rows and name.partition("/")[0] in (*TABLES, DIGESTS)]
-    faults = row_faults + [Discrepancy(name, "the file is missing") for name in missing]
+    faults += [Discrepancy(name, "the file is missing") for name in missing]
     faults += [Discrepancy(name, _OTHER_FILE) for name in (*added, *changed) if name not in rewritten]
-    unchecked = "" if manifest.build is None or _is_hashed(manifest) else _UNCHECKED
-    return IntegrityResult(
-        content_hash, reward_hash, of_manifest, rows.n_rows, tuple(faults + others), tuple(rewritten), unchecked
-    )
+    faults += [*_manifest_faults(manifest, actual), *_card_faults(dataset)]
+    return IntegrityResult(content_hash, reward_hash, actual, n_rows, tuple(faults), tuple(rewritten))
 
 
 def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progress: Progress = no_progress) -> None:
@@ -118,8 +108,6 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     found = check_integrity(Dataset.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
         raise CurateError(f"{mismatch_message(folder, found.faults)} `curate verify {folder}` shows all. {advice}")
-    if found.unchecked_reason:
-        log.warning("%s: %s", folder, found.unchecked_reason)
 
 
 def check_trusted(
@@ -138,12 +126,10 @@ def check_trusted(
 
 
 def warnings(dataset: Dataset) -> Iterator[str]:
-    """Yield a message if a dataset is not what its manifest describes, and one if not everything can be checked."""
+    """Yield a message if a dataset is not what its manifest describes."""
     found = check_integrity(dataset)
     if found.faults:
         yield f"{mismatch_message(dataset.path, found.faults)} `curate verify {dataset.path}` shows all."
-    if found.unchecked_reason:
-        yield f"{dataset.path}: {found.unchecked_reason}"
 
 
 def mismatch_message(folder: Path, faults: Sequence[Discrepancy]) -> str:
@@ -152,14 +138,7 @@ def mismatch_message(folder: Path, faults: Sequence[Discrepancy]) -> str:
     return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
 
 
-def _is_hashed(manifest: Manifest) -> bool:
-    """Return whether this version of curate wrote the manifest: earlier ones wrote neither of these hashes."""
-    return bool(manifest.manifest_hash or manifest.reward_hash)
-
-
 def _manifest_faults(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
-    if not _is_hashed(manifest):
-        return
     if actual != manifest.manifest_hash:
         recorded = manifest.manifest_hash or "recorded in it"
         yield Discrepancy(MANIFEST, f"was changed after it was written: its hash is {actual}, not {recorded}")
@@ -175,16 +154,14 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
     """Yield what makes `datasets.load_dataset` open other tables than those of the dataset, or none."""
     from huggingface_hub import metadata_load
 
-    if not _is_hashed(dataset.manifest):
-        return
     yield from (
         Discrepancy(name, "the file is missing") for name in _REGENERATED_FILES if not (dataset.path / name).is_file()
     )
     yield from (Discrepancy(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
     try:
-        expected = card.configs(dataset.manifest, dataset.path)
+        expected = _without_difficulty(card.configs(dataset.manifest, dataset.path))
         front = metadata_load(str(dataset.path / CARD)) or {}
-        listed = [entry for entry in front.get("configs") or () if entry != difficulty_section.CONFIG]
+        listed = _without_difficulty(front.get("configs") or ())
     except (CurateError, OSError, StopIteration):
         return  # the comparison of files names what is missing or damaged
     except Exception as error:  # a parser of YAML raises errors of half a dozen kinds
@@ -192,6 +169,12 @@ def _card_faults(dataset: Dataset) -> Iterator[Discrepancy]:
         return
     if listed != expected or "dataset_info" in front:
         yield Discrepancy(CARD, "its front matter does not describe the tables in this folder")
+
+
+def _without_difficulty(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return configs without that of solve rates, which are added later: a command may have ended before the card."""
+    config = {"config_name": card.DIFFICULTY, "data_files": f"{card.DIFFICULTY}/train-*.parquet"}
+    return [entry for entry in configs if entry != config]
 
 
 def _file_differences(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
@@ -211,39 +194,31 @@ def _is_as_written(folder: Path, file: InputFile) -> bool:
 def _count_faults(dataset: Dataset) -> Iterator[Discrepancy]:
     """Yield the counts of the manifest that are not those of the rows. Only a few columns are read."""
     manifest = dataset.manifest
-    if manifest.build is None:
-        return
-    kept, verified, rejected = Counter[Any](), Counter[Any](), Counter[Any]()
     try:
-        for row in _values(dataset, "data", "source", "verified"):
-            kept[row["source"]] += 1
-            verified[row["source"]] += row["verified"]
-        for row in _values(dataset, "rejected", "source", "stage", "reason"):
-            rejected[row["source"], row["stage"], row["reason"]] += 1
-    except (CurateError, KeyError, TypeError):
+        kept = _count_values(dataset, "data", ("source", "verified"))
+        rejected = _count_values(dataset, "rejected", ("source", "stage", "reason"))
+    except CurateError:
         return  # reading whole rows names the cause
     totals = ("data", kept.total(), manifest.n_kept), ("rejected", rejected.total(), manifest.n_rejected)
     if faults := [Discrepancy(table, f"has {n} rows, not {wanted}") for table, n, wanted in totals if n != wanted]:
         yield from faults
         return
-    by_reason = {
-        (source, stage, reason): n
-        for source, count in manifest.counts.items()
-        for stage, reasons in count.rejected.items()
-        for reason, n in reasons.items()
-    }
-    recorded: list[dict[Any, int]] = [
-        {source: count.n_kept for source, count in manifest.counts.items()},
-        {source: count.n_verified or 0 for source, count in manifest.counts.items()},
-        by_reason,
-    ]
-    if [kept, verified, rejected] != [Counter(numbers) for numbers in recorded]:
+    recorded_kept, recorded_rejected = Counter[Any](), Counter[Any]()
+    for source, count in manifest.counts.items():
+        n_verified = count.n_verified or 0
+        recorded_kept.update({(source, True): n_verified, (source, False): count.n_kept - n_verified})
+        for stage, reasons in count.rejected.items():
+            recorded_rejected.update({(source, stage, reason): n for reason, n in reasons.items()})
+    if (kept, rejected) != (recorded_kept, recorded_rejected):
         yield Discrepancy(MANIFEST, "its counts are not those of the rows")
 
 
-def _values(dataset: Dataset, table: str, *columns: str) -> Iterator[dict[str, Any]]:
+def _count_values(dataset: Dataset, table: str, columns: Sequence[str]) -> "Counter[Any]":
+    """Count the rows of a table by the values of these columns."""
+    counts = Counter[Any]()
     for batch in dataset.batches(table, columns, rows=_COUNTED_ROWS):
-        yield from batch.to_pylist()
+        counts.update(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))
+    return counts
 
 
 def _hash_faults(manifest: Manifest, content_hash: str | None, reward_hash: str | None) -> Iterator[Discrepancy]:
@@ -260,85 +235,69 @@ def _hash_of_foreign_files(dataset: Dataset) -> str | None:
         return None
 
 
-class _Rows:
-    """The rows of a dataset that curate built, which are read once and compared with the manifest."""
+def _compare_rows(
+    dataset: Dataset, *, parse_tests: bool, progress: Progress
+) -> tuple[RowHasher | None, dict[str, int], list[Discrepancy]]:
+    """Read all rows of a dataset that curate built, and compare them with the manifest.
 
-    def __init__(self, dataset: Dataset, progress: Progress) -> None:
-        self._dataset = dataset
-        self._progress = progress
-        self._hasher = RowHasher()
-        self._ids: dict[str, list[str]] = {}
-        self._unreadable: list[str] = []
-        self.n_rows: dict[str, int] = {}
-
-    def read(self, *, tests: bool) -> tuple[str | None, str | None, list[Discrepancy]]:
-        """Return the content hash and the reward hash, None if the rows cannot be read, and what is wrong with them.
-
-        tests: whether to parse the tests of each row
-        """
+    Returns their hashes, None if they cannot be read; the number of rows of each table; and what is wrong with them.
+    """
+    manifest, hasher = dataset.manifest, RowHasher()
+    ids: dict[str, list[str]] = {}
+    unreadable: list[str] = []
+    tables = ("data", hasher.add, manifest.n_kept), ("rejected", hasher.add_rejected, manifest.n_rejected)
+    for table, add, total in tables:
+        of_table: list[str] = []
         try:
-            for table in TABLES:
-                self._read(table, tests=tests)
+            for row in with_progress(dataset.rows(table), f"read {table}", progress, total=total):
+                add(row)
+                of_table.append(row.get("id") or "")
+                if parse_tests and table == "data" and not _is_suite(row.get("tests")):
+                    unreadable.append(of_table[-1])
         except CurateError as error:
-            return None, None, [Discrepancy(table, f"cannot be read: {error}")]
-        content_hash = self._hasher.content_hash
-        faults = []
-        if content_hash != self._dataset.manifest.content_hash:
-            faults += self._missing_columns()
-        faults += self._differences(content_hash)
-        repeated = [id for id, n in Counter(self._ids["data"]).items() if n > 1]
-        if repeated:
-            faults.append(_fault("data", "id occurs more than once", "ids occur more than once", repeated))
-        if self._unreadable:
-            faults.append(
-                _fault(
-                    "data", "row has tests that cannot be read", "rows have tests that cannot be read", self._unreadable
-                )
-            )
-        return content_hash, self._hasher.reward_hash, faults
+            n_rows = {table: len(names) for table, names in ids.items()}
+            return None, n_rows, [Discrepancy(table, f"cannot be read: {error}")]
+        ids[table] = of_table
+    faults = []
+    if hasher.content_hash != manifest.content_hash and (missing := COLUMNS.keys() - dataset.columns("data")):
+        faults.append(Discrepancy("data", f"has no column {', '.join(sorted(missing))}"))
+    faults += _changed_rows(dataset, hasher, ids)
+    if repeated := [id for id, n in Counter(ids["data"]).items() if n > 1]:
+        faults.append(_fault("data", "id occurs more than once", "ids occur more than once", repeated))
+    if unreadable:
+        texts = "row has tests that cannot be read", "rows have tests that cannot be read"
+        faults.append(_fault("data", *texts, unreadable))
+    return hasher, {table: len(names) for table, names in ids.items()}, faults
 
-    def _read(self, table: str, *, tests: bool) -> None:
-        ids = self._ids[table] = []
-        manifest = self._dataset.manifest
-        add, total = self._hasher.add, manifest.n_kept
-        if table == "rejected":
-            add, total = self._hasher.add_rejected, manifest.n_rejected
-        for row in with_progress(self._dataset.rows(table), f"read {table}", self._progress, total=total):
-            add(row)
-            ids.append(row.get("id") or "")
-            if tests and table == "data" and not _is_suite(row.get("tests")):
-                self._unreadable.append(ids[-1])
-        self.n_rows[table] = len(ids)
 
-    def _missing_columns(self) -> list[Discrepancy]:
-        missing = COLUMNS.keys() - self._dataset.columns("data")
-        return [Discrepancy("data", f"has no column {', '.join(sorted(missing))}")] if missing else []
+def _changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequence[str]]) -> Iterator[Discrepancy]:
+    """Yield what the digests of the rows say. Without digests, nothing is known about single rows.
 
-    def _differences(self, content_hash: str) -> Iterator[Discrepancy]:
-        """Yield what the digests of the rows say. Without digests, nothing is known about single rows."""
-        same = content_hash == self._dataset.manifest.content_hash
-        digests = iter(self._hasher.digests)
-        for table in TABLES:
-            now = [(id, next(digests)) for id in self._ids[table]]
-            try:
-                written = _read_digests(self._dataset.path, table)
-            except CurateError as error:
-                if (self._dataset.path / DIGESTS).exists():
-                    yield Discrepancy(DIGESTS, f"cannot be read: {error}")
-                return
-            if now == written:
-                continue
-            gone, new = Counter(written) - Counter(now), Counter(now) - Counter(written)
-            before, after = {id for id, _ in gone}, {id for id, _ in new}
-            for what, ids in (
-                ("changed in columns that are measured" if same else "changed", before & after),
-                ("removed", before - after),
-                ("added", after - before),
-            ):
-                if ids:
-                    yield _fault(table, f"row was {what}", f"rows were {what}", sorted(ids))
-            if not gone and not new:
-                yield Discrepancy(table, "the rows are in another order")
+    hasher, ids: of the rows as they are now
+    """
+    same = hasher.content_hash == dataset.manifest.content_hash
+    digests = iter(hasher.digests)
+    for table in TABLES:
+        now = [(id, next(digests)) for id in ids[table]]
+        try:
+            written = _read_digests(dataset.path, table)
+        except CurateError as error:
+            if (dataset.path / DIGESTS).exists():
+                yield Discrepancy(DIGESTS, f"cannot be read: {error}")
+            return
+        if now == written:
+            continue
+        gone, new = Counter(written) - Counter(now), Counter(now) - Counter(written)
+        before, after = {id for id, _ in gone}, {id for id, _ in new}
+        for what, names in (
+            ("changed in columns that are measured" if same else "changed", before & after),
+            ("removed", before - after),
+            ("added", after - before),
+        ):
+            if names:
+                yield _fault(table, f"row was {what}", f"rows were {what}", sorted(names))
+        if not gone and not new:
+            yield Discrepancy(table, "the rows are in another order")
 
 
 def _read_digests(folder: Path, table: str) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """`curate push`: publish a finished dataset folder on the Hub, in one commit or not at all."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 from curate.dataset import output_folder
@@ -10,30 +10,14 @@ from curate.errors import CurateError
 from curate.manifest import MANIFEST
 from curate.reading.location import HUB_ID
 from curate.reading.values import shorten
-from curate.trust import ONLY_TRUSTED, TrustPolicy
+from curate.trust import TrustPolicy
 
 CONFIGS = ("data", "rejected", "evidence", "difficulty", "contamination")
 FILES = ("README.md", MANIFEST, "report.html", "report.json", DIGESTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """The files that will be sent, and the repository that they are sent to.
-
-    files: sizes in bytes, by paths relative to the folder
-    """
-
-    folder: Path
-    repo: str
-    revision: str
-    private: bool
-    files: dict[str, int]
-
-
-def plan_upload(
-    folder: Path, repo: str, *, private: bool, revision: str = "main", trust: TrustPolicy = ONLY_TRUSTED
-) -> Upload:
-    """Return what pushing the folder would send, without using the network.
+def files_to_push(folder: Path, repo: str, trust: TrustPolicy) -> dict[str, int]:
+    """Return what pushing the folder would send, without using the network: sizes in bytes, by relative paths.
 
     trust: whether to send a dataset that was altered
 
@@ -47,12 +31,13 @@ def plan_upload(
     # Folders whose names begin with a dot hold work in progress, such as a model's samples.
     paths = [path for name in CONFIGS for path in sorted((folder / name).glob("*")) if path.is_file()]
     paths += [folder / name for name in FILES if (folder / name).is_file()]
-    files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
-    return Upload(folder, repo, revision, private, files)
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
 
 
-def push(upload: Upload) -> str:
+def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revision: str) -> str:
     """Create the repository and the revision if they do not exist, commit, and return the commit's address.
+
+    files: paths relative to the folder
 
     The same commit deletes files in these folders that are left from an earlier push and not part of this one, so
     that shards of two builds are never mixed. If CurateError is raised, nothing has been committed.
@@ -61,23 +46,23 @@ def push(upload: Upload) -> str:
 
     if get_token() is None:
         raise CurateError("you are not logged in to the Hub. Type: hf auth login, or set HF_TOKEN.")
-    api = HfApi()
+    api, sent = HfApi(), list(files)
     try:
-        api.create_repo(upload.repo, repo_type="dataset", private=upload.private, exist_ok=True)
-        if upload.revision != "main":
-            api.create_branch(upload.repo, repo_type="dataset", branch=upload.revision, exist_ok=True)
+        api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
+        if revision != "main":
+            api.create_branch(repo, repo_type="dataset", branch=revision, exist_ok=True)
         commit = api.upload_folder(
-            folder_path=upload.folder,
-            repo_id=upload.repo,
+            folder_path=folder,
+            repo_id=repo,
             repo_type="dataset",
-            revision=upload.revision,
-            allow_patterns=list(upload.files),
-            delete_patterns=[f"{name}/*" for name in CONFIGS] + [name for name in FILES if name not in upload.files],
+            revision=revision,
+            allow_patterns=sent,
+            delete_patterns=[f"{name}/*" for name in CONFIGS] + [name for name in FILES if name not in sent],
             commit_message="Dataset made by curate-code",
         )
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
-            f"{upload.repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_advice(error)} "
+            f"{repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_advice(error)} "
             f"The Hub is {constants.ENDPOINT}."
         ) from error
     return str(commit.commit_url)

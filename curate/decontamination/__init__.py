@@ -2,7 +2,6 @@
 
 evaluation_set        items, windows of dates, and sets of both; reading those that `--against` names
 evaluations/          a file for each kind of evaluation set
-item_texts            the texts by which an item is recognised
 problem_keys          the names under which a problem is known
 training_set          the rows of a build or of any dataset, in the form in which they are compared
 overlap               runs of words that two texts have in common

@@ -8,7 +8,7 @@ A row is removed by one of these rules if it
     whole_item   contains, in one piece, an item (or the prose of an item) that is short or mostly boilerplate
     contained    contains at least half of the eight-word runs of an item (or of its prose), not counting boilerplate
 
-A row that was kept instead of a duplicate also counts as having the duplicate's keys and dates (training_rows.py). A
+A row that was kept instead of a duplicate also counts as having the duplicate's keys and dates (training_set.py). A
 row that contains at least a fifth but less than half of the runs stays and is marked for review. Every hit is recorded
 with the item, the share and the words in common, so that it can be checked.
 """
@@ -105,17 +105,13 @@ class _Candidate:
     score: float
     common: str | PassageOverlap
 
-    def strength(self) -> tuple[int, float]:
-        """Return a key for sorting, which is smallest for the strongest hit."""
-        return RULES.index(self.rule), -self.score
-
 
 def _hits(
     position: int, row: TrainingRow, traces: Sequence[_Candidate], index: PassageIndex
 ) -> Iterator[ContaminationHit]:
     """Yield a hit for each item by the strongest rule that applies, beginning with the strongest hit."""
     done = set()
-    for trace in sorted(traces, key=lambda trace: (*trace.strength(), trace.set, trace.item)):
+    for trace in sorted(traces, key=lambda trace: (RULES.index(trace.rule), -trace.score, trace.set, trace.item)):
         if (trace.set, trace.item) in done:
             continue
         span = trace.common if isinstance(trace.common, str) else _span(row.text, trace.common, index)

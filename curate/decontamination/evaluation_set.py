@@ -1,20 +1,36 @@
 """Evaluation sets: items and windows of dates that a training set must not contain, since models are tested on them.
 
-read_evaluations reads those that `--against` names.
+read_evaluations reads those that `--against` names. Below it is what their kinds share: reading rows, and finding the
+texts by which the problem in a row is recognised.
 """
 
 import pkgutil
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from curate.decontamination import evaluations
 from curate.errors import CurateError
 from curate.manifest import EvaluationSource, InputFile
-from curate.reading.tables import TableFiles, locate, path_sha256
+from curate.reading.chat import prompt_texts
+from curate.reading.prompt_templates import strip_prompt_template
+from curate.reading.tables import TableFiles, UnreadableRow, locate, path_sha256, read_rows, validate_options
+from curate.recipe import EvaluationSetConfig
+from curate.text.ngrams import words
+
+_KINDS = evaluations.__name__
+# Prose shorter than this is a sentence that anybody might write.
+MIN_PROSE = 16
+# These words end the story. Examples and formats follow, which copies of a problem write differently or leave out.
+_END_OF_PROSE = re.compile(
+    r"^[ \t#*\\-]*(?:samples?|examples?|constraints|input|output|note)\b[ \w]{0,12}[ \t:*-]*$"
+    r"|>>>|\bexamples?\s*\d*\s*:",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +89,6 @@ class EvaluationSet:
         return EvaluationSource(self.name, str(self.window) if self.window else None, self.files)
 
 
-_KINDS = evaluations.__name__
-
-
 def evaluation_kinds() -> list[str]:
     """Return the kinds of evaluation sets, which are the names of the files in curate/decontamination/evaluations."""
     return sorted(module.name for module in pkgutil.iter_modules(evaluations.__path__))
@@ -96,8 +109,8 @@ def read_evaluations(arguments: Iterable[str]) -> list[EvaluationSet]:
 
 def read_evaluation(argument: str) -> EvaluationSet:
     """Read one evaluation set. Raises CurateError if it cannot be read."""
-    head, _, location = argument.partition("=")
-    name, _, dates = head.partition(":")
+    given = EvaluationSetConfig.parse(argument)
+    name, location, dates = given.name, given.location, given.window
     if not re.fullmatch(r"[\w.-]+", name) or not (location or dates):
         raise CurateError(
             f"{argument}: say what to compare with, such as humaneval=HumanEval.jsonl.gz, "
@@ -140,3 +153,45 @@ def _test_files(table: TableFiles, location: str) -> TableFiles:
             f"{location}: contains files named train. Say which files are the evaluation set: {location}?files=test*"
         )
     return table
+
+
+def read_named_rows(
+    table: TableFiles, columns: Sequence[str], *, options: Sequence[str] = ()
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (name, row) for the rows of a set. A name consists of the file and the row's zero-based place in it.
+
+    columns: the columns to read; those that the set does not have are left out
+    options: the options that the set's location may have
+
+    Raises CurateError for another option, and for a line that cannot be read, since an incomplete set cannot rule
+    anything out.
+    """
+    validate_options(table, options)
+    for path in table.files:
+        for place, row in enumerate(read_rows(replace(table, files=(path,)), (), columns)):
+            if isinstance(row, UnreadableRow):
+                raise CurateError(f"{path}: {row.location}: {row.detail}. Fetch it again.")
+            yield f"{path.name}:{place}", row
+
+
+def item_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
+    """Return the text in the first column that has any, or what the user says if it has messages of a chat.
+
+    Raises CurateError if no column has text.
+    """
+    texts = prompt_texts(next((row[column] for column in columns if row[column]), None))
+    text = "\n\n".join(texts or ())
+    if not text.strip():
+        raise CurateError(f"{table.location}: no text in {name}. Columns that may hold it: {', '.join(columns)}.")
+    return text
+
+
+def text_variants(text: str, prose: str | None = None) -> tuple[str, ...]:
+    """Return the text without its prompt template and, if it is long enough to be recognised, the prose on its own.
+
+    prose: the part of the text that tells the story; None: the beginning of the text
+    """
+    text = strip_prompt_template(text)
+    end = _END_OF_PROSE.search(text if prose is None else prose)
+    prose = (text if prose is None else prose)[: end.start() if end else None].strip()
+    return (text, prose) if len(words(prose)) >= MIN_PROSE and prose != text else (text,)

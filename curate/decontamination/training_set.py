@@ -6,15 +6,14 @@ compared, without the words of our own prompts.
 A row is named by its id, or if it has none, by its file and its zero-based place in it.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from curate.dataset.files import DatasetFiles, find_dataset_files
 from curate.decontamination.evaluations.generic import TEXT_COLUMNS
 from curate.decontamination.problem_keys import derive_keys
 from curate.errors import CurateError
-from curate.problem import Problem, Rejection
+from curate.problem import Problem
 from curate.progress import Progress, with_progress
 from curate.reading.chat import prompt_texts
 from curate.reading.prompt_templates import strip_prompt_template
@@ -56,27 +55,6 @@ def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> Tra
         keys=frozenset[str]().union(*known_keys),
         contests=frozenset((p.source, p.date) for p in same),
     )
-
-
-def training_row_reader(
-    ids: Sequence[str], load: Callable[[str], Problem], duplicates: Iterable[Rejection]
-) -> RowReader:
-    """Return the problems of these ids as rows to compare.
-
-    duplicates: rows that were removed in favour of some of these problems; their names and dates count as well, since
-    the date of a contest is often known only for the row that was removed
-    """
-    twins: dict[str, list[str]] = defaultdict(list)
-    for removed in duplicates:
-        if removed.kept_id is not None:
-            twins[removed.kept_id].append(removed.id)
-
-    def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
-        for position, id in enumerate(ids):
-            if wanted is None or position in wanted:
-                yield position, to_training_row(load(id), map(load, twins.get(id, ())))
-
-    return rows
 
 
 def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
@@ -128,12 +106,8 @@ class TrainingSet:
                 f"{self.files.table.location}: {place} holds neither text nor messages of a chat, but "
                 f"{type(prompt).__name__}. {self._hint()}"
             )
-        more = row[_MORE]
-        known = (
-            {**more, **{name: value for name, value in row.items() if value is not None}}
-            if isinstance(more, dict)
-            else row
-        )
+        more = row[_MORE] if isinstance(row[_MORE], dict) else {}
+        known = {**more, **{name: value for name, value in row.items() if value is not None}}
         values = {name: optional_text(known.get(name)) for name in (*_IDS, *_OTHERS)}
         id = next((values[name] for name in _IDS if values[name]), place)
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))

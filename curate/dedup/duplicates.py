@@ -1,4 +1,4 @@
-"""Find duplicates across sources: first rows with the same text, then rows with nearly the same words.
+"""Find duplicates across sources: rows with the same text, and rows with nearly the same words.
 
 MinHash only proposes pairs; the exact Jaccard similarity over runs of five words decides. Rows are taken in order of
 worth, and a row is removed only if it matches a row that stays. So if A is like B and B is like C, C is not removed
@@ -8,15 +8,16 @@ do (curate/dedup/problem_series.py).
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from curate.dedup.lsh import LshIndex
 from curate.dedup.problem_series import find_difference
-from curate.dedup.shard_sketches import ShardSketches
-from curate.dedup.shingles import jaccard
-from curate.dedup.sketches import RankKey, Sketches
+from curate.dedup.signatures import PERMUTATIONS, jaccard
+from curate.dedup.sketches import Sketches
 from curate.problem import Problem, Rejection
+
+if TYPE_CHECKING:
+    import numpy as np
 
 EXACT, NEAR = "duplicate_exact", "duplicate_near"  # the reasons in its rejections
 
@@ -25,93 +26,92 @@ log = logging.getLogger(__name__)
 # Two signatures estimate a similarity with a standard deviation of at most 0.044, so the estimate for a pair that
 # reaches the threshold is this much too low once in 100,000 times. This saves most comparisons between boilerplate.
 _SLACK = 0.2
+_FEW = 4  # candidates that are compared at once, as estimates would take longer
+
+
+class Duplicate(NamedTuple):
+    """A row to remove, and the row that is kept instead, as rows of the sketches.
+
+    similarity: their Jaccard similarity
+    exact: whether they have the same text
+    """
+
+    row: int
+    kept: int
+    similarity: float
+    exact: bool
+
+    def to_rejection(self, id: str, source: str, kept_id: str) -> Rejection:
+        """Return the rejection of the row. id, source: those of the row; kept_id: the id of the row that is kept"""
+        return Rejection(
+            id,
+            source,
+            "dedup",
+            EXACT if self.exact else NEAR,
+            # Every removed row matches the kept row directly, so the id of the kept row also names the cluster.
+            detail=f"cluster={kept_id} kept={kept_id} jaccard={self.similarity:.3f}",
+            kept_id=kept_id,
+            similarity=round(self.similarity, 3),
+        )
+
+
+def order_by_worth(verified: "np.ndarray[Any, Any]", n_tests: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Return the rows with the most valuable first: verified ones, then by most tests, then in their order."""
+    import numpy as np
+
+    order: np.ndarray[Any, Any] = np.lexsort((-n_tests, ~verified))
+    return order
 
 
 def find_duplicates(
-    sketches: Sketches | ShardSketches, *, threshold: float, load: Callable[[str], Problem]
-) -> Iterator[Rejection]:
+    sketches: Sketches, order: "np.ndarray[Any, Any]", *, threshold: float, load: Callable[[int], Problem]
+) -> Iterator[Duplicate]:
     """Yield the rows to remove.
 
+    order      the rows in order of worth
     threshold  minimum Jaccard similarity, above 0, at which two statements count as nearly the same
-    load       returns a problem by its id, so that two similar problems can be compared in detail
+    load       returns the problem of a row, so that two similar problems can be compared in detail
     """
-    bands = LshIndex(sketches.keys)
-
-    def similar_kept(row: int) -> list[tuple[float, str]]:
-        return [
-            (similarity, sketches.ids[other]) for similarity, other in find_similar(row, sketches, bands, threshold)
-        ]
-
-    yield from select_duplicates(sketches, similar_kept, bands.add_kept, load)
-    if bands.overfull:
-        log.warning("%d buckets held too many rows to compare all of them", len(bands.overfull))
-
-
-class RankedRows(Protocol):
-    """The values that decide which rows stay, in one list each; sketches.py explains `rank_keys` and `digests`."""
-
-    @property
-    def ids(self) -> Sequence[str]: ...
-    @property
-    def sources(self) -> Sequence[str]: ...
-    @property
-    def rank_keys(self) -> Sequence[RankKey]: ...
-    @property
-    def digests(self) -> Sequence[bytes]: ...
-
-
-def select_duplicates(
-    rows: RankedRows,
-    similar_kept: Callable[[int], Sequence[tuple[float, str]]],
-    keep: Callable[[int], None],
-    load: Callable[[str], Problem],
-) -> Iterator[Rejection]:
-    """Go through the rows in order of worth and yield each row that matches a kept row.
-
-    similar_kept  returns the kept rows that are similar enough to a row, as (similarity, id) in order of worth
-    keep          called with each row that is kept
-    load          returns a problem by its id
-    """
-    kept_ids: dict[bytes, str] = {}  # by digest
-    for row in sorted(range(len(rows.ids)), key=rows.rank_keys.__getitem__):
-        id, digest = rows.ids[row], rows.digests[row]
-        if kept_id := kept_ids.get(digest):
-            yield _rejection(rows, row, EXACT, kept_id, 1.0)
-            continue
-        for similarity, kept_id in sorted(similar_kept(row), key=lambda match: -match[0]):
-            if not find_difference(load(id), load(kept_id)):
-                yield _rejection(rows, row, NEAR, kept_id, similarity)
-                break
-        else:
-            kept_ids[digest] = id
-            keep(row)
-
-
-def find_similar(
-    row: int, sketches: Sketches | ShardSketches, bands: LshIndex, threshold: float
-) -> list[tuple[float, int]]:
-    """Return (similarity, row) of the kept rows that reach the threshold, in order of worth."""
     import numpy as np
 
-    met = bands.candidates(row)
-    if not met:
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    for row in map(int, order):
+        similar = find_similar(row, sketches, threshold)
+        if len(similar) > 1:
+            similar.sort(key=lambda match: (-match[0], rank[match[1]]))
+        duplicate = _duplicate(row, similar, sketches, load) if similar else None
+        if duplicate is None:
+            sketches.index.add_kept(row)
+        else:
+            yield duplicate
+    if sketches.index.overfull:
+        log.warning("%d buckets held too many rows to compare all of them", len(sketches.index.overfull))
+
+
+def find_similar(row: int, sketches: Sketches, threshold: float) -> list[tuple[float, int]]:
+    """Return (similarity, row) of the kept rows that reach the threshold."""
+    candidates = sketches.index.candidates(row)
+    if len(candidates) > _FEW:
+        signed = sketches.signatures([row, *candidates])
+        agreeing = (signed[1:] == signed[0]).sum(axis=1).tolist()
+        enough = (threshold - _SLACK) * PERMUTATIONS
+        candidates = [other for other, n in zip(candidates, agreeing, strict=True) if n >= enough]
+    if not candidates:
         return []
-    candidates = np.array(sorted(met, key=sketches.rank_keys.__getitem__))
-    agreeing = (sketches.signatures[candidates] == sketches.signatures[row]).sum(axis=1)
-    likely = candidates[agreeing >= (threshold - _SLACK) * sketches.signatures.shape[1]]
     shingles = sketches.shingles(row)
-    pairs = [(jaccard(shingles, sketches.shingles(other)), other) for other in likely.tolist()]
+    pairs = [(jaccard(shingles, sketches.shingles(other)), other) for other in candidates]
     return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 
-def _rejection(rows: RankedRows, row: int, reason: str, kept_id: str, similarity: float) -> Rejection:
-    return Rejection(
-        rows.ids[row],
-        rows.sources[row],
-        "dedup",
-        reason,
-        # Every removed row matches the kept row directly, so the id of the kept row also names the cluster.
-        detail=f"cluster={kept_id} kept={kept_id} jaccard={similarity:.3f}",
-        kept_id=kept_id,
-        similarity=round(similarity, 3),
-    )
+def _duplicate(
+    row: int, similar: list[tuple[float, int]], sketches: Sketches, load: Callable[[int], Problem]
+) -> Duplicate | None:
+    digest = sketches.digest(row)
+    for similarity, kept in similar:
+        if similarity == 1 and sketches.digest(kept) == digest:
+            return Duplicate(row, kept, 1.0, True)
+    for similarity, kept in similar:
+        if not find_difference(load(row), load(kept)):
+            return Duplicate(row, kept, similarity, False)
+    return None

@@ -1,7 +1,8 @@
-"""Shingles and signatures of texts in one pass, compiled by numba: bit for bit those of shingles.py and minhash.py.
+"""The plain form, the shingles and the signature of texts in one pass, compiled by numba.
 
-Importing this file imports numba, which is optional. numba compiles the kernel once per machine and keeps it beside
-this file or in the user's cache folder; if it can write to neither, the import raises RuntimeError.
+All bits are those that sketches.py and signatures.py compute with numpy. Importing this file imports numba, which is
+optional. numba compiles the kernel once per machine and keeps it beside this file or in the user's cache folder; if it
+can write to neither, the import raises RuntimeError.
 """
 
 from typing import Any
@@ -9,83 +10,142 @@ from typing import Any
 import numba
 import numpy as np
 
-from curate.dedup.minhash import PERMUTATIONS
-from curate.dedup.shingles import WORDS_PER_SHINGLE
-from curate.text.ngrams import LONG_WORD, ODD, STEP
+from curate.dedup.signatures import PERMUTATIONS, WORDS_PER_SHINGLE
+from curate.dedup.sketches import PLAIN_BYTES
+from curate.text.ngrams import LONG_WORD, ODD, STEP, WORD_BYTES
+
+_PLAIN, _WORD, _SPACE = np.frombuffer(PLAIN_BYTES, np.uint8), np.frombuffer(WORD_BYTES, np.uint8), ord(" ")
+_ODD, _STEP, _HALF = np.uint64(ODD), np.uint64(STEP), np.uint64(32)
+_LONG_SET = 1024  # values; sorting more of them by insertion would take long
 
 
 @numba.njit(cache=True)
-def _sign(values: Any, multipliers: Any, addends: Any, minima: Any) -> None:
-    for permutation in range(PERMUTATIONS):
-        minima[permutation] = np.uint32(0xFFFFFFFF)
-    for value in values:
-        first = np.uint32((value ^ (value >> np.uint32(16))) * np.uint32(0x85EBCA6B))
-        second = np.uint32((first ^ (first >> np.uint32(13))) * np.uint32(0xC2B2AE35))
-        mixed = np.uint32(second ^ (second >> np.uint32(16)))
-        for permutation in range(PERMUTATIONS):
-            permuted = np.uint32(mixed * multipliers[permutation] + addends[permutation])
-            minima[permutation] = min(minima[permutation], permuted)
+def sketch(
+    data: Any, ends: Any, permutations: Any, plain: Any, plain_ends: Any, values: Any, offsets: Any, signed: Any
+) -> int:
+    """Fill the last five arrays. Return the number of values, or -1 if a word is too long.
 
-
-@numba.njit(cache=True)
-def sketch(data: Any, ends: Any, multipliers: Any, addends: Any, values: Any, offsets: Any, signed: Any) -> int:
-    """Fill `values`, `offsets` and `signed`. Return the number of values, or -1 if a word is too long.
-
-    data  bytes of all texts, in which NUL separates words; ends  index behind the last byte of each text, a NUL
+    data    bytes of all texts; a NUL follows each of them
+    ends    index behind this NUL, for each text
+    plain   the texts in lower case with single spaces; right only for texts in ASCII
+    values  shingles; set i is values[offsets[i] : offsets[i + 1]]
     """
-    odd, step, half = np.uint64(ODD), np.uint64(STEP), np.uint64(32)
     words = np.empty(len(values), dtype=np.uint64)
     keys = np.empty(len(values), dtype=np.uint32)
-    place = n_values = 0
+    begin = n_plain = n_values = 0
     for text in range(len(ends)):
-        n_words = 0
-        while place < ends[text]:
-            if data[place] == 0:
+        n_plain = _write_plain(data[begin : ends[text] - 1], plain, n_plain)
+        plain_ends[text] = n_plain
+        n_words = _hash_words(data[begin : ends[text]], words)
+        if n_words < 0:
+            return -1
+        n_keys = _hash_runs(words[:n_words], keys)
+        first = n_values
+        n_values += _write_distinct(keys[:n_keys], values[first:])
+        offsets[text + 1] = n_values
+        _sign(values[first:n_values], keys, permutations, signed[text])
+        begin = ends[text]
+    return n_values
+
+
+@numba.njit(cache=True)
+def _write_plain(text: Any, plain: Any, place: int) -> int:
+    begin, previous = place, _SPACE
+    for byte in text:
+        letter = _PLAIN[byte]
+        plain[place] = letter
+        place += (letter != _SPACE) | (previous != _SPACE)
+        previous = letter
+    return place - (place > begin and previous == _SPACE)
+
+
+@numba.njit(cache=True)
+def _hash_words(text: Any, words: Any) -> int:
+    place = n_words = 0
+    while place < len(text):
+        start, word, byte = place, np.uint64(0), _WORD[text[place]]
+        while byte != 0:
+            shift = np.uint64(0)
+            while shift < np.uint64(64) and byte != 0:
+                word ^= np.uint64(byte) << shift
+                shift += np.uint64(8)
                 place += 1
-                continue
-            start, word = place, np.uint64(0)
-            while data[place] != 0:
-                shift = np.uint64(0)
-                while shift < np.uint64(64) and data[place] != 0:
-                    word ^= np.uint64(data[place]) << shift
-                    shift += np.uint64(8)
-                    place += 1
-                word *= odd
-                word ^= word >> half
+                byte = _WORD[text[place]]
+            word *= _ODD
+            word ^= word >> _HALF
+        if place > start:
             if place - start > LONG_WORD:
                 return -1
             words[n_words] = word
             n_words += 1
-        n_keys = n_words - WORDS_PER_SHINGLE + 1
-        if n_keys < 1:
-            whole = np.uint64(n_words)
-            for number in range(n_words):
-                whole = whole * step + words[number]
-            keys[0] = np.uint32((whole * odd) >> half)
-            n_keys = 1
-        else:
-            for number in range(n_keys):
-                run = words[number]
-                for further in range(1, WORDS_PER_SHINGLE):
-                    run = run * step + words[number + further]
-                keys[number] = np.uint32((run * odd ^ ((run * odd) >> half)) >> half)
-        # A radix sort of 32-bit keys takes a third of the time of a quicksort.
-        source, target = keys[:n_keys], np.empty(n_keys, dtype=np.uint32)
-        for below in (np.uint32(0), np.uint32(8), np.uint32(16), np.uint32(24)):
-            starts = np.zeros(257, dtype=np.int64)
-            for key in source:
-                starts[np.int64((key >> below) & np.uint32(255)) + 1] += 1
-            for smaller in range(256):
-                starts[smaller + 1] += starts[smaller]
-            for key in source:
-                digit = np.int64((key >> below) & np.uint32(255))
-                target[starts[digit]] = key
-                starts[digit] += 1
-            source, target = target, source
-        for number in range(n_keys):
-            if number == 0 or source[number] != source[number - 1]:
-                values[n_values] = source[number]
-                n_values += 1
-        offsets[text + 1] = n_values
-        _sign(values[offsets[text] : n_values], multipliers, addends, signed[text])
+        place += 1
+    return n_words
+
+
+@numba.njit(cache=True)
+def _hash_runs(words: Any, keys: Any) -> int:
+    n_keys = len(words) - WORDS_PER_SHINGLE + 1
+    if n_keys < 1:
+        whole = np.uint64(len(words))
+        for word in words:
+            whole = whole * _STEP + word
+        keys[0] = np.uint32((whole * _ODD) >> _HALF)
+        return 1
+    for number in range(n_keys):
+        run = words[number]
+        for further in range(1, WORDS_PER_SHINGLE):
+            run = run * _STEP + words[number + further]
+        run *= _ODD
+        keys[number] = np.uint32((run ^ (run >> _HALF)) >> _HALF)
+    return n_keys
+
+
+@numba.njit(cache=True)
+def _write_distinct(keys: Any, values: Any) -> int:
+    """Sort keys into `values`, each once. Sorted by their first bytes, hashes are nearly in order."""
+    if len(keys) > _LONG_SET:
+        keys.sort()
+        values[: len(keys)] = keys
+    else:
+        ends = np.zeros(257, dtype=np.int64)
+        for key in keys:
+            ends[np.int64(key >> np.uint32(24)) + 1] += 1
+        for byte in range(256):
+            ends[byte + 1] += ends[byte]
+        for key in keys:
+            byte = np.int64(key >> np.uint32(24))
+            values[ends[byte]] = key
+            ends[byte] += 1
+        for number in range(1, len(keys)):
+            key, place = values[number], number
+            while place > 0 and values[place - 1] > key:
+                values[place] = values[place - 1]
+                place -= 1
+            values[place] = key
+    n_values = 1
+    for number in range(1, len(keys)):
+        if values[number] != values[number - 1]:
+            values[n_values] = values[number]
+            n_values += 1
     return n_values
+
+
+@numba.njit(cache=True)
+def _sign(values: Any, mixed: Any, permutations: Any, minima: Any) -> None:
+    n_values = len(values)
+    for number in range(n_values):
+        value = values[number]
+        first = np.uint32((value ^ (value >> np.uint32(16))) * np.uint32(0x85EBCA6B))
+        second = np.uint32((first ^ (first >> np.uint32(13))) * np.uint32(0xC2B2AE35))
+        mixed[number] = np.uint32(second ^ (second >> np.uint32(16)))
+    multipliers, addends = permutations
+    # Four permutations share each read of a value, and their minima stay in registers.
+    for place in range(0, PERMUTATIONS, 4):
+        first = second = third = fourth = np.uint32(0xFFFFFFFF)
+        for number in range(n_values):
+            value = mixed[number]
+            first = min(first, np.uint32(value * multipliers[place] + addends[place]))
+            second = min(second, np.uint32(value * multipliers[place + 1] + addends[place + 1]))
+            third = min(third, np.uint32(value * multipliers[place + 2] + addends[place + 2]))
+            fourth = min(fourth, np.uint32(value * multipliers[place + 3] + addends[place + 3]))
+        minima[place], minima[place + 1], minima[place + 2], minima[place + 3] = first, second, third, fourth

@@ -3,21 +3,19 @@
 Two rows are candidates if all ROWS minima of one of BANDS bands agree. With 25 bands of 5 minima, a pair with a Jaccard
 similarity of 0.7 is missed by chance once in 100 times, a pair with 0.8 practically never, and a pair with 0.6 once in
 eight times. A threshold below 0.7 therefore misses many pairs, and needs bands of fewer minima (`choose_shape`).
-Sorting needs 200 bytes a row; an index of dictionaries would need 6,000.
 """
 
-from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from curate.dedup.minhash import PERMUTATIONS
+from curate.dedup.signatures import PERMUTATIONS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from curate.dedup.minhash import Signatures
+    from curate.dedup.signatures import Signatures
 
-    Keys = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
+    Keys = np.ndarray[Any, np.dtype[np.uint64]]
 
 BANDS, ROWS = 25, 5
 # A bucket with this many kept rows contains boilerplate. Further kept rows are found through their other bands.
@@ -53,60 +51,75 @@ def band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) 
 
 
 class LshIndex:
-    """The buckets that several rows share, and the kept rows in each of them."""
+    """The buckets that several rows share, and the kept rows in each of them, in some 110 bytes for such a row.
 
-    def __init__(self, blocks: Iterable["Keys"]) -> None:
-        """Find the shared buckets. blocks: the keys of all rows, in order."""
+    rows      numbers of the rows that share a bucket, ascending; below, a row is its place in this array
+    overfull  buckets with too many kept rows to compare all of them
+    """
+
+    def __init__(self, bands: Iterable["Keys"]) -> None:
+        """Find the shared buckets. bands: the keys of all rows, one band after another"""
         import numpy as np
 
-        parts = list(blocks) or [np.empty((0, BANDS), dtype=np.uint64)]
-        n_rows = sum(map(len, parts))
-        members, buckets = [], []
+        members = []
+        is_shared = np.zeros(0, dtype=bool)
         n_buckets = 0
-        for band in range(parts[0].shape[1]):
-            keys_of_rows = np.concatenate([part[:, band] for part in parts])
-            order = np.argsort(keys_of_rows)
-            in_order = keys_of_rows[order]
-            like_next = in_order[1:] == in_order[:-1]
-            shared = np.zeros(n_rows, dtype=bool)
-            shared[1:] |= like_next
-            shared[:-1] |= like_next
-            first = np.ones(n_rows, dtype=bool)
-            first[1:] = ~like_next
-            members.append(order[shared])
-            buckets.append(np.cumsum(first[shared]) - 1 + n_buckets)
-            n_buckets += int(np.count_nonzero(first & shared))
-        member = np.concatenate(members)
-        by_row = np.argsort(member, kind="stable")
-        self._buckets = np.concatenate(buckets)[by_row]
-        self._ends = np.searchsorted(member[by_row], np.arange(n_rows + 1)).tolist()
+        for keys in bands:
+            is_shared = is_shared if members else np.zeros(len(keys), dtype=bool)
+            rows, is_first = _shared_rows(keys)
+            is_shared[rows] = True
+            members.append((rows, (np.cumsum(is_first) + (n_buckets - 1)).astype(np.int32)))
+            n_buckets += int(np.count_nonzero(is_first))
+        self.rows = np.flatnonzero(is_shared)
+        places = np.cumsum(is_shared, dtype=np.int32) - 1
+        # A row that shares no bucket of a band has the last bucket, which stays empty.
+        self._buckets = np.full((len(self.rows), len(members)), n_buckets, dtype=np.int32)
+        for band in reversed(range(len(members))):
+            rows, buckets = members.pop()
+            self._buckets[places[rows], band] = buckets
         # Most buckets have only one kept row, and a dictionary of a million lists is slow to fill.
-        self._first_kept = array("q", [-1]) * n_buckets
+        self._first_kept = np.full(n_buckets + 1, -1, dtype=np.int32)
         self._kept_later: dict[int, list[int]] = {}
         self.overfull: set[int] = set()
 
-    def candidates(self, row: int) -> set[int]:
-        """Return the kept rows that share a band with this row."""
-        sharing = set()
-        for bucket in self._buckets_of(row):
-            first = self._first_kept[bucket]
-            if first >= 0:
-                sharing.add(first)
+    def candidates(self, row: int) -> list[int]:
+        """Return the kept rows that share a bucket with this row, each once."""
+        buckets = self._buckets[row]
+        kept = set(self._first_kept[buckets].tolist())
+        kept.discard(-1)
+        if kept and self._kept_later:
+            for bucket in buckets.tolist():
                 if bucket in self._kept_later:
-                    sharing.update(self._kept_later[bucket])
-        return sharing
+                    kept.update(self._kept_later[bucket])
+        return list(kept)
 
     def add_kept(self, row: int) -> None:
         """Note that this row is kept, so that it becomes a candidate for later rows."""
-        for bucket in self._buckets_of(row):
-            if self._first_kept[bucket] < 0:
-                self._first_kept[bucket] = row
-            elif len(later := self._kept_later.setdefault(bucket, [])) < MAX_KEPT - 1:
+        buckets = self._buckets[row]
+        is_taken = self._first_kept[buckets] >= 0
+        self._first_kept[buckets[~is_taken]] = row
+        self._first_kept[-1] = -1
+        for bucket in buckets[is_taken].tolist():
+            if len(later := self._kept_later.setdefault(bucket, [])) < MAX_KEPT - 1:
                 later.append(row)
             else:
                 self.overfull.add(bucket)
 
-    def _buckets_of(self, row: int) -> list[int]:
-        begin, end = self._ends[row : row + 2]
-        buckets: list[int] = self._buckets[begin:end].tolist() if begin < end else []
-        return buckets
+
+def _shared_rows(keys: "Keys") -> tuple[Any, Any]:
+    """Return the rows whose key another row has, bucket by bucket, and whether each is the first of its bucket.
+
+    The numbers of rows replace the lowest bits of their keys, since numbers are sorted faster than indexes of numbers.
+    """
+    import numpy as np
+
+    n_bits = np.uint64(max(len(keys) - 1, 1).bit_length())
+    numbered = (keys >> n_bits << n_bits) | np.arange(len(keys), dtype=np.uint64)
+    numbered.sort()
+    in_order = numbered >> n_bits
+    is_first = np.ones(len(keys), dtype=bool)
+    np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
+    is_shared = ~is_first
+    is_shared[:-1] |= is_shared[1:]
+    rows = (numbered[is_shared] & ((np.uint64(1) << n_bits) - np.uint64(1))).astype(np.int32)
+    return rows, is_first[is_shared]

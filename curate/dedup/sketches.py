@@ -1,112 +1,194 @@
-"""What deduplication remembers of each problem: its worth, the digest of its text, its shingles and their signature.
+"""What deduplication remembers of each problem: the digest of its text, its shingles, their signature and its bands.
 
-Shingles and signatures are in files that the system pages in as they are read, with some 1.6 KB for a problem of
-ordinary length. Memory holds some 600 bytes per problem.
+The sketches of many problems are files in a folder, with some 1.9 KB for a problem of ordinary length. `Sketches` reads
+several such folders. It has only those rows in memory that share a band with another row, in some 200 bytes each.
 """
 
 import hashlib
+import os
 import tempfile
-from array import array
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from curate.dedup import lsh
-from curate.dedup.minhash import PERMUTATIONS, TEXT_BATCH, permutations, signatures
-from curate.dedup.shingles import ShingleSets, shingles
+from curate.dedup.lsh import BANDS, ROWS, LshIndex, band_keys
+from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, ShingleSets, permutations, shingles, sign
 from curate.problem import Problem
 from curate.reading.prompt_templates import strip_prompt_template
-from curate.text.ngrams import encode_texts, normalize
+from curate.text.ngrams import join_texts, normalize
 from sandbox.closeable import Closeable
 
 if TYPE_CHECKING:
-    from curate.dedup.minhash import Signatures
-    from curate.dedup.shingles import Set
+    import numpy as np
 
+    from curate.dedup.lsh import Keys
+    from curate.dedup.signatures import Set, Signatures
 
-_PLAIN = bytes(
+    Numbers = np.ndarray[Any, np.dtype[Any]]
+
+_NUMBERS, _DIGESTS, _BANDS, _SIGNATURES, _ENDS, _SHINGLES = (
+    f"{name}.bin" for name in ("numbers", "digests", "bands", "signatures", "shingle_ends", "shingles")
+)
+_SIGNATURE_BYTES = 4 * PERMUTATIONS
+# ASCII capitals become small letters, and white space becomes a space.
+PLAIN_BYTES = bytes(
     ord(" ") if chr(byte).isspace() else ord(chr(byte).lower()) if byte < 128 else byte for byte in range(256)
 )
-
-
 # Importing numba and loading the kernel takes 1 s of CPU time, as much as the kernel saves for this many texts.
 MIN_KERNEL_TEXTS = 25_000
 
-# Unverified, tests (negative), place of the source, id: the smallest is worth most. A plain tuple, since a million
-# of any other kind would be visited by each full garbage collection.
-RankKey = tuple[bool, int, int, str]
+
+def write_sketches(
+    problems: Iterable[tuple[int, Problem]], folder: Path, *, shape: tuple[int, int] = (BANDS, ROWS)
+) -> None:
+    """Write the sketches of numbered problems into a folder.
+
+    problems  problems and their numbers, ascending, by which `Sketches` finds them again
+    shape     number of bands, and of minima in each
+    """
+    import numpy as np
+
+    keys: list[Keys] = []
+    n_rows = n_values = 0
+    rest = iter(problems)
+    with ExitStack() as opened:
+        files = (opened.enter_context((folder / name).open("wb")) for name in (_NUMBERS, _DIGESTS, _SIGNATURES, _ENDS))
+        numbers, digests, signatures, ends = files
+        values = opened.enter_context((folder / _SHINGLES).open("wb"))
+        ends.write(bytes(8))
+        while batch := list(islice(rest, TEXT_BATCH)):
+            n_rows += len(batch)
+            is_loaded = load_kernel.cache_info().currsize  # by an earlier call in this process
+            kernel = load_kernel() if is_loaded or n_rows > MIN_KERNEL_TEXTS else None
+            plain, sets, signed = sketch([strip_prompt_template(problem.statement) for _, problem in batch], kernel)
+            digested = b"".join(
+                hashlib.sha256(" ".join(problem.tests.called_names).encode() + b"\n" + text).digest()
+                for (_, problem), text in zip(batch, plain, strict=True)
+            )
+            numbers.write(np.array([number for number, _ in batch], dtype=np.uint32).data)
+            digests.write(digested)
+            signatures.write(signed.data)
+            ends.write((sets.offsets[1:] + n_values).data)
+            values.write(sets.values.data)
+            n_values += len(sets.values)
+            # A copy shares all bands. The beginning of the digest is one more, in which only copies share a bucket.
+            keys.append(np.column_stack((band_keys(signed, shape), _as_numbers(digested)[:, 0])))
+    with (folder / _BANDS).open("wb") as file:
+        for band in range(shape[0] + 1):
+            for block in keys:
+                file.write(np.ascontiguousarray(block[:, band]).data)
 
 
 class Sketches(Closeable):
-    """The sketches of problems, by row. Rows are numbered in the order in which the problems were given."""
+    """The sketches of those rows that share a band with another row. All others resemble no row.
 
-    def __init__(self, problems: Iterable[Problem], sources: Sequence[str], *, folder: Path | None = None) -> None:
-        """Make the sketches of all these problems.
+    A row is the place of a problem among these rows.
 
-        sources  names of the sources; their order decides between equally good rows
-        folder   folder for the unnamed files, which exist until this object is closed; None: the usual temporary folder
-        """
-        self.ids: list[str] = []
-        self.sources: list[str] = []
-        self.rank_keys: list[RankKey] = []
-        self.digests: list[bytes] = []
-        self.keys: list[lsh.Keys] = []
-        self._ends = array("q", [0])
-        self._places = {source: place for place, source in enumerate(sources)}
+    rows    place of each row among all problems of the shards
+    shard   index of its shard
+    number  its number there
+    index   the rows of each band
+    """
+
+    def __init__(self, shards: Sequence[tuple[Path, "Numbers | None"]]) -> None:
+        """Find the rows. shards: folders with sketches, and the ascending numbers of the problems to compare or None"""
+        import numpy as np
+
+        places = [_places(folder, numbers) for folder, numbers in shards]
+        n_bands = max((_count_bands(folder) for folder, _ in shards), default=0)
+        folders = [folder for folder, _ in shards]
+        self.index = LshIndex(
+            np.concatenate([_band(folder, band)[rows] for folder, rows in zip(folders, places, strict=True)])
+            for band in range(n_bands)
+        )
+        self.rows = self.index.rows
+        starts = np.cumsum([0, *map(len, places)])
+        self.shard = (np.searchsorted(starts, self.rows, side="right") - 1).astype(np.int32)
+        self._place = np.concatenate([np.zeros(0, np.int32), *places])[self.rows]
+        chosen = [self._place[slice(*np.searchsorted(self.shard, (n, n + 1)))] for n in range(len(shards))]
+        self.number = _gather(folders, _NUMBERS, np.uint32, chosen)
+        self._digests = _gather(folders, _DIGESTS, "V32", chosen)
+        self._begins = _gather(folders, _ENDS, np.int64, chosen)
+        self._ends = _gather(folders, _ENDS, np.int64, [places + 1 for places in chosen])
         with ExitStack() as opened:
-            shingle_file = opened.enter_context(tempfile.TemporaryFile(dir=folder))
-            signature_file = opened.enter_context(tempfile.TemporaryFile(dir=folder))
-            rest = iter(problems)
-            while batch := list(islice(rest, TEXT_BATCH)):
-                self._add(batch, shingle_file, signature_file)
-            self._shingles = _values(shingle_file)
-            self.signatures: Signatures = _values(signature_file).reshape(-1, PERMUTATIONS)
+            self._signatures = [_open(folder / _SIGNATURES, opened) for folder in folders]
+            self._shingles = [_open(folder / _SHINGLES, opened) for folder in folders]
             self._opened = opened.pop_all()
 
     def close(self) -> None:
         self._opened.close()
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.rows)
+
+    def digest(self, row: int) -> bytes:
+        """Return the SHA-256 of the names that tests call and the text without case and spacing."""
+        digest: bytes = self._digests[row].tobytes()
+        return digest
 
     def shingles(self, row: int) -> "Set":
         """Return the distinct shingles of a row, sorted. There is at least one."""
-        return self._shingles[self._ends[row] : self._ends[row + 1]]
+        import numpy as np
 
-    def _add(self, problems: Sequence[Problem], shingle_file: IO[bytes], signature_file: IO[bytes]) -> None:
-        texts = [strip_prompt_template(problem.statement) for problem in problems]
-        for problem, plain in zip(problems, _plain(texts), strict=True):
-            called = " ".join(problem.tests.called_names)
-            self.digests.append(hashlib.sha256(f"{called}\n".encode() + plain).digest())
-            self.ids.append(problem.id)
-            self.sources.append(problem.source)
-            self.rank_keys.append(self._worth(problem))
-        is_loaded = load_kernel.cache_info().currsize  # by an earlier object of this process
-        sets, signed = sketch(texts, load_kernel() if is_loaded or len(self.ids) > MIN_KERNEL_TEXTS else None)
-        self._ends.extend((sets.offsets[1:] + self._ends[-1]).tolist())
-        self.keys.append(lsh.band_keys(signed))
-        shingle_file.write(sets.values.data)
-        signature_file.write(signed.data)
+        begin, end = int(self._begins[row]), int(self._ends[row])
+        file = self._shingles[self.shard[row]]
+        return np.frombuffer(os.pread(file, 4 * (end - begin), 4 * begin), dtype=np.uint32)
 
-    def _worth(self, problem: Problem) -> RankKey:
-        """Return a key that ranks problems: verified ones first, then by most tests, source and smallest id."""
-        place = self._places.get(problem.source, len(self._places))
-        return not problem.verified, -len(problem.tests.cases), place, problem.id
+    def signatures(self, rows: Sequence[int]) -> "Signatures":
+        import numpy as np
+
+        signed = [
+            os.pread(self._signatures[self.shard[row]], _SIGNATURE_BYTES, int(self._place[row]) * _SIGNATURE_BYTES)
+            for row in rows
+        ]
+        return np.frombuffer(b"".join(signed), dtype=np.uint32).reshape(-1, PERMUTATIONS)
+
+
+@contextmanager
+def temporary_sketches(
+    problems: Iterable[Problem], *, folder: Path | None = None, shape: tuple[int, int] = (BANDS, ROWS)
+) -> Iterator[Sketches]:
+    """Yield the sketches of problems, numbered from 0. folder: where their files are meanwhile; None: as usual"""
+    with tempfile.TemporaryDirectory(dir=folder) as aside:
+        write_sketches(enumerate(problems), Path(aside), shape=shape)
+        with Sketches([(Path(aside), None)]) as sketches:
+            yield sketches
+
+
+def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[list[bytes], ShingleSets, "Signatures"]:
+    """Return the plain form, the shingles and the signatures of some hundred texts, which fit into the cache.
+
+    The plain form has the words and signs of a text, in lower case with single spaces.
+
+    kernel: the compiled one; numpy computes the same without it, and for texts with words longer than 64 bytes
+    """
+    import numpy as np
+
+    if kernel is not None:
+        data, ends = join_texts(texts)
+        plain, plain_ends = np.empty(len(data), dtype=np.uint8), np.zeros(len(texts) + 1, dtype=np.int64)
+        values, offsets = np.empty(len(data) // 2 + len(texts), dtype=np.uint32), np.zeros_like(plain_ends)
+        signed = np.empty((len(texts), PERMUTATIONS), dtype=np.uint32)
+        outputs = plain, plain_ends[1:], values, offsets, signed
+        n_values = kernel(np.frombuffer(data, dtype=np.uint8), ends, permutations(), *outputs)
+        if n_values >= 0:
+            joined, places = plain.tobytes(), plain_ends.tolist()
+            parts = [
+                joined[places[number] : places[number + 1]] if text.isascii() else _plain_unicode(text)
+                for number, text in enumerate(texts)
+            ]
+            return parts, ShingleSets(values[:n_values], offsets), signed
+    sets = shingles(texts)
+    return _plain(texts), sets, sign(sets.values, sets.offsets)
 
 
 def _plain(texts: Sequence[str]) -> list[bytes]:
-    """Return the words and signs of each text, in lower case with single spaces."""
     import numpy as np
 
-    encoded = [
-        text.encode().translate(_PLAIN)
-        if text.isascii()
-        else " ".join(normalize(text).split()).encode(errors="surrogatepass")
-        for text in texts
-    ]
+    encoded = [text.encode().translate(PLAIN_BYTES) if text.isascii() else _plain_unicode(text) for text in texts]
     # Now no text has a line end. Spaces are removed from all texts at once, since it would be slow for each.
     data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
     spaces = data == ord(" ")
@@ -115,23 +197,8 @@ def _plain(texts: Sequence[str]) -> list[bytes]:
     return [text.strip(b" ") for text in data[kept].tobytes().split(b"\n")]
 
 
-def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[ShingleSets, "Signatures"]:
-    """Return the shingles and the signatures of some hundred texts, which fit into the cache.
-
-    kernel: the compiled one; numpy computes the same without it, and for texts with words longer than 64 bytes
-    """
-    import numpy as np
-
-    if kernel is not None:
-        data, ends = encode_texts(texts)
-        values = np.empty(len(data) // 2 + len(texts), dtype=np.uint32)
-        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-        signed = np.empty((len(texts), PERMUTATIONS), dtype=np.uint32)
-        n_values = kernel(np.frombuffer(data, dtype=np.uint8), ends, *permutations(), values, offsets, signed)
-        if n_values >= 0:
-            return ShingleSets(values[:n_values], offsets), signed
-    sets = shingles(texts)
-    return sets, signatures(sets.values, sets.offsets)
+def _plain_unicode(text: str) -> bytes:
+    return " ".join(normalize(text).split()).encode(errors="surrogatepass")
 
 
 @cache
@@ -145,11 +212,42 @@ def load_kernel() -> Callable[..., int] | None:
     return compiled
 
 
-def _values(file: IO[bytes]) -> "Set":
-    """Return the numbers that were written to the file. They stay on disk until they are read."""
+def _as_numbers(digests: bytes) -> "Keys":
     import numpy as np
 
-    if not file.tell():
-        return np.empty(0, dtype=np.uint32)  # an empty file cannot be mapped
-    file.flush()
-    return np.asarray(np.memmap(file, dtype=np.uint32, mode="r"))
+    return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 4)
+
+
+def _places(folder: Path, numbers: "Numbers | None") -> "Numbers":
+    """Return the places of problems among those of a folder."""
+    import numpy as np
+
+    held = np.fromfile(folder / _NUMBERS, dtype=np.uint32)
+    places = np.arange(len(held)) if numbers is None else np.searchsorted(held, numbers)
+    return places.astype(np.int32)
+
+
+def _count_bands(folder: Path) -> int:
+    n_rows = (folder / _NUMBERS).stat().st_size // 4
+    return (folder / _BANDS).stat().st_size // (8 * n_rows) if n_rows else 0
+
+
+def _band(folder: Path, band: int) -> "Keys":
+    import numpy as np
+
+    n_rows = (folder / _NUMBERS).stat().st_size // 4
+    return np.fromfile(folder / _BANDS, dtype=np.uint64, count=n_rows, offset=8 * n_rows * band)
+
+
+def _gather(folders: Sequence[Path], name: str, kind: Any, places: Sequence["Numbers"]) -> "Numbers":
+    """Return the values at these places of the files of this name, one file after another."""
+    import numpy as np
+
+    parts = [np.fromfile(folder / name, dtype=kind)[chosen] for folder, chosen in zip(folders, places, strict=True)]
+    return np.concatenate([np.empty(0, dtype=kind), *parts])
+
+
+def _open(path: Path, opened: ExitStack) -> int:
+    descriptor = os.open(path, os.O_RDONLY)
+    opened.callback(os.close, descriptor)
+    return descriptor

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import difficulty_section
+from curate.dataset import card
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset import Dataset, find_dataset
 from curate.dataset.writer import Columns, write_table
@@ -125,9 +125,8 @@ def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
         if list(after.values()) != before:
             replace_table(dataset, [after[key] for key in sorted(after)])
         finished = find_dataset(dataset)
-        difficulty_section.update_card(
-            dataset, list(after.values()), finished.manifest.solve_rate if finished is not None else None
-        )
+        if finished is not None:
+            card.write(finished.manifest, dataset)
 
 
 def replace_table(dataset: Path, rows: list[Row]) -> None:

@@ -5,9 +5,6 @@
     verifiers  a package with a taskset
     verl       Parquet for verl's loader and scorers
 
-Each file implements `ExportTarget` of _export.py. The files whose names begin with an underscore are shared:
-
-    _export   the options, the interface of a target, and the steps from a finished dataset to a folder in its format
-    _format   prompts, suites as records of `curate judge`, and Parquet files of nested rows
-    _taskset  the module that is copied into packages for verifiers
+Each file implements `ExportTarget` of _export.py, which has the options, the steps from a finished dataset to a folder
+in the target's format, and what the targets share. _taskset.py is copied into packages for verifiers.
 """

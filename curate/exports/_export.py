@@ -8,30 +8,36 @@ import json
 import pkgutil
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from curate import exports
 from curate.dataset import output_folder
 from curate.dataset.dataset import Dataset
 from curate.dataset.integrity import check_trusted
+from curate.dataset.writer import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from curate.errors import CurateError, PlanMismatchError
 from curate.json_records import to_json
 from curate.manifest import MANIFEST
 from curate.problem import Problem
 from curate.progress import Progress, no_progress
-from curate.prompt import PromptFormat
+from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import path_sha256
 from curate.trust import MEANINGS, TrustPolicy
 from rewards.case_selection import DEFAULT_MAX_CASES, STRATEGIES, select_cases
-from sandbox import Suite
+from sandbox import Case, Limits, Suite
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Manifest = dict[str, Any]
+Row = Mapping[str, Any]
 EXCLUDED = "left_out.jsonl"
+UNSUPPORTED_LIMITS_MESSAGE = "limits of its own beside wall time and memory, which a record cannot express"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +124,9 @@ def export(
     Raises CurateError if the dataset is not finished or was altered, if none of its rows can be exported, or if `out`
     must not be replaced.
     """
-    plan = _plan(dataset, target_name, out, options)
     target = load_target(target_name)
     options = _settled(target_name, out, options)
+    plan = _plan(dataset, target_name, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     left_out: Counter[str] = Counter()
@@ -175,8 +181,8 @@ def finished_export(dataset: Path, target_name: str, out: Path, options: ExportO
 
     Raises CurateError if the dataset is not finished.
     """
-    plan = {**_plan(dataset, target_name, out, options), "curate": metadata.version("curate-code")}
-    wanted = json.loads(json.dumps(plan))  # tuples become lists
+    plan = _plan(dataset, target_name, _settled(target_name, out, options))
+    wanted = json.loads(json.dumps({**plan, "curate": metadata.version("curate-code")}))  # tuples become lists
     try:
         manifest: Manifest = json.loads((out / MANIFEST).read_text())
         return manifest if all(manifest[name] == value for name, value in wanted.items()) else None
@@ -184,19 +190,19 @@ def finished_export(dataset: Path, target_name: str, out: Path, options: ExportO
         return None
 
 
-def _plan(dataset: Path, to: str, out: Path, options: ExportOptions) -> Manifest:
-    """Return what the manifest of an export says about its options and its dataset."""
+def _plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
+    """Return what the manifest of an export says about its options, which are settled, and its dataset."""
     before = output_folder.read_manifest(dataset)
     names = {
         "content_hash": before.content_hash,
         "reward_hash": before.reward_hash,
         "manifest_sha256": path_sha256(dataset / MANIFEST),
     }
-    settled = _settled(to, out, options)
-    return {"export": {"to": to, **asdict(settled), "prompt": to_json(settled.prompt)}, "dataset": names}
+    return {"export": {"to": to, **asdict(options), "prompt": to_json(options.prompt)}, "dataset": names}
 
 
 def _settled(to: str, out: Path, options: ExportOptions) -> ExportOptions:
+    """Return the options with the target's limits, and with the values that they leave open."""
     target: Any = load_target(to)
     settled = target.apply_target_limits(options) if hasattr(target, "apply_target_limits") else options
     return replace(settled, budget=settled.max_tests, name=settled.name or out.resolve().name)
@@ -239,3 +245,96 @@ def _aside(out: Path) -> Iterator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def conversation(problem: Problem, prompt: PromptFormat) -> Chat:
+    """Return the messages of the conversation about a problem: the system prompt, if there is one, and the question."""
+    return prompt.chat(problem.statement, problem.starter_code, problem.tests)
+
+
+def question(problem: Problem, prompt: PromptFormat) -> str:
+    """Return the content of the conversation's last message, without the system prompt."""
+    return conversation(problem, prompt)[-1]["content"]
+
+
+def common_values(problem: Problem) -> dict[str, Any]:
+    """Return the values of columns that most formats have."""
+    return {
+        "id": problem.id,
+        "source": problem.source,
+        "reference": problem.reference and problem.reference.source,
+        "licence": problem.licence,
+    }
+
+
+def write_readme(folder: Path, text: str, prompt: PromptFormat, remedy: str) -> None:
+    """Write README.md, with a note about the arguments of the chat template if there are any.
+
+    remedy: a sentence that says how the trainer takes them
+    """
+    if prompt.template_arguments:
+        arguments = ", ".join(f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items())
+        text += (
+            f"\nThe prompts are meant for the chat template with {arguments}. Rows cannot hold such arguments, so the "
+            f"manifest only records them. {remedy}\n"
+        )
+    (folder / "README.md").write_text(text)
+
+
+def has_nondefault_limits(suite: Suite) -> bool:
+    """Say whether the suite has limits that a record cannot express."""
+    default = Limits()
+    return replace(suite.limits, wall_seconds=default.wall_seconds, memory_mb=default.memory_mb) != default
+
+
+def suite_record(suite: Suite) -> dict[str, Any]:
+    """Return the fields of a record of `curate judge` for a suite; sandbox.judge_record.parse_suite is the inverse."""
+    record: dict[str, Any] = {
+        "kind": "stdin" if suite.entry_point is None else "function",
+        "fn_name": suite.entry_point,
+        "tests": list(map(_case_record, suite.cases)),
+        "time_limit_s": suite.limits.wall_seconds,
+        "memory_limit_mb": suite.limits.memory_mb,
+        "checker": suite.checker,
+    }
+    if suite.referee is not None:
+        program, convention = suite.referee.program, suite.referee.convention
+        record["referee"] = {"code": program.source, "language": program.language, "convention": convention.value}
+    if suite.assertions is not None:
+        record["kind"] = "assertions"
+        record["names"], record["classes"] = list(suite.assertions.names), list(suite.assertions.classes)
+        record["given"], record["setup"] = suite.assertions.given, suite.assertions.setup
+    return record
+
+
+def _case_record(case: Case) -> dict[str, str]:
+    record = {"input": case.input, "output": case.expected}
+    return {**record, "trial": case.trial} if case.trial else record
+
+
+def conversation_type() -> "pa.DataType":
+    """Return the type of a column of conversations that datasets and trainers use."""
+    import pyarrow as pa
+
+    return pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
+
+
+def write_parquet(rows: Iterable[Row], schema: "pa.Schema", path: Path, *, tests: Callable[[Row], str]) -> None:
+    """Write the columns of the schema. At most one row group is held in memory.
+
+    tests: returns the tests of a row as text, nearly all of its bytes
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    group: list[Row] = []
+    n_bytes = 0
+    with pq.ParquetWriter(path, schema, compression="zstd", write_page_index=True) as writer:
+        for row in rows:
+            group.append(row)
+            n_bytes += len(tests(row))
+            if n_bytes >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
+                writer.write_table(pa.Table.from_pylist(group, schema=schema))
+                group, n_bytes = [], 0
+        if group:
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))

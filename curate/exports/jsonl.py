@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from curate.exports._export import ExportOptions
-from curate.exports._format import (
+from curate.exports._export import (
     UNSUPPORTED_LIMITS_MESSAGE,
+    ExportOptions,
     has_nondefault_limits,
     question,
     suite_record,
-    template_arguments_note,
+    write_readme,
 )
 from curate.problem import Problem
 from curate.prompt import PromptFormat
@@ -37,8 +37,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     with (folder / "problems.jsonl").open("w", encoding="utf-8") as file:
         for problem in problems:
             file.write(json.dumps(_line(problem, options.prompt), ensure_ascii=False) + "\n")
-    more = template_arguments_note(options.prompt, "Give them to your sampler.")
-    (folder / "README.md").write_text(_README + more)
+    write_readme(folder, _README, options.prompt, "Give them to your sampler.")
 
 
 def _line(problem: Problem, prompt: PromptFormat) -> dict[str, object]:

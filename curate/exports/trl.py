@@ -3,13 +3,19 @@
 `rewards.trl.code_reward` judges by the column `tests`, which has complete suites: cases, checker, referee and limits.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 
-from curate.exports._export import ExportOptions
-from curate.exports._format import conversation, conversation_type, template_arguments_note, write_parquet
+from curate.exports._export import (
+    ExportOptions,
+    common_values,
+    conversation,
+    conversation_type,
+    write_parquet,
+    write_readme,
+)
 from curate.problem import Problem
-from curate.prompt import PromptFormat
 
 EXCLUSION_REASONS: dict[str, str] = {}
 _README = """---
@@ -41,23 +47,14 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
 
     texts = ("id", "source", "tests", "reference", "licence")
     schema = pa.schema({"prompt": conversation_type(), **{name: pa.string() for name in texts}})
-    write_parquet(_rows(problems, options.prompt), schema, folder / "train.parquet")
+    rows = (
+        {
+            **common_values(problem),
+            "prompt": conversation(problem, options.prompt),
+            "tests": problem.tests.to_json(),
+        }
+        for problem in problems
+    )
+    write_parquet(rows, schema, folder / "train.parquet", tests=itemgetter("tests"))
     arguments = dict(options.prompt.template_arguments)
-    more = template_arguments_note(options.prompt, f"Give TRL `GRPOConfig(chat_template_kwargs={arguments!r})`.")
-    (folder / "README.md").write_text(_README + more)
-
-
-def _rows(problems: Iterable[Problem], prompt: PromptFormat) -> Iterator[tuple[dict[str, object], int]]:
-    for problem in problems:
-        tests = problem.tests.to_json()
-        yield (
-            {
-                "prompt": conversation(problem, prompt),
-                "id": problem.id,
-                "source": problem.source,
-                "tests": tests,
-                "reference": problem.reference and problem.reference.source,
-                "licence": problem.licence,
-            },
-            len(tests),
-        )
+    write_readme(folder, _README, options.prompt, f"Give TRL `GRPOConfig(chat_template_kwargs={arguments!r})`.")

@@ -5,13 +5,12 @@ The package contains the problems as Parquet. Rewards are computed in our sandbo
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 
-from curate.exports._export import ExportOptions
-from curate.exports._format import question, template_arguments_note, write_parquet
+from curate.exports._export import ExportOptions, common_values, question, write_parquet, write_readme
 from curate.problem import Problem
-from curate.prompt import PromptFormat
 
 EXCLUSION_REASONS: dict[str, str] = {}
 _TASKSET = Path(__file__).with_name("_taskset.py")
@@ -67,29 +66,21 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     names = {"package": package, "name": package.replace("_", "-")}
     inner = folder / package
     inner.mkdir()
-    system = ["system_prompt"] if options.prompt.system else []
-    schema = pa.schema({name: pa.string() for name in ("id", *system, "prompt", "tests", "source", "licence")})
-    write_parquet(_rows(problems, options.prompt), schema, inner / "problems.parquet")
+    prompt = options.prompt
+    columns = ("id", *(["system_prompt"] if prompt.system else []), "prompt", "tests", "source", "licence")
+    schema = pa.schema({name: pa.string() for name in columns})
+    rows = (
+        {
+            **common_values(problem),
+            "system_prompt": prompt.system,
+            "prompt": question(problem, prompt),
+            "tests": problem.tests.to_json(),
+        }
+        for problem in problems
+    )
+    write_parquet(rows, schema, inner / "problems.parquet", tests=itemgetter("tests"))
     shutil.copyfile(_TASKSET, inner / "taskset.py")
     (inner / "__init__.py").write_text(_INIT.format(**names))
     (folder / "pyproject.toml").write_text(_PYPROJECT.format(**names))
-    more = template_arguments_note(
-        options.prompt, "Give them to the model as `chat_template_kwargs` of its sampling arguments."
-    )
-    (folder / "README.md").write_text(_README.format(**names) + more)
-
-
-def _rows(problems: Iterable[Problem], prompt: PromptFormat) -> Iterator[tuple[dict[str, object], int]]:
-    for problem in problems:
-        tests = problem.tests.to_json()
-        yield (
-            {
-                "id": problem.id,
-                **({"system_prompt": prompt.system} if prompt.system else {}),
-                "prompt": question(problem, prompt),
-                "tests": tests,
-                "source": problem.source,
-                "licence": problem.licence,
-            },
-            len(tests),
-        )
+    remedy = "Give them to the model as `chat_template_kwargs` of its sampling arguments."
+    write_readme(folder, _README.format(**names), prompt, remedy)

@@ -15,15 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from curate.errors import CurateError
-from curate.exports._export import ExportOptions
-from curate.exports._format import (
+from curate.exports._export import (
     UNSUPPORTED_LIMITS_MESSAGE,
+    ExportOptions,
+    Row,
+    common_values,
     conversation,
     conversation_type,
     has_nondefault_limits,
     suite_record,
-    template_arguments_note,
     write_parquet,
+    write_readme,
 )
 from curate.problem import Problem
 from sandbox import Case, Suite
@@ -107,33 +109,28 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
             "extra_info": pa.struct(extra),
         }
     )
-    write_parquet(_rows(problems, options), schema, folder / "train.parquet")
+    write_parquet(_rows(problems, options), schema, folder / "train.parquet", tests=_tests_of)
     scoring = _BY_VERL if options.verl_data_source in SCORED_BY_VERL else _BY_US
     readme = _README.format(scoring=scoring.format(name=options.verl_data_source))
     arguments = options.prompt.template_arguments.items()
     given = (f"+data.apply_chat_template_kwargs.{name}={json.dumps(value)}" for name, value in arguments)
-    more = template_arguments_note(options.prompt, f"Give verl `{' '.join(given)}`.")
-    (folder / "README.md").write_text(readme + more)
+    write_readme(folder, readme, options.prompt, f"Give verl `{' '.join(given)}`.")
 
 
-def _rows(problems: Iterable[Problem], options: ExportOptions) -> Iterator[tuple[dict[str, object], int]]:
+def _rows(problems: Iterable[Problem], options: ExportOptions) -> Iterator[Row]:
     for index, problem in enumerate(problems):
-        truth = json.dumps(_ground_truth(problem.tests))
-        row: dict[str, object] = {
+        yield {
             "data_source": options.verl_data_source,
             "prompt": conversation(problem, options.prompt),
             "ability": "code",
-            "reward_model": {"style": "rule", "ground_truth": truth},
-            "extra_info": {
-                "split": "train",
-                "index": index,
-                "id": problem.id,
-                "source": problem.source,
-                "reference": problem.reference and problem.reference.source,
-                "licence": problem.licence,
-            },
+            "reward_model": {"style": "rule", "ground_truth": json.dumps(_ground_truth(problem.tests))},
+            "extra_info": {"split": "train", "index": index, **common_values(problem)},
         }
-        yield row, len(truth)
+
+
+def _tests_of(row: Row) -> str:
+    tests: str = row["reward_model"]["ground_truth"]
+    return tests
 
 
 def _ground_truth(suite: Suite) -> dict[str, object]:

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -13,37 +13,18 @@ from curate.dataset import output_folder
 from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
 from curate.exports._export import ExportOptions, target_names
+from curate.json_records import UnknownFieldError
 from curate.manifest import MANIFEST
-from curate.options import BuildOptions
 from curate.prompt import read_prompt
 from curate.reading.location import HUB_ID
 from curate.reading.text_files import toml_text
 from curate.reading.values import shorten
-from curate.recipe import (
-    DifficultyConfig,
-    EvaluationSetConfig,
-    ExportConfig,
-    FilterConfig,
-    Recipe,
-    SourceConfig,
-    SplitConfig,
-    from_table,
-)
+from curate.recipe import EvaluationSetConfig, ExportConfig, Recipe, SourceConfig, from_table
 from curate.recipes.toml_writer import to_toml
 from curate.splitting import parse_size
 from curate.trust import TrustPolicy
 
 _HERE = Path(__file__).parent
-_SECTIONS = {
-    "sources": SourceConfig,
-    "packages": None,
-    "build": BuildOptions,
-    "against": EvaluationSetConfig,
-    "difficulty": DifficultyConfig,
-    "filter": FilterConfig,
-    "split": SplitConfig,
-    "exports": ExportConfig,
-}
 _HEADING = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 
 
@@ -157,35 +138,25 @@ def _table_of_dataset(path: Path) -> dict[str, Any]:
 
 
 def _recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
-    _check_keys(given, table, text)
+    """Return the recipe in a table. Raises CurateError, which names the line of an unknown key.
+
+    text: the file's text; empty: none
+    """
     try:
-        return from_table(table)
+        recipe = from_table({"sources": [], **table})
+    except UnknownFieldError as error:
+        path = re.sub(r"\[\d+\]", "", error.where).split(".")[1:]
+        line = next(_lines_with(text, error.field, path), None)
+        place, where = f"line {line}: " if line else "", f"[{'.'.join(path)}]" if path else "a recipe"
+        close = get_close_matches(error.field, error.known, 1)
+        meant = f" Did you mean {close[0]}?" if close else ""
+        known = ", ".join(error.known)
+        raise CurateError(f"{given}: {place}unknown key {error.field} in {where}.{meant} Known are {known}.") from None
     except ValueError as error:
         raise CurateError(f"{given}: {error}.") from None
-
-
-def _check_keys(given: str, table: Mapping[str, Any], text: str) -> None:
-    """Raise CurateError, with the line and the nearest known key, for a key that no recipe has."""
-    for key, section in table.items():
-        if key not in _SECTIONS:
-            raise _unknown(given, text, key, "a recipe", list(_SECTIONS), ())
-        kind = _SECTIONS[key]
-        known = [entry.name for entry in fields(kind)] if kind is not None else []
-        for entry in section if isinstance(section, list) else [section]:
-            # All other keys of a source are its options, which the source itself checks.
-            for name in entry if isinstance(entry, Mapping) and key != "sources" else ():
-                if name not in known:
-                    raise _unknown(given, text, name, f"[{key}]", known, (key,))
-    if not table.get("sources"):
+    if not recipe.sources:
         raise CurateError(f'{given}: no source. Write [[sources]] with lines such as name = "taco", location = "PATH".')
-
-
-def _unknown(given: str, text: str, name: str, where: str, known: Sequence[str], path: Sequence[str]) -> CurateError:
-    line = next(_lines_with(text, name, path), None)
-    place = f"line {line}: " if line else ""
-    close = get_close_matches(name, known, 1)
-    meant = f" Did you mean {close[0]}?" if close else ""
-    return CurateError(f"{given}: {place}unknown key {name} in {where}.{meant} Known are {', '.join(known)}.")
+    return recipe
 
 
 def _lines_with(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
@@ -229,6 +200,8 @@ def _check(given: str, recipe: Recipe) -> None:
             read_prompt(recipe.difficulty.prompt)
         if recipe.filter is not None:
             section = "filter"
+            if not recipe.filter.where:
+                raise ValueError("where must have at least one condition")
             for condition in recipe.filter.where:
                 parse(condition, recipe.difficulty.models if recipe.difficulty else ())
         if recipe.split is not None:

@@ -12,7 +12,6 @@ after a change of the recipe only the steps whose inputs changed are made again.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -26,7 +25,7 @@ from curate.progress import Progress, no_progress
 from curate.recipe import STEPS, DifficultyConfig, Recipe, to_table
 from curate.recipes.reader import export_options
 from curate.row_filter import write_filtered
-from curate.splitting import SplitOptions, split
+from curate.splitting import split
 from sandbox import SandboxOptions
 
 Result = TypeVar("Result")
@@ -74,7 +73,7 @@ def run(
 ) -> Iterator[CompletedStep]:
     """Make everything that the recipe describes, and yield each step when it is done.
 
-    out        the folder that `folders` describes
+    out        the folder that `step_folders` describes
     sandbox    where programs are executed
     measure    samples models, if the recipe asks for solve rates
     overwrite  replace results of steps that were made otherwise; the others stay
@@ -87,63 +86,47 @@ def run(
     dataset = steps["build"]
     if recipe.packages and not sandbox.packages:
         sandbox = replace(sandbox, packages=recipe.packages)
-    yield CompletedStep("build", dataset, _made(partial(_build, recipe, dataset, sandbox, progress), overwrite))
+    locations = [(source.name, source.location_spec) for source in recipe.sources]
+    against = [item.argument for item in recipe.against]
+    making: dict[str, Any] = {"overwrite": overwrite, "progress": progress}
+    manifest = _made(build, locations, dataset, recipe.build, against=against, sandbox=sandbox, **making)
+    yield CompletedStep("build", dataset, manifest)
     if recipe.difficulty is not None:
         measure(dataset, recipe.difficulty, sandbox)
         yield CompletedStep("difficulty", dataset, None)
         if recipe.difficulty.band:
             before, dataset = dataset, steps["band"]
-            yield CompletedStep("band", dataset, _made(partial(_band, recipe, before, dataset), overwrite))
+            band, table = SolveRateBand.parse(recipe.difficulty.band), _up_to("difficulty", recipe)
+            manifest = _made(
+                filter_by_solve_rate, before, dataset, band, recipe.difficulty.models, overwrite=overwrite, recipe=table
+            )
+            yield CompletedStep("band", dataset, manifest)
     if recipe.filter is not None:
         before, dataset = dataset, steps["filter"]
-        yield CompletedStep("filter", dataset, _made(partial(_filter, recipe, before, dataset, progress), overwrite))
+        manifest, _ = _made(
+            write_filtered, before, recipe.filter.where, dataset, recipe=_up_to("filter", recipe), **making
+        )
+        yield CompletedStep("filter", dataset, manifest)
     parts = {"": dataset}
     if recipe.split is not None:
-        manifests = _made(partial(_split, recipe, dataset, steps["split"], progress), overwrite)
+        manifests = _made(split, dataset, steps["split"], recipe.split, recipe=_up_to("split", recipe), **making)
         parts = {name: steps["split"] / name for name in manifests}
         for name, manifest in manifests.items():
             yield CompletedStep(f"split, {name}", parts[name], manifest)
     yield from _exports(recipe, parts, out, overwrite=overwrite, progress=progress)
 
 
-def _made(make: Callable[[bool], Result], overwrite: bool) -> Result:
-    """Return what `make` makes. Only if its result was made otherwise before, and may be replaced, does it overwrite.
+def _made(make: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
+    """Return what a step makes. Only if its result was made otherwise before, and may be replaced, does it overwrite.
 
-    make: takes whether to overwrite
+    make: the function of the step, to which the arguments, the options and `overwrite` are given
     """
     try:
-        return make(False)
+        return make(*arguments, overwrite=False, **options)
     except PlanMismatchError:
         if not overwrite:
             raise
-        return make(True)
-
-
-def _build(recipe: Recipe, out: Path, sandbox: SandboxOptions, progress: Progress, overwrite: bool) -> Manifest:
-    locations = [(source.name, source.location_spec) for source in recipe.sources]
-    against = [item.argument for item in recipe.against]
-    return build(locations, out, recipe.build, against=against, sandbox=sandbox, overwrite=overwrite, progress=progress)
-
-
-def _band(recipe: Recipe, dataset: Path, out: Path, overwrite: bool) -> Manifest:
-    assert recipe.difficulty is not None
-    band, models = SolveRateBand.parse(recipe.difficulty.band), recipe.difficulty.models
-    return filter_by_solve_rate(dataset, out, band, models, overwrite=overwrite, recipe=_up_to("difficulty", recipe))
-
-
-def _filter(recipe: Recipe, dataset: Path, out: Path, progress: Progress, overwrite: bool) -> Manifest:
-    assert recipe.filter is not None
-    table = _up_to("filter", recipe)
-    manifest, _ = write_filtered(
-        dataset, recipe.filter.where, out, overwrite=overwrite, progress=progress, recipe=table
-    )
-    return manifest
-
-
-def _split(recipe: Recipe, dataset: Path, out: Path, progress: Progress, overwrite: bool) -> dict[str, Manifest]:
-    assert recipe.split is not None
-    options = SplitOptions(recipe.split.sizes, recipe.split.similarity, recipe.split.seed)
-    return split(dataset, out, options, overwrite=overwrite, progress=progress, recipe=_up_to("split", recipe))
+        return make(*arguments, overwrite=True, **options)
 
 
 def _up_to(section: str, recipe: Recipe) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """The report of a dataset: `report.json`, numbers computed from a dataset folder, and `report.html`, which shows them.
 
-The page computes nothing, so it always agrees with report.json.
+Pages and terminals compute nothing, so they always agree with report.json.
 
-sections           all numbers: what became of the rows, why some were rejected, tests, times, solve rates
+numbers            what became of the rows, why some were rejected, tests, times, solve rates: queries of DuckDB
 duplicate_section  which duplicates were removed
-histogram          columns of numbers, and counts between edges
+histogram          counts between edges
+sections           the numbers as one list of sections, which page.html and curate/text/document.py render
 report_files       both files, written into a dataset folder
 charts             the positions of the bars in the page's charts
 html_kit           templates of HTML pages, and base.html, which they extend
 word_diff          the words in which two statements differ
-terminal_tables    the report as lines for a terminal
 """

@@ -6,15 +6,14 @@ section for later reports of this dataset and of datasets made from it by removi
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curate.dataset.dataset import Dataset
 from curate.json_records import json_key
 from curate.problem import Problem, Rejection
 from curate.reading.prompt_templates import strip_prompt_template
-from curate.report.histogram import histogram
+from curate.report.histogram import histograms
 
 N_PAIRS = 10
 # This is enough for a reader to judge, and it limits the size of the page.
@@ -77,23 +76,17 @@ def build_duplicate_section(
     )
 
 
-def rebuild_duplicate_section(dataset: Dataset, threshold: float | None) -> DuplicateSection:
-    """Count the removed duplicates of a dataset whose report is lost, so that their similarities are unknown."""
-    reasons: Counter[str] = Counter()
-    if {"stage", "reason"} <= dataset.columns("rejected"):
-        for batch in dataset.batches("rejected", ("stage", "reason"), rows=4096):
-            pairs = zip(batch.column("stage").to_pylist(), batch.column("reason").to_pylist(), strict=True)
-            reasons.update(reason for stage, reason in pairs if stage == "dedup")
-    n_near = reasons[NEAR_DUPLICATE_REASON]
-    return DuplicateSection(
-        n_exact=reasons.total() - n_near,
-        n_near=n_near,
-        threshold=threshold,
-        similarity=_histogram([float("nan")] * n_near, threshold),
-        sources=(),
-        removal_counts=(),
-        least_similar=(),
-    )
+def rebuild_duplicate_section(rejections: Iterable[Mapping[str, Any]], threshold: float | None) -> DuplicateSection:
+    """Return the section of a dataset whose report is lost, so that similarities are unknown.
+
+    rejections: the section of the report on rejections
+    """
+    counts = Counter[bool]()
+    for entry in rejections:
+        if entry["stage"] == "dedup":
+            counts[entry["reason"] == NEAR_DUPLICATE_REASON] += entry["n"]
+    similarity = _histogram([], threshold) | {"unknown": counts[True]}
+    return DuplicateSection(counts[False], counts[True], threshold, similarity, (), (), ())
 
 
 def _least_similar(removed: Collection[Rejection], load: Callable[[str], Problem]) -> tuple[DuplicatePair, ...]:
@@ -112,13 +105,15 @@ def _similarity(rejection: Rejection) -> float:
     return float("nan") if rejection.similarity is None else round(rejection.similarity, 3)
 
 
-def _histogram(similarities: list[float], threshold: float | None) -> dict[str, Any]:
-    import numpy as np
+def _histogram(similarities: list[float], threshold: float | None) -> Mapping[str, Any]:
+    import pyarrow as pa
 
     known = [similarity for similarity in similarities if similarity == similarity]
     begin = int(100 * min([threshold or 1.0, *known]) + 1e-9) // 2 * 2
     edges = [step / 100 for step in range(min(begin, 98), 101, 2)]
-    return histogram(np.array(similarities, dtype=np.float64), edges, trim=False)
+    rows = pa.table({"similarity": pa.array(similarities, pa.float64())}).to_reader()
+    found: Mapping[str, Any] = histograms(rows, {"similarity": edges})["similarity"]
+    return found
 
 
 def _source(id: str) -> str:

@@ -1,65 +1,55 @@
-"""Columns of numbers, and histograms: counts between edges, with minimum, median and maximum."""
+"""Histograms: counts of numbers between edges, with minimum, median and maximum. DuckDB computes them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.dataset import Dataset
+from curate.dataset.query import query
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Values = np.ndarray[tuple[int], np.dtype[np.float64]]
+    import pyarrow as pa
 
 # Edges are close together where most problems are: 5 and 8 tests are very different, but 305 and 308 are not.
 COUNT_EDGES = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 21, 31, 51, 76, 101, 151, 201, 501, 1001, 10_001, math.inf)
 SECONDS_EDGES = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf)
 SHARE_EDGES = tuple(round(0.05 * step, 2) for step in range(21))
 
+Histogram = dict[str, Any]
 
-def histogram(values: "Values", edges: Sequence[float], *, trim: bool = True) -> dict[str, Any]:
-    """Count the values between neighbouring edges, including the lower edge.
 
-    A value at the last edge belongs to the last count. nan stands for an unknown value; these are counted separately.
-    With trim, empty ranges at both ends are left out. An edge at infinity becomes None.
+def histograms(
+    rows: "pa.RecordBatchReader", edges: Mapping[str, Sequence[float]], further: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Count the values of columns between neighboring edges, including the lower edge.
+
+    edges: by the name of the column. A value at the last edge belongs to the last count
+    further: further aggregates in SQL, each with its name, to compute in the same pass
+
+    A value that is null, or is no number, is unknown, and is counted separately. An edge at infinity becomes None.
     """
-    import numpy as np
-
-    known = values[~np.isnan(values)]
-    counts = np.histogram(known, np.array(edges))[0]
-    filled = np.flatnonzero(counts)
-    begin, end = (int(filled[0]), int(filled[-1]) + 1) if trim and len(filled) else (0, len(counts))
-    return {
-        "edges": [None if math.isinf(edge) else edge for edge in edges[begin : end + 1]],
-        "counts": counts[begin:end].tolist(),
-        **summary(values),
-    }
+    numbers = ", ".join(f"nullif(TRY_CAST({name} AS DOUBLE), 'nan'::DOUBLE) AS {name}" for name in edges)
+    outputs = [f"{_aggregates(name, of_column)} AS {name}" for name, of_column in edges.items()]
+    sql = f"SELECT {', '.join([*outputs, *further])} FROM (SELECT * REPLACE ({numbers}) FROM rows)"
+    (found,) = query(sql, rows=rows)
+    for name, of_column in edges.items():
+        found[name] = {"edges": [None if math.isinf(edge) else edge for edge in of_column]} | found[name]
+    return found
 
 
-def summary(values: "Values") -> dict[str, Any]:
-    """Return the numbers of known and unknown (nan) values, and the minimum, median and maximum (None if unknown)."""
-    import numpy as np
-
-    known = values[~np.isnan(values)]
-    least, middle, most = (
-        (float(known.min()), float(np.median(known)), float(known.max())) if len(known) else (None, None, None)
-    )
-    return {"n": len(known), "unknown": len(values) - len(known), "min": least, "median": middle, "max": most}
+def trimmed(*histograms: Histogram) -> list[Histogram]:
+    """Return histograms that have the same edges without the ranges at both ends that are empty in all of them."""
+    filled = [place for place, counts in enumerate(zip(*(h["counts"] for h in histograms), strict=True)) if any(counts)]
+    begin, end = (filled[0], filled[-1] + 1) if filled else (0, None)
+    kept_edges = slice(begin, None if end is None else end + 1)
+    return [h | {"edges": h["edges"][kept_edges], "counts": h["counts"][begin:end]} for h in histograms]
 
 
-_BATCH_ROWS = 65_536
-
-
-def numeric_columns(dataset: Dataset, names: Sequence[str]) -> "dict[str, Values]":
-    """Return the named columns, as far as the table `data` has them, with null as nan and false as 0."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    present = sorted(dataset.columns("data").intersection(names))
-    parts: dict[str, list[Values]] = {name: [] for name in present}
-    for batch in dataset.batches("data", present, rows=_BATCH_ROWS) if present else ():
-        for name in present:
-            column = pc.cast(batch.column(name), pa.float64())
-            parts[name].append(column.to_numpy(zero_copy_only=False))
-    return {name: np.concatenate(arrays) if arrays else np.empty(0) for name, arrays in parts.items()}
+def _aggregates(column: str, edges: Sequence[float]) -> str:
+    """Return the SQL of a histogram of a column."""
+    counts = []
+    for low, high in zip(edges, edges[1:], strict=False):
+        upper = "" if math.isinf(high) else f" AND {column} {'<=' if high == edges[-1] else '<'} {high:e}"
+        counts.append(f"count(*) FILTER ({column} >= {low:e}{upper})")
+    known = f"'n': count({column}), 'unknown': count(*) - count({column})"
+    spread = f"'min': min({column}), 'median': median({column}), 'max': max({column})"
+    return f"{{'counts': [{', '.join(counts)}], {known}, {spread}}}"

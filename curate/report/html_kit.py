@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from curate.text.document import Cell, Code, Seconds, Share, format_number, format_seconds, format_share
 from curate.text.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-_PERCENT = "\N{NO-BREAK SPACE}%"
+    from markupsafe import Markup
 
 
 def render(template: Path, **values: Any) -> str:
@@ -35,39 +35,27 @@ def _environment(folder: Path) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": _count, "percent": _percent, "seconds": _seconds, "number": _number}
+    environment.filters |= {
+        "count": "{:,}".format,
+        "percent": _percent,
+        "seconds": format_seconds,
+        "cell": _cell,
+        "number": format_number,
+    }
     environment.filters |= {"printable": escape_unprintable}
     return environment
 
 
-def _count(value: int) -> str:
-    return f"{value:,}"
-
-
 def _percent(share: float) -> str:
-    """Return a percentage, with enough digits to distinguish it from 0 % and 100 %."""
-    percent = 100 * share
-    if percent >= 100:
-        return f"{percent:,.0f}{_PERCENT}"
-    rounded = f"{percent:.1f}" if 0.05 <= percent <= 99.95 or not percent else f"{percent:.2g}"
-    return rounded.removesuffix(".0") + _PERCENT
+    return format_share(share).replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _seconds(value: float | None) -> str:
-    """Return a duration with three significant digits."""
-    if value is None:
-        return "–"
-    if value < 1:
-        return f"{1000 * value:.3g} ms"
-    return f"{value:.3g} s" if value < 100 else f"{value:,.0f} s"
+def _cell(value: Cell) -> "Markup":
+    """Return a cell of a table, or a part of a title, as HTML."""
+    from markupsafe import Markup, escape
 
-
-def _number(value: Any) -> str:
-    """Return the text for a value: a number without needless zeros, a list with commas, or a dash for None."""
-    if value is None or value == [] or value == {}:
-        return "–"
-    if isinstance(value, list):
-        return ", ".join(map(_number, value))
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_number(item)}" for key, item in value.items())
-    return f"{value:,g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    if isinstance(value, Code):
+        return Markup("<code>{}</code>").format(str(value))
+    if isinstance(value, Share | Seconds):
+        return escape(_percent(value) if isinstance(value, Share) else format_seconds(value))
+    return escape(format_number(value))

@@ -8,15 +8,14 @@ from math import inf
 from pathlib import Path
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import SUSPECT_REASON
 from curate.dataset.output_folder import write_atomic
 from curate.json_records import from_json
 from curate.manifest import MANIFEST, Manifest
-from curate.report import charts
+from curate.report.charts import HEIGHT, draw
 from curate.report.duplicate_section import DuplicateSection
 from curate.report.html_kit import render
-from curate.report.sections import Numbers, compute_report
-from curate.report.word_diff import mark_differences
+from curate.report.numbers import Numbers, compute_report
+from curate.report.sections import report_chapters
 from sandbox.concurrency.file_lock import FileLock
 
 
@@ -25,10 +24,9 @@ def render_page(numbers: Numbers) -> str:
     return render(
         Path(__file__).with_name("page.html"),
         **numbers,
-        sources=list(numbers["funnel"]["sources"]),
-        charts=charts,
-        marked=mark_differences,
-        suspect=SUSPECT_REASON,
+        chapters=report_chapters(numbers),
+        draw=draw,
+        height=HEIGHT,
     )
 
 

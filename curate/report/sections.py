@@ -1,313 +1,307 @@
-"""The sections of the report as plain values, which are the content of `report.json`. compute_report names them all."""
+"""The sections of the report, made from its numbers. Pages show all of them, and a terminal those without exhibits."""
 
-import heapq
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, judging_description, program_names
-from curate.json_records import to_json
-from curate.manifest import Manifest, SelectedBand, SourceCounts
-from curate.report.duplicate_section import DuplicateSection, rebuild_duplicate_section
-from curate.report.histogram import COUNT_EDGES, SECONDS_EDGES, SHARE_EDGES, histogram, numeric_columns
+from curate.dataset.contamination_hits import contamination_table
+from curate.dataset.evidence import SUSPECT_REASON
+from curate.report.numbers import Numbers
+from curate.report.word_diff import mark_differences
+from curate.text.document import (
+    Cell,
+    Chart,
+    Code,
+    Exhibit,
+    Seconds,
+    Section,
+    Share,
+    Side,
+    Table,
+    Text,
+    format_number,
+    format_seconds,
+    format_share,
+)
 
-if TYPE_CHECKING:
-    from curate.report.histogram import Values
-
-Numbers = dict[str, Any]
-STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
-_BATCH_ROWS = 65_536
-_N_BORDERLINE = 5
-_N_EXAMPLES = 3
-_N_TIGHTEST = 5
-_TEXT_CHARACTERS = 1500  # of each text, which limits the size of the page
-_MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
-_ELSEWHERE = ("dedup", "decontaminate", "difficulty")  # other sections show why these stages reject rows
-_NUMBER_COLUMNS = ("n_tests", "slowest_cpu_seconds", "time_limit_seconds", "test_strength", "multi_answer_suspect")
-_HIT_COLUMNS = ("id", "set", "item", "rule", "score", "span", "verdict")
-_SOLVE_RATE_COLUMNS = ("model", "n", "n_correct")
-_SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
-_Ranked = tuple[int, str, dict[str, Any]]
+_MAX_FILES = 20  # of a source that the page names
 
 
-def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Numbers:
-    """Compute the sections of the report.
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """Some sections under one heading. id: anchor on the page"""
 
-    duplicates: the section that the build has computed, if it is known
-
-    Only those columns of the rows are read that are counted. Sections about things that a dataset does not have are
-    None or empty. Raises CurateError if a file is damaged.
-    """
-    manifest = dataset.manifest
-    options = manifest.plan.configuration
-    columns = numeric_columns(dataset, _NUMBER_COLUMNS)
-    strength = manifest.build and manifest.build.strength
-    return {
-        "dataset": _dataset_section(manifest, columns),
-        "funnel": build_funnel_section(manifest.counts),
-        "rejections": _rejection_section(dataset),
-        "evidence": _evidence_section(dataset),
-        "tests": histogram(columns["n_tests"], COUNT_EDGES) if "n_tests" in columns else None,
-        "test_strength": _test_strength_section(columns, options.get("min_test_strength")),
-        "mutants": to_json(strength),
-        "reference_time": _reference_time_section(dataset, columns),
-        "solve_rates": _solve_rate_section(dataset, manifest.solve_rate),
-        "duplicates": to_json(duplicates or rebuild_duplicate_section(dataset, options.get("dedup"))),
-        "contamination": _contamination_section(dataset),
-    }
+    id: str
+    title: str
+    lead: str
+    sections: Sequence[Section]
 
 
-def _dataset_section(manifest: Manifest, columns: "dict[str, Values]") -> dict[str, Any]:
-    suspects = columns.get("multi_answer_suspect")
-    return {
-        "name": manifest.name,
-        "date": manifest.date,
-        "curate": manifest.plan.curate_version,
-        "content_hash": manifest.content_hash,
-        "reward_hash": manifest.reward_hash,
-        "options": to_json(manifest.plan.configuration),
-        "inputs": to_json(manifest.plan.inputs),
-        "seconds": to_json(manifest.seconds),
-        "executed_cpu_seconds": manifest.build and manifest.build.executed_cpu_seconds,
-        "warnings": manifest.warnings,
-        "multi_answer_suspects": None if suspects is None else int(suspects.sum()),
-    }
-
-
-def _test_strength_section(columns: "dict[str, Values]", least: float | None) -> dict[str, Any] | None:
-    strength = columns.get("test_strength")
-    if strength is None:
-        return None
-    return {**histogram(strength, SHARE_EDGES, trim=False), "n_whole": int((strength == 1).sum()), "least": least}
-
-
-def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
-    """Return for each source how many rows were read, how many were left after each stage, and how many stay.
-
-    Stages in which no source lost a row are left out; custom stages follow those that curate knows. `verified` is None
-    for datasets that curate did not build.
-    """
-    happened = {stage for count in counts.values() for stage in count.rejected}
-    stages = [*(stage for stage in STAGES if stage in happened), *sorted(happened.difference(STAGES))]
-    return {"stages": stages, "sources": {source: _funnel_of_source(count, stages) for source, count in counts.items()}}
-
-
-def _funnel_of_source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
-    left, after = count.n_read, []
-    for stage in stages:
-        left -= count.rejected_in(stage)
-        after.append(left)
-    return {"read": count.n_read, "after": after, "kept": count.n_kept, "verified": count.n_verified}
-
-
-def _rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
-    """Return an entry for each stage, reason and cause that occurs. Each stage begins with its most frequent one."""
-    names = [name for name in ("source", "stage", "reason", "cause") if name in dataset.columns("rejected")]
-    if not {"source", "stage", "reason"}.issubset(names):
-        return []
-    counted: Counter[tuple[str, ...]] = Counter()
-    for batch in dataset.batches("rejected", names, rows=_BATCH_ROWS):
-        counted.update(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
-    by_cause: dict[tuple[str, str, str], dict[str, int]] = {}
-    for (source, stage, reason, *rest), n in sorted(counted.items()):
-        cause = rest[0] if rest else ""
-        by_cause.setdefault((stage, reason, cause), {})[source] = n
-    entries = [
-        {"stage": stage, "reason": reason, "cause": cause, "n": sum(sources.values()), "sources": sources}
-        for (stage, reason, cause), sources in by_cause.items()
-    ]
-    return sorted(entries, key=_sort_key)
-
-
-def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the key by which entries for a stage, reason and cause are sorted."""
-    stage = entry["stage"]
-    place = STAGES.index(stage) if stage in STAGES else len(STAGES)
-    return place, stage, -entry["n"], entry["reason"], entry["cause"]
-
-
-def _contamination_section(dataset: Dataset) -> dict[str, Any]:
-    """Return for each evaluation set its counts in the manifest, and the hits by shared words closest to the border.
-
-    These are the least similar rows that were removed and the most similar rows that stayed. The result is empty if no
-    set was compared.
-    """
-    return {
-        name: {
-            **{key: getattr(count, key) for key in ("items", "rows", "removed", "removal_rate")},
-            "rules": count.removed_by_rule,
-            "review": count.n_to_review,
-            "window": count.window,
-            "warning": count.warning,
-            "removed_least": heapq.nsmallest(_N_BORDERLINE, _contamination_hits(dataset, name, "removed"), key=_score),
-            "kept_most": heapq.nlargest(_N_BORDERLINE, _contamination_hits(dataset, name, "review"), key=_score),
-        }
-        for name, count in dataset.manifest.decontamination.items()
-    }
-
-
-def _contamination_hits(dataset: Dataset, of_set: str, verdict: str) -> Iterator[dict[str, Any]]:
-    if dataset.columns("contamination").issuperset(_HIT_COLUMNS):
-        for hit in dataset.rows("contamination", _HIT_COLUMNS):
-            if (hit["set"], hit["verdict"], hit["rule"]) == (of_set, verdict, "contained"):
-                yield {name: hit[name] for name in ("id", "item", "rule", "score", "span")}
-
-
-def _score(hit: dict[str, Any]) -> float:
-    score: float = hit["score"]
-    return score
-
-
-def _evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
-    """Return an entry for each stage, reason and cause, with the number of its rows and the shortest examples.
-
-    Rows whose solutions were executed are preferred as examples.
-    """
-    if not dataset.columns(EVIDENCE).issuperset(EVIDENCE_COLUMNS):
-        return []
-    numbers: dict[tuple[str, str, str], int] = {}
-    examples: dict[tuple[str, str, str], list[_Ranked]] = {}
-    for row in dataset.rows(EVIDENCE, list(EVIDENCE_COLUMNS)):
-        key = row["stage"], row["reason"], row["cause"]
-        if key[0] not in _ELSEWHERE:
-            numbers[key] = numbers.get(key, 0) + 1
-            ranked = [*examples.get(key, ()), (_reading_length(row), row["id"], row)]
-            examples[key] = heapq.nsmallest(_N_EXAMPLES, ranked, key=lambda example: example[:2])
-    entries = [
-        {
-            "stage": stage,
-            "reason": reason,
-            "cause": cause,
-            "n": n,
-            "examples": [_example(row) for _, _, row in examples[stage, reason, cause]],
-        }
-        for (stage, reason, cause), n in numbers.items()
-    ]
-    return sorted(entries, key=_sort_key)
-
-
-def _reading_length(row: dict[str, Any]) -> int:
-    """Return how much there is to read, and more than any such length for a row without a test."""
-    if row["test"] is None:
-        return 10**9 + len(row["statement"])
-    return len(row["statement"]) + len(row["input"]) + len(row["expected"]) + sum(map(len, row["programs"]))
-
-
-def _example(row: dict[str, Any]) -> dict[str, Any]:
-    columns = zip(program_names(row), *(row[name] for name in PROGRAM_COLUMNS), strict=True)
-    programs = [
-        {
-            "name": name,
-            "language": language,
-            "verdict": verdict,
-            "message": message if output is None else "",
-            "output": None if output is None else _beginning(output),
-            "source": _beginning(source),
-        }
-        for name, language, verdict, message, output, source in columns
-    ]
-    example = {"id": row["id"], "detail": row["detail"], "statement": _beginning(row["statement"])}
-    if row["test"] is None:
-        return example | {"test": None, "programs": []}
-    texts = {name: _beginning(row[name]) for name in ("input", "expected")}
-    return example | {"test": row["test"], "how": judging_description(row), **texts, "programs": programs}
-
-
-def _beginning(text: str) -> str:
-    return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}\n[... cut]"
-
-
-def _reference_time_section(dataset: Dataset, columns: "dict[str, Values]") -> dict[str, Any] | None:
-    """Return histograms of times and limits with the same edges, and the problems with the least time to spare.
-
-    Returns None if the dataset has no such columns.
-    """
-    import numpy as np
-
-    if _SLOWEST not in columns or _LIMIT not in columns:
-        return None
-    slowest, limits = columns[_SLOWEST], columns[_LIMIT]
-    both = histogram(np.concatenate((slowest, limits)), SECONDS_EDGES)
-    edges = [float("inf") if edge is None else edge for edge in both["edges"]]
-    return {
-        "slowest": histogram(slowest, edges, trim=False),
-        "limit": histogram(limits, edges, trim=False),
-        "tightest": _tightest(dataset),
-    }
-
-
-def _tightest(dataset: Dataset) -> list[dict[str, Any]]:
-    best: list[tuple[float, str, float, float]] = []
-    for batch in dataset.batches("data", ("id", _SLOWEST, _LIMIT), rows=_BATCH_ROWS):
-        ids, slowest, limits = (batch.column(name).to_pylist() for name in ("id", _SLOWEST, _LIMIT))
-        shares = (
-            (-seconds / limit, id, seconds, limit)
-            for id, seconds, limit in zip(ids, slowest, limits, strict=True)
-            if seconds is not None and limit
-        )
-        best = heapq.nsmallest(_N_TIGHTEST, [*best, *heapq.nsmallest(_N_TIGHTEST, shares)])
+def report_chapters(numbers: Numbers) -> list[Chapter]:
+    """Return all chapters of the report, in order. Sections about what a dataset lacks say so in their notes."""
+    duplicates, n_rejected = numbers["duplicates"], sum(entry["n"] for entry in numbers["rejections"])
+    funnel = "What is left of each source after each stage, in rows."
+    rejected = f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected` with what was found."
+    evidence = """Why rows fell out, and why some that stay may have several right answers: for each cause the shortest
+        examples. The config `evidence` has all rows, and `curate inspect DATASET ID` shows one."""
+    tests = """How many tests the problems have, and what share of wrong programs, made from each reference by small
+        mistakes, they catch."""
+    time = """CPU seconds of each reference at its slowest test, and the wall time of the limit for a test that was
+        calibrated from them."""
+    rate = """Share of a model's answers that passed every test of a problem. Problems that are never or always solved
+        teach nothing."""
+    repeated = f"""{duplicates["n_exact"]:,} rows repeated the text of another one and {duplicates["n_near"]:,} nearly
+        did: similarity is the exact Jaccard index of their runs of five words."""
+    sets = "Rows that hold an item of these evaluation sets were removed; every hit is in the config `contamination`."
+    strength = _test_strength(numbers["test_strength"], numbers["mutants"])
     return [
-        {"id": id, "slowest_cpu_seconds": slowest, "time_limit_seconds": limit, "share": -share}
-        for share, id, slowest, limit in best
+        Chapter("funnel", "From raw rows to problems", funnel, [_funnel(numbers["funnel"])]),
+        Chapter("rejections", "Rejected rows", rejected, [_rejections(numbers)]),
+        Chapter("evidence", "Evidence", evidence, list(_evidence(numbers["evidence"]))),
+        Chapter("tests", "Tests", tests, [_test_counts(numbers["tests"]), strength]),
+        Chapter("time", "Reference time against limits", time, list(_reference_time(numbers["reference_time"]))),
+        Chapter("solve-rate", "Solve rate", rate, list(_solve_rates(numbers["solve_rates"]))),
+        Chapter("duplicates", "Near-duplicates", repeated, list(_duplicates(duplicates))),
+        Chapter("contamination", "Contamination", sets, [_contamination(numbers["contamination"])]),
+        Chapter("making", "How it was made", "", list(_making(numbers["dataset"]))),
     ]
 
 
-def _solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
-    """Return an entry for each model in `difficulty/`, by name.
+def _funnel(funnel: Mapping[str, Any]) -> Section:
+    rows: list[list[Cell]] = []
+    for source, count in funnel["sources"].items():
+        left = [count["read"], *count["after"]]
+        lost = [after - before or None for before, after in zip(left, left[1:], strict=False)]
+        rows.append([source, count["read"], *lost, count["kept"], count["verified"]])
+    columns = [[value for value in column if value is not None] for column in list(zip(*rows, strict=True))[1:]]
+    total = ["all", *(sum(column) if column else None for column in columns)] if len(rows) > 1 else []
+    header = ["source", "read", *funnel["stages"], "kept", "verified"]
+    return Section("What became of the rows", [Table(header, rows, total, "steps")], wide=True)
 
-    selected_band: the band that the dataset was reduced to; None if it was not reduced
 
-    Shares are i / steps, where `steps` is the usual number of samples, and `counts` has the number of problems that
-    are nearest to each share.
-    """
-    if not dataset.columns("difficulty").issuperset(_SOLVE_RATE_COLUMNS):
-        return []
-    counted: Counter[tuple[str, int, int]] = Counter()
-    for batch in dataset.batches("difficulty", _SOLVE_RATE_COLUMNS, rows=_BATCH_ROWS):
-        counted.update(zip(*(batch.column(name).to_pylist() for name in _SOLVE_RATE_COLUMNS), strict=True))
-    models = sorted({model for model, _, _ in counted})
-    filtered = selected_band.models if selected_band else ()
-    band = tuple(float(end) for end in selected_band.band.split(":")) if selected_band else (0.0, 1.0)
-    return [
-        _solve_rates_of_model(
-            model,
-            {key[1:]: rows for key, rows in counted.items() if key[0] == model},
-            band if model in filtered else None,
+def _rejections(numbers: Numbers) -> Section:
+    entries, sources = numbers["rejections"], list(numbers["funnel"]["sources"])
+    if not entries:
+        return Section("", note="No row fell out.")
+    rows = [
+        [e["stage"], e["reason"], e["cause"], e["n"], *(e["sources"].get(source) for source in sources)]
+        for e in entries
+    ]
+    table = Table(["stage", "reason", "cause", "rows", *sources], rows, style="stacked")
+    return Section("Why rows fell out", [table], wide=True)
+
+
+def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+    if not entries:
+        yield Section("", note="No evidence was kept: no row fell out, or this dataset was made before evidence was.")
+    for entry in entries:
+        n, stays = entry["n"], ", which may have several right answers and stay in the dataset"
+        note = f"{n:,} row{'' if n == 1 else 's'}{stays if entry['reason'] == SUSPECT_REASON else ''}; "
+        note += f"stage {entry['stage']}" + ("" if entry["examples"][0]["test"] else ", without executing solutions")
+        title = f"{entry['reason']} {entry['cause']}".rstrip()
+        yield Section(title, list(map(_example, entry["examples"])), note, wide=True)
+
+
+def _example(example: Mapping[str, Any]) -> Exhibit:
+    sides, note = [], ""
+    folded = {"statement": (example["statement"], False)}
+    if example["test"]:
+        note = f"Test {example['test']}: {example['how']}. Marked words differ from what was expected."
+        texts = [("input", example["input"])] + [("expected", example["expected"])] * bool(example["expected"])
+        sides = [Side([name], [(text, False)], is_output=True) for name, text in texts]
+    for program in example["programs"]:
+        output, expected = program["output"], example["expected"]
+        parts = [(program["message"] or "(no answer)", False)]
+        if output is not None:
+            parts = mark_differences(expected, output, exact=True)[1]
+        sides.append(Side([program["name"], program["verdict"]], parts, "removed", is_output=True))
+        folded[f"{program['name']}, {program['language']}"] = program["source"], True
+    return Exhibit([Code(example["id"]), example["detail"]], note, sides, folded)
+
+
+def _test_counts(tests: Mapping[str, Any] | None) -> Section:
+    if not tests or not tests["n"]:
+        return Section("", note="Tests per problem: there are no problems of which they could be counted.")
+    edges = tests["edges"]
+    labels = [range_label(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    chart = Chart(labels, {"": tests["counts"]}, "distinct tests")
+    return Section("Tests per problem", [chart], _spread(tests, format_number))
+
+
+def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any] | None) -> Section:
+    if not strength or not strength["n"]:
+        return Section("", note="Test strength: not measured in this dataset.")
+    chart = _histogram(
+        {"": strength},
+        "share of wrong programs caught, 0 to 1",
+        line=strength["least"],
+        line_label="least that was asked for",
+    )
+    text = f"{strength['n_whole']:,} of {strength['n']:,} problems caught every one."
+    if mutants and mutants["mutants"]:
+        text += f" In all, {mutants['killed']:,} of {mutants['mutants'] - mutants['equivalent']:,} wrong programs were "
+        text += "caught" + (f"; not caught: {format_number(mutants['survivors'])}." if mutants["survivors"] else ".")
+    note = _spread(strength, format_share)
+    return Section("Test strength: share of wrong programs caught", [chart, Text(text)], note)
+
+
+def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
+    if not time or not time["slowest"]["n"]:
+        yield Section("", note="Not measured: no reference of this dataset was timed test by test.")
+        return
+    series = {"reference, slowest test": time["slowest"], "limit": time["limit"]}
+    note = f"reference: {_spread(time['slowest'], format_seconds)}. limit: {_spread(time['limit'], format_seconds)}"
+    chart = _histogram(series, "seconds: CPU time of the reference, wall time of the limit")
+    yield Section("CPU seconds of the reference at its slowest test, and limits", [chart], note)
+    rows = [
+        [Code(row["id"]), Seconds(row["slowest_cpu_seconds"]), Seconds(row["time_limit_seconds"]), Share(row["share"])]
+        for row in time["tightest"]
+    ]
+    table = Table(["problem", "reference CPU s", "limit s", "share of it"], rows)
+    note = "A slower machine could turn right answers into time limits here."
+    yield Section("Closest to their time limit", [table], note)
+
+
+def _solve_rates(models: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+    if not models:
+        yield Section("", note="Not measured. Type: curate difficulty DATASET --model MODEL")
+    yield from map(_solve_rate, models)
+
+
+def _solve_rate(rates: Mapping[str, Any]) -> Section:
+    n, counts = rates["steps"], rates["counts"]
+    shares = [step / n for step in range(n + 1)]
+    note = f"mean {format_share(rates['mean'])}; never solved {rates['never']:,}, always {rates['always']:,} of "
+    note += f"{rates['n']:,}" + (f"; no answer scored for {rates['unknown']:,}" if rates["unknown"] else "")
+    band, band_label = None, ""
+    if rates["band"]:
+        low, high = rates["band"]
+        inside = [step for step, share in enumerate(shares) if low <= share <= high]
+        band = (inside[0], inside[-1]) if inside else None
+        band_label = f"chosen: {low:g} to {high:g}"
+        note += f"; {rates['in_band']:,} in the chosen band, {low:g} to {high:g}"
+    labels = [f"{share:.3g}" for share in shares]
+    chart = Chart(labels, {"": counts}, "share of right answers, 0 to 1", band=band, band_label=band_label)
+    return Section(f"Solve rate of {rates['model']}", [chart], note)
+
+
+def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
+    if not duplicates["n_exact"] + duplicates["n_near"]:
+        yield Section("", note="No row was removed as a duplicate of another one.")
+        return
+    if duplicates["n_near"]:
+        chart = _histogram(
+            {"": duplicates["similarity"]},
+            "Jaccard similarity, 0 to 1",
+            "rows removed",
+            line=duplicates["threshold"],
+            line_label="least that removes",
         )
-        for model in models
+        note = _spread(duplicates["similarity"], format_number, "rows removed")
+        yield Section("Similarity of near-duplicates to the row kept", [chart], note)
+    else:
+        yield Section("", note="Similarity: only exact repetitions were removed.")
+    sources = duplicates["sources"]
+    if sources:
+        rows = [[name, *row] for name, row in zip(sources, duplicates["removed_by_kept"], strict=True)]
+        table = Table(["", *sources], rows, style="shaded")
+        yield Section("Duplicates by source: removed (down), kept (across)", [table])
+    if duplicates["least_similar"]:
+        note = f"{len(duplicates['least_similar'])} removed rows that resemble the row kept least; words that only one "
+        pairs = list(map(_pair, duplicates["least_similar"]))
+        yield Section("The least similar pairs", pairs, f"{note}of the two has are marked", wide=True)
+    elif duplicates["n_near"]:
+        yield Section("", note="The least similar pairs: their statements were not kept when this dataset was made.")
+
+
+def _pair(pair: Mapping[str, Any]) -> Exhibit:
+    members = {"removed": pair["removed"], "kept": pair["kept"]}
+    parts = mark_differences(*(member["statement"] for member in members.values()))
+    sides = [
+        Side([kind, Code(member["id"]), member["title"]], marked, kind)
+        for (kind, member), marked in zip(members.items(), parts, strict=True)
     ]
+    ids = [Code(member["id"]) for member in members.values()]
+    return Exhibit([f"{pair['jaccard']:.3f}", ids[0], "removed for", ids[1]], sides=sides)
 
 
-def _solve_rates_of_model(
-    model: str, counted: dict[tuple[int, ...], int], band: tuple[float, ...] | None
-) -> dict[str, Any]:
-    scored = {pair: rows for pair, rows in counted.items() if pair[0]}
-    samples: Counter[int] = Counter()
-    for (n, _), rows in scored.items():
-        samples[n] += rows
-    steps = min(samples.most_common(1)[0][0], _MAX_STEPS) if samples else 1
-    counts = [0] * (steps + 1)
-    for (n, n_correct), rows in scored.items():
-        counts[_nearest_step(n_correct, n, steps)] += rows
-    low, high = band or (0.0, 1.0)
-    inside = sum(rows for (n, right), rows in scored.items() if low <= right / n <= high)
-    return {
-        "model": model,
-        "n": sum(scored.values()),
-        "unknown": sum(counted.values()) - sum(scored.values()),
-        "steps": steps,
-        "counts": counts,
-        "never": sum(rows for (_, right), rows in scored.items() if right == 0),
-        "always": sum(rows for (n, right), rows in scored.items() if right == n),
-        "mean": sum(rows * right / n for (n, right), rows in scored.items()) / max(sum(scored.values()), 1),
-        "band": list(band) if band else None,
-        "in_band": inside if band else None,
-    }
+def _contamination(sets: Mapping[str, Any]) -> Section:
+    if not sets:
+        command = "curate decontaminate DATASET --against NAME=PATH --out DIR"
+        return Section("", note=f"Not compared with any evaluation set. Type: {command}")
+    blocks: list[Table | Text] = [contamination_table(sets)]
+    for name, found in sets.items():
+        if found["warning"]:
+            blocks.append(Text(f"{name}: {found['warning']}", "warning"))
+        for title, hits in (
+            (f"{name}: removed for the smallest shares of words in common", found["removed_least"]),
+            (f"{name}: kept with the largest shares, for somebody to look at", found["kept_most"]),
+        ):
+            rows = [[Code(hit["id"]), Code(hit["item"]), Share(hit["score"]), hit["span"]] for hit in hits]
+            if rows:
+                blocks.append(Table(["row", "item", "share of the item", "words in common"], rows, folded=title))
+    return Section("Contamination", blocks, wide=True)
 
 
-def _nearest_step(right: int, n: int, steps: int) -> int:
-    """Return the nearest step. Problems that are never or always solved have bars of their own despite rounding."""
-    if right in (0, n):
-        return 0 if right == 0 else steps
-    return min(max(round(right / n * steps), 1), steps - 1) if steps > 1 else round(right / n)
+def _making(dataset: Mapping[str, Any]) -> Iterator[Section]:
+    options = [(name, format_number(value)) for name, value in dataset["options"].items()]
+    yield Section("Options", [Table((), [("content hash", Code(dataset["content_hash"])), *options])])
+    seconds = [(name, Seconds(value)) for name, value in dataset["seconds"].items()]
+    if dataset["executed_cpu_seconds"] is not None:
+        seconds.append(("CPU time of programs", Seconds(dataset["executed_cpu_seconds"])))
+    yield Section("Wall time of each step", [Table((), seconds)])
+    rows: list[Sequence[Cell]] = []
+    for source, files in dataset["inputs"].items():
+        rows += [(source, file["name"], Code(file["sha256"])) for file in files[:_MAX_FILES]]
+        if len(files) > _MAX_FILES:
+            rows.append((source, f"and {len(files) - _MAX_FILES:,} more, in manifest.json", ""))
+    yield Section("Inputs", [Table(["source", "file", "SHA-256"], rows)], wide=True)
+
+
+def _spread(summary: Mapping[str, Any], show: Callable[[float], str], things: str = "problems") -> str:
+    """Return a sentence with the median, the least and the greatest of some values, and their number."""
+    if not summary["n"]:
+        return f"not known for any of {summary['unknown']:,} {things}"
+    unknown = f", not known for {summary['unknown']:,}" if summary["unknown"] else ""
+    median, least, most = (show(summary[name]) for name in ("median", "min", "max"))
+    return f"median {median}, from {least} to {most}; {summary['n']:,} {things}{unknown}"
+
+
+def _histogram(
+    series: Mapping[str, Mapping[str, Any]],
+    x_label: str,
+    y_label: str = "problems",
+    *,
+    line: float | None = None,
+    line_label: str = "",
+) -> Chart:
+    """Return a chart of bars of equal width, even if edges are unequally spaced. All series have the same edges."""
+    edges = next(iter(series.values()))["edges"]
+    labels = [
+        f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
+        for low, high in zip(edges, edges[1:], strict=False)
+    ]
+    return Chart(
+        labels,
+        {name: histogram["counts"] for name, histogram in series.items()},
+        x_label,
+        y_label,
+        ticks=["more" if edge is None else format_number(edge) for edge in edges],
+        line=None if line is None else place_between(line, edges),
+        line_label=line_label,
+    )
+
+
+def place_between(value: float, edges: Sequence[float | None]) -> float | None:
+    """Return the place of a value between edges, which are 1 apart, or None if it is outside of them."""
+    for place, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+        if low is not None and high is not None and low <= value <= high:
+            return place + (value - low) / (high - low)
+    return None
+
+
+def range_label(low: float, high: float | None) -> str:
+    """Return a name for the whole numbers from low to below high."""
+    if high is None:
+        return f"{format_number(low)}+"
+    return format_number(low) if high - low <= 1 else f"{format_number(low)}–{format_number(high - 1)}"

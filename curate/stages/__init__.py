@@ -31,14 +31,13 @@ def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[S
     against: evaluation sets, in the form that `curate decontaminate` takes
     """
     verify = VerificationStage(tries=options.tries, languages=options.reference_languages, seed=options.seed)
-    cross_check = CrossCheckStage(verify, others=options.cross_checks)
     deduplicate = DeduplicationStage(threshold=options.dedup)
     return [
         verify,
-        cross_check,
+        CrossCheckStage(verify, others=options.cross_checks),
         RerunStage(verify),
         deduplicate,
         DecontaminationStage(read_evaluations(against), deduplicate),
         StrengthStage(max_count=options.mutants, min_share=options.min_test_strength, seed=options.seed),
-        EvidenceStage(verify, cross_check),
+        EvidenceStage(verify),
     ]

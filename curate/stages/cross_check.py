@@ -8,16 +8,12 @@ solution passes, but most of them give the same answer, the test is more likely 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from curate.json_records import json_key, omit_if_default
-from curate.problem import Problem
+from curate.judging import CaseFailure, MeteredSandbox, collect_outputs
 from curate.stage import BuildRow, OpenSandbox, ProblemStage
 from curate.stages.verify import NO_REFERENCE, VerificationStage, passing_index, suite_as_judged
-from curate.verification.failures import CaseFailure, wrong_answers
-from curate.verification.metered_sandbox import MeteredSandbox
-from curate.verification.program_outputs import collect_outputs
 from sandbox import Judgement, Program, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not run in this time are ignored
@@ -77,8 +73,16 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> CrossCheckRecord:
         metered = MeteredSandbox(sandbox(self.seed))
-        candidates = self._verify.candidates(row.problem)
-        record = check_solutions(row.problem, candidates, metered, others=self._others, tries=self._verify.tries)
+        solutions = list(enumerate(self._verify.candidates(row.problem)))
+        suite = suite_as_judged(row.problem)
+        budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
+        suite = replace(suite, limits=replace(suite.limits, budget_seconds=budget))
+        reference = passing_index(row.problem)
+        if reference is None:
+            record = _count_wrong_tests(solutions[: self._verify.tries], suite, metered)
+        else:
+            del solutions[reference]
+            record = _count_agreeing(solutions[: self._others], suite, metered)
         return replace(record, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
     def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
@@ -87,6 +91,9 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
                 n_references=row.problem.n_references + record.n_passing,
                 multi_answer_suspect=record.n_dissenting > 0,
             )
+            if record.n_dissenting:
+                share = f"{record.n_dissenting} of {record.n_executed} further solutions"
+                row = replace(row, suspicion=f"{share} give unexpected answers to some tests")
         elif row.rejection is not None and record.n_wrong_tests:
             more = f"; at {record.n_wrong_tests} tests most of them agree on another answer than the expected one"
             rejection = replace(row.rejection, detail=row.rejection.detail + more, cause="wrong_tests")
@@ -95,29 +102,6 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
 
     def cpu_seconds(self, record: CrossCheckRecord) -> float:
         return record.spent_cpu_seconds
-
-
-def check_solutions(
-    problem: Problem, candidates: Sequence[Program], sandbox: MeteredSandbox, *, others: int, tries: int
-) -> CrossCheckRecord:
-    """Execute further solutions of a problem that was verified or not. Raises SandboxError if the sandbox fails.
-
-    candidates  the solutions that may be executed
-    others      number of further solutions to execute if the problem has a reference
-    tries       number of solutions to execute if it has none; these are the ones that failed
-    """
-    solutions = list(enumerate(candidates))
-    suite = _within_budget(suite_as_judged(problem))
-    reference = passing_index(problem)
-    if reference is None:
-        return _count_wrong_tests(solutions[:tries], suite, sandbox)
-    del solutions[reference]
-    return _count_agreeing(solutions[:others], suite, sandbox)
-
-
-def _within_budget(suite: Suite) -> Suite:
-    budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
-    return replace(suite, limits=replace(suite.limits, budget_seconds=budget))
 
 
 def _judge_all(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> list[Judgement]:
@@ -129,7 +113,7 @@ def _count_agreeing(solutions: Sequence[IndexedSolution], suite: Suite, sandbox:
     judgements = _judge_all([solution for _, solution in solutions], suite, sandbox)
     n_cases = len(suite.cases)
     dissenting = [
-        wrong_answers(index, judgement)
+        _wrong_answers(index, judgement)
         for (index, _), judgement in zip(solutions, judgements, strict=True)
         if _dissents([case.verdict for case in judgement.cases], n_cases)
     ]
@@ -154,7 +138,7 @@ def _count_wrong_tests(solutions: Sequence[IndexedSolution], suite: Suite, sandb
         return CrossCheckRecord()
     programs = [solution for _, solution in solutions]
     failed = {
-        solution: wrong_answers(index, judgement)
+        solution: _wrong_answers(index, judgement)
         for (index, solution), judgement in zip(solutions, _judge_all(programs, suite, sandbox), strict=True)
     }
     counts = Counter(test for failures in failed.values() for test in failures)
@@ -180,7 +164,7 @@ def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: 
     if suite.assertions is not None:  # statements have no answer that could be compared
         called = {case.input for case in suite.cases if case.expected}
         failed = [text for text in failed if text in called]
-    cases = list(collect_outputs(pivot, failed, suite, partial(sandbox.run, limits=suite.limits)))
+    cases = list(collect_outputs(pivot, failed, suite, sandbox))
     if not cases:
         return set()
     n_agreeing = Counter(case.input for case in cases)
@@ -188,3 +172,12 @@ def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: 
         judged_cases = zip(cases, judgement.cases, strict=False)
         n_agreeing.update(case.input for case, judged in judged_cases if judged.verdict is Verdict.ACCEPTED)
     return {text for text, n in n_agreeing.items() if n > (len(others) + 1) / 2}
+
+
+def _wrong_answers(solution: int, judgement: Judgement) -> dict[int, CaseFailure]:
+    """Return the wrong answers of a solution, by the places of the tests."""
+    return {
+        test: CaseFailure(solution, test, case.verdict, case.detail)
+        for test, case in enumerate(judgement.cases)
+        if case.verdict is Verdict.WRONG_ANSWER
+    }

@@ -1,15 +1,23 @@
 """Keep only the best of several problems that have the same or nearly the same text."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from curate.build_state import Address, BuildState
-from curate.dedup.duplicates import find_duplicates
-from curate.dedup.shard_sketches import ShardRows, ShardSketches
+from curate.dedup.duplicates import Duplicate, find_duplicates
+from curate.dedup.sketches import Sketches
 from curate.problem import Problem, Rejection
 from curate.report.duplicate_section import build_duplicate_section
 from curate.stage import Stage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Numbers = np.ndarray[Any, np.dtype[Any]]
+
+_FOUND = [("row", "i4"), ("kept", "i4"), ("similarity", "f8"), ("exact", "?")]  # the fields of a Duplicate
 
 
 class DeduplicationStage(Stage):
@@ -29,21 +37,66 @@ class DeduplicationStage(Stage):
         return {"dedup": self._threshold}
 
     def run(self, build: BuildState) -> None:
+        import numpy as np
+
         index = build.stages.index(self)
-        shards = []
-        for place, shard in enumerate(build.shards):
-            file = build.file(place)
-            shards.append(ShardRows(shard.folder, shard.source, *file.worth(index), file.id))
-        with ShardSketches(shards, build.sources) as sketches:
-            addresses = dict(zip(sketches.ids, starmap(Address, sketches.addresses), strict=True))
+        worth = [build.file(shard).worth(index) for shard in range(len(build.shards))]
+        folders = [(shard.folder, numbers) for shard, (numbers, _, _) in zip(build.shards, worth, strict=True)]
+        with Sketches(folders) as sketches:
+            columns = zip(*worth, strict=True)
+            _, verified, n_tests = (np.concatenate(column)[sketches.rows] for column in columns)
+            order = _order_by_worth(build, sketches, verified, n_tests)
 
-            def load(id: str) -> Problem:
-                return build.load(addresses[id]).problem
+            def address(row: int) -> Address:
+                return Address(int(sketches.shard[row]), int(sketches.number[row]))
 
-            found = find_duplicates(sketches, threshold=self._threshold, load=load)
-            build.reject(self, ((addresses[rejection.id], rejection) for rejection in found))
-            removed = _Rejections(build, self)
-            build.outputs.duplicates = build_duplicate_section(removed, threshold=self._threshold, load=load)
+            def load(row: int) -> Problem:
+                return build.load(address(row)).problem
+
+            found = np.fromiter(find_duplicates(sketches, order, threshold=self._threshold, load=load), dtype=_FOUND)
+            shards = sketches.shard[found["row"]]
+            for shard in np.unique(shards):  # so that the rejections of one shard are in memory at a time
+                duplicates = starmap(Duplicate, found[shards == shard].tolist())
+                build.reject(self, ((address(d.row), _rejection(d, address, build)) for d in duplicates))
+        removed = _Rejections(build, self)
+        build.outputs.duplicates = build_duplicate_section(
+            removed, threshold=self._threshold, load=partial(_load_by_id, build)
+        )
+
+
+def _order_by_worth(build: BuildState, sketches: Sketches, verified: "Numbers", n_tests: "Numbers") -> "Numbers":
+    """Return the rows, the most valuable first: verified ones, then by most tests, place of the source, and id."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import compute
+
+    places = np.array([build.sources.index(shard.source) for shard in build.shards])
+    ids: list[pa.Array] = []
+    for shard in range(len(build.shards)):
+        numbers = sketches.number[sketches.shard == shard].tolist()
+        ids.append(pa.array(map(build.file(shard).id, numbers), type=pa.large_binary()))
+    columns = {"verified": verified, "n_tests": n_tests, "source": places[sketches.shard]}
+    rows = pa.table({**columns, "id": pa.chunked_array(ids, pa.large_binary())})
+    descending, ascending = ("verified", "n_tests"), ("source", "id")
+    keys = [*((name, "descending") for name in descending), *((name, "ascending") for name in ascending)]
+    order: Numbers = compute.sort_indices(rows, sort_keys=keys).to_numpy().astype(np.int32)
+    return order
+
+
+def _rejection(duplicate: Duplicate, address: Callable[[int], Address], build: BuildState) -> Rejection:
+    (shard, number), kept = address(duplicate.row), address(duplicate.kept)
+    id, kept_id = build.file(shard).id(number), build.file(kept.shard).id(kept.number)
+    return duplicate.to_rejection(id, build.shards[shard].source, kept_id)
+
+
+def _load_by_id(build: BuildState, id: str) -> Problem:
+    key = id.encode("utf-8", "surrogatepass")
+    addresses = (
+        Address(shard, number)
+        for shard in range(len(build.shards))
+        for _, number in build.file(shard).ids("id = ? AND number IN (SELECT number FROM problem)", key)
+    )
+    return build.load(next(addresses)).problem
 
 
 class _Rejections(Collection[Rejection]):

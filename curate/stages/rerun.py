@@ -3,12 +3,11 @@
 from dataclasses import dataclass, replace
 
 from curate.json_records import omit_if_default
+from curate.judging import CaseFailure, MeteredSandbox, first_failure
 from curate.problem import Problem
 from curate.stage import BuildRow, OpenSandbox, ProblemStage
 from curate.stages.verify import VerificationStage, passing_index
-from curate.verification.failures import CaseFailure, first_failure
-from curate.verification.metered_sandbox import cpu_seconds, judge_for_build
-from sandbox import Judgement, Sandbox, Verdict
+from sandbox import Judgement, Verdict
 
 FLAKY = "flaky_reference"  # the reason of its rejections
 
@@ -43,11 +42,15 @@ class RerunStage(ProblemStage[RerunRecord]):
         return self._verify.key(row) if row.problem.verified else None
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> RerunRecord:
-        judgement = rerun_reference(row.problem, sandbox(self.seed))
+        problem = row.problem
+        assert problem.reference is not None
+        keep_outputs = problem.tests.referee is not None
+        metered = MeteredSandbox(sandbox(self.seed))
+        judgement = metered.judge(problem.reference, problem.tests, keep_outputs=keep_outputs)
         place = passing_index(row.problem)
         failure = None if judgement.accepted or place is None else first_failure(place, judgement)
         trials = _referee_trials(row.problem, judgement)
-        return RerunRecord(judgement.verdict, cpu_seconds(judgement), failure, trials)
+        return RerunRecord(judgement.verdict, metered.spent_seconds, failure, trials)
 
     def settle(self, row: BuildRow, record: RerunRecord) -> BuildRow:
         if record.verdict is not Verdict.ACCEPTED:
@@ -58,13 +61,6 @@ class RerunStage(ProblemStage[RerunRecord]):
 
     def cpu_seconds(self, record: RerunRecord) -> float:
         return record.cpu_seconds
-
-
-def rerun_reference(problem: Problem, sandbox: Sandbox) -> Judgement:
-    """Judge the reference of a verified problem. Raises SandboxError if the sandbox fails."""
-    assert problem.reference is not None
-    keep_outputs = problem.tests.referee is not None
-    return judge_for_build(sandbox, problem.reference, problem.tests, keep_outputs=keep_outputs)
 
 
 def _referee_trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:

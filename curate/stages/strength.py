@@ -1,15 +1,15 @@
 """Measure how many wrong programs the tests of verified problems reject; problems with weak tests can be rejected."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from curate.build_state import BuildState
-from curate.json_records import from_json
+from curate.judging import MeteredSandbox
 from curate.manifest import StrengthSummary
-from curate.stage import BuildRow, OpenSandbox, ProblemStage
-from curate.strength import measurement
-from curate.strength.strength_record import StrengthRecord, summary
-from curate.verification.metered_sandbox import MeteredSandbox
+from curate.stage import BuildRow, OpenSandbox, ProblemStage, compute_fingerprint
+from curate.strength.measurement import StrengthRecord, is_measurable, measure
 
 
 class StrengthStage(ProblemStage[StrengthRecord]):
@@ -24,21 +24,24 @@ class StrengthStage(ProblemStage[StrengthRecord]):
     record_type = StrengthRecord
 
     def __init__(self, *, max_count: int, min_share: float | None, seed: int) -> None:
-        self._most, self._min_share = max_count, min_share
+        self._max_count, self._min_share = max_count, min_share
         self.seed: int = seed
 
     @property
     def options(self) -> Mapping[str, Any]:
-        return {"mutants": self._most, "min_test_strength": self._min_share, "seed": self.seed}
+        return {"mutants": self._max_count, "min_test_strength": self._min_share, "seed": self.seed}
 
     def key(self, row: BuildRow) -> str | None:
-        if not self._most or not measurement.is_measurable(row.problem):
+        problem = row.problem
+        if not self._max_count or not is_measurable(problem):
             return None
-        return measurement.fingerprint(row.problem, max_count=self._most, seed=self.seed)
+        reference = problem.reference and asdict(problem.reference)
+        return compute_fingerprint(
+            problem.tests.to_json(), reference, problem.n_public_tests, self._max_count, self.seed
+        )
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> StrengthRecord:
-        metered = MeteredSandbox(sandbox(self.seed))
-        return measurement.measure(row.problem, metered, max_count=self._most, seed=self.seed)
+        return measure(row.problem, MeteredSandbox(sandbox(self.seed)), max_count=self._max_count, seed=self.seed)
 
     def settle(self, row: BuildRow, record: StrengthRecord) -> BuildRow:
         if record.share is None:
@@ -60,4 +63,16 @@ class StrengthStage(ProblemStage[StrengthRecord]):
         return record.spent_cpu_seconds
 
     def summarize(self, records: Iterable[StrengthRecord], build: BuildState) -> None:
-        build.outputs.test_strength = from_json(StrengthSummary, summary(list(records)))
+        of_problems = list(records)
+        survivors: Counter[str] = Counter()
+        for record in of_problems:
+            survivors.update(dict(record.survivors))
+        measured = sum(record.share is not None for record in of_problems)
+        build.outputs.test_strength = StrengthSummary(
+            measured=measured,
+            not_measured=len(of_problems) - measured,
+            mutants=sum(record.n_mutants for record in of_problems),
+            killed=sum(record.n_killed for record in of_problems),
+            equivalent=sum(record.n_equivalent for record in of_problems),
+            survivors=dict(sorted(survivors.items())),
+        )

@@ -11,13 +11,12 @@ from typing import Any
 
 from curate.build_state import BuildState
 from curate.json_records import json_key, omit_if_default
+from curate.judging import CaseFailure, MeteredSandbox, cpu_seconds, failure_cause, first_failure
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import candidate_solutions
 from curate.reading.values import dump_json, parse_json
 from curate.stage import BuildRow, OpenSandbox, ProblemStage, compute_fingerprint
-from curate.verification.failures import CaseFailure, choose_informative_failures, failure_cause, first_failure
-from curate.verification.metered_sandbox import MeteredSandbox, cpu_seconds
-from sandbox import Case, Limits, Program, Suite
+from sandbox import Case, Limits, Program, Suite, Verdict
 
 NO_REFERENCE = "reference_fails"  # the reason of its rejections
 _REFERENCE_FACTOR, _MIN_SECONDS = 5.0, 1.0
@@ -29,7 +28,7 @@ class ReferenceRecord:
 
     passing_index      place among the candidates of the solution that passed; None: no solution that was tried passed
     wrapping           how to read expected values in a list of one element
-    causes             causes of the failures of the solutions before it, in order (failure_cause.py)
+    causes             causes of the failures of the solutions before it, in order
     cpu_seconds        CPU time of the solution that passed, over all tests
     slowest_seconds    CPU time of that solution at its slowest test
     spent_cpu_seconds  CPU time of everything that was executed
@@ -111,6 +110,14 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
     def summarize(self, records: Iterable[ReferenceRecord], build: BuildState) -> None:
         build.outputs.reference_cpu_seconds = sum(record.cpu_seconds for record in records)
+
+
+def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
+    """Return the failures on one test: the one with most wrong answers, or with most failures if none is wrong."""
+    wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
+    counts = Counter(failure.test_index for failure in wrong or failures)
+    test = min(counts, key=lambda test: (-counts[test], test), default=None)
+    return tuple(failure for failure in wrong or failures if failure.test_index == test)
 
 
 def passing_index(problem: Problem) -> int | None:

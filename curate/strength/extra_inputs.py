@@ -10,11 +10,10 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from curate.reading.dialects.literals import parse_call
+from curate.reading.dialects.literals import LiteralCall, parse_call
 from sandbox import Suite
 
 MAX_EXTRA_INPUTS = 24
@@ -30,16 +29,16 @@ Place = TypeVar("Place", int, str)
 
 def extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) -> list[str]:
     """Return at most `max_count` inputs that no test has. The same tests and seed give the same inputs."""
-    inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST]
-    if suite.assertions is not None:
-        inputs = [case.input for case in suite.cases if len(case.input) <= _LONGEST and case.expected]
+    has_calls = suite.entry_point is not None or suite.assertions is not None
+    inputs = [
+        case.input
+        for case in suite.cases
+        if len(case.input) <= _LONGEST and (suite.assertions is None or case.expected)
+    ]
     if not inputs:
         return []
     rng = random.Random(f"{seed} {len(inputs)} {inputs[0]}")
-    if suite.assertions is not None:
-        changed = _calls(inputs, rng)
-    else:
-        changed = _arguments(inputs, rng) if suite.entry_point else _lines(inputs, rng)
+    changed = _calls(inputs, suite, rng) if has_calls else _lines(inputs, rng)
     known = {case.input for case in suite.cases}
     distinct = dict.fromkeys(text for text in islice(changed, 4 * max_count) if text not in known)
     return list(distinct)[:max_count]
@@ -98,41 +97,38 @@ def _counts(text: str) -> set[str]:
     return {str(size) for size in sizes if size > 1}
 
 
-def _arguments(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield inputs of JSON arguments. Each position of an argument has a range of its own."""
-    calls: list[list[Any]] = []
+def _parse(text: str, suite: Suite) -> LiteralCall:
+    if suite.assertions is None:
+        return LiteralCall("", dict(enumerate(json.loads(text))))
+    return parse_call(text)
+
+
+def _write(call: LiteralCall, suite: Suite) -> str:
+    if suite.assertions is None:
+        return json.dumps(list(call.arguments.values()), ensure_ascii=False)
+    return call.text
+
+
+def _calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[str]:
+    """Yield calls with other arguments. Each position of an argument, or its name, has a range of its own."""
+    calls: list[LiteralCall] = []
     for text in inputs:
         with suppress(ValueError):  # an integer has more digits than Python reads, so the input is left out
-            calls.append(json.loads(text))
-    ranges = _ranges(
-        (place, number) for call in calls for place, value in enumerate(call) for number in _numbers(value)
-    )
-    calls = [call for call in calls if call]
-    while calls:
-        call = list(rng.choice(calls))
-        for _ in range(rng.randint(1, _CHANGES)):
-            place = rng.randrange(len(call))
-            call[place] = _changed(call[place], ranges.get(place, (0, 0)), rng)
-        yield json.dumps(call, ensure_ascii=False)
-
-
-def _calls(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield calls with literal arguments. Each position of an argument, or its name, has a range of its own."""
-    parsed = [parse_call(text) for text in inputs]
-    calls = [call for call in parsed if call.arguments]
+            calls.append(_parse(text, suite))
     ranges = _ranges(
         (f"{call.function} {place}", number)
         for call in calls
         for place, value in call.arguments.items()
         for number in _numbers(value)
     )
+    calls = [call for call in calls if call.arguments]
     while calls:
         call = rng.choice(calls)
         arguments = dict(call.arguments)
         for _ in range(rng.randint(1, _CHANGES)):
             place = rng.choice(list(arguments))
             arguments[place] = _changed(arguments[place], ranges.get(f"{call.function} {place}", (0, 0)), rng)
-        yield replace(call, arguments=arguments).text
+        yield _write(LiteralCall(call.function, arguments), suite)
 
 
 def _numbers(value: Any) -> Iterator[int]:

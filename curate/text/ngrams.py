@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 # ASCII capitals become small letters, and ASCII separators become NUL; all other bytes are parts of words.
-_BYTES = bytes(
+WORD_BYTES = bytes(
     byte + 32
     if chr(byte) in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     else byte
@@ -70,7 +70,8 @@ def hash_words(texts: Sequence[str]) -> NgramHashes:
     """Return a hash for each word of each text. This is fastest with some hundred texts, which fit into the cache."""
     import numpy as np
 
-    data, ends_of_texts = encode_texts(texts)
+    data, ends_of_texts = join_texts(texts)
+    data = data.translate(WORD_BYTES)
     letters = np.zeros(len(data) + 1, dtype=bool)
     np.not_equal(np.frombuffer(data, dtype=np.uint8), 0, out=letters[1:])
     edges = np.flatnonzero(letters[1:] != letters[:-1])
@@ -78,16 +79,17 @@ def hash_words(texts: Sequence[str]) -> NgramHashes:
     return NgramHashes(_word_hashes(data, starts, lengths), _offsets(np.searchsorted(starts, ends_of_texts)))
 
 
-def encode_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
-    """Return the bytes of all words, separated by NUL, and the index behind each text, the last byte of which is NUL.
+def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
+    """Return the bytes of all texts, each with a NUL behind it, and the index behind each NUL.
 
-    Eight bytes of NUL follow, so that eight bytes can be read from the beginning of each word.
+    WORD_BYTES then turns the bytes into words. Eight bytes of NUL follow, so that eight bytes can be read from the
+    beginning of each word.
     """
     import numpy as np
 
     encoded = [_encoded(text) for text in texts]
-    data = b"\0".join([*encoded, bytes(8)]).translate(_BYTES)
-    return data, np.cumsum(np.fromiter((len(text) + 1 for text in encoded), np.int64, len(encoded)))
+    data = b"\0".join([*encoded, bytes(8)])
+    return data, np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)) + 1)
 
 
 def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:

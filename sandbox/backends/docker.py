@@ -265,7 +265,7 @@ class _ContainerWorker(Channel):
                 raise ConnectionError(str(error)) from error
             self._memory_mb = needed_mb
         self.send_request(request)
-        return self.receive_response(request.result_type)
+        return self.receive_answer(request)
 
     def write(self, data: memoryview) -> int:
         try:
@@ -273,17 +273,16 @@ class _ContainerWorker(Channel):
         except OSError as error:
             raise self._gone(error) from error
 
-    def read_into(self, view: memoryview) -> int:
+    def read(self, max_bytes: int) -> bytes:
         while not self._left:
             stream, length = _HEADER.unpack(self._take(_HEADER.size))
             if stream == _STDERR:
                 self._words = (self._words + self._take(length).replace(HEARTBEAT, b""))[-_STDERR_BYTES:]
             else:
                 self._left = length
-        data = self._more(min(len(view), self._left))
-        view[: len(data)] = data
+        data = self._more(min(max_bytes, self._left))
         self._left -= len(data)
-        return len(data)
+        return data
 
     def _take(self, count: int) -> bytes:
         data = b""

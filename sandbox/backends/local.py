@@ -209,7 +209,7 @@ class _ProcessWorker(Channel):
 
     def execute(self, request: Request[Answer]) -> Answer | Exception:
         self.send_request(request)
-        return self.receive_response(request.result_type)
+        return self.receive_answer(request)
 
     def stderr_tail(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]

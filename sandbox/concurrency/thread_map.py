@@ -1,7 +1,9 @@
 """Apply a function to many items in threads, reading the items only a little ahead."""
 
+import contextlib
+import queue
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -10,44 +12,51 @@ Result = TypeVar("Result")
 _PREFETCH = 2  # items per thread taken from the caller's iterable before one is done
 
 
-def map_futures(
-    function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
-) -> Iterator[tuple[int, Future[Result]]]:
-    """Yield the index and the finished future of function(item) for each item, as they finish.
-
-    `items` may be endless.
-    """
-    executor = ThreadPoolExecutor(threads)
-    running: dict[Future[Result], int] = {}
-    try:
-        for index, item in enumerate(items):
-            running[executor.submit(function, item)] = index
-            if len(running) >= _PREFETCH * threads:
-                yield from _take_finished(running)
-        while running:
-            yield from _take_finished(running)
-    finally:
-        # This does not wait: a user who presses Ctrl-C does not want the rest to finish first.
-        executor.shutdown(wait=False, cancel_futures=True)
-
-
 def map_results(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int
 ) -> Iterator[tuple[int, Result | Exception]]:
-    """Yield the index of each item and the result of function(item), or the exception that it raised.
+    """Yield the index of each item and the result of function(item), or the exception that it raised, as they finish.
 
-    An exception that is not an Exception, such as KeyboardInterrupt, is raised.
+    `items` may be endless. An exception that is not an Exception, such as KeyboardInterrupt, is raised.
     """
-    for index, future in map_futures(function, items, threads=threads):
-        error = future.exception()
-        if error is None:
-            yield index, future.result()
-        elif isinstance(error, Exception):
-            yield index, error
-        else:
-            raise error
+    # Without futures, whose locks and notifications would take longer than all else that is done for an item.
+    waiting: queue.SimpleQueue[tuple[int, Item] | None] = queue.SimpleQueue()  # None: a thread ends
+    finished: queue.SimpleQueue[tuple[int, Result | BaseException]] = queue.SimpleQueue()
+    n_threads = n_open = 0
 
+    def work() -> None:
+        outcome: Result | BaseException
+        while (task := waiting.get()) is not None:
+            try:
+                outcome = function(task[1])
+            except BaseException as error:
+                outcome = error
+            finished.put((task[0], outcome))
+            del task, outcome  # a thread that waits must not keep a large item alive
 
-def _take_finished(running: dict[Future[Result], int]) -> list[tuple[int, Future[Result]]]:
-    finished, _ = wait(running, return_when=FIRST_COMPLETED)
-    return [(running.pop(future), future) for future in finished]
+    def take_finished() -> tuple[int, Result | Exception]:
+        index, outcome = finished.get()
+        if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+            raise outcome
+        return index, outcome
+
+    try:
+        for task in enumerate(items):
+            waiting.put(task)
+            n_open += 1
+            if n_threads < min(n_open, threads):
+                threading.Thread(target=work, daemon=True, name="map_results").start()
+                n_threads += 1
+            while n_open >= _PREFETCH * threads or not finished.empty():
+                n_open -= 1
+                yield take_finished()
+        while n_open:
+            n_open -= 1
+            yield take_finished()
+    finally:
+        # This does not wait: a user who presses Ctrl-C does not want the rest to finish first.
+        while not waiting.empty():
+            with contextlib.suppress(queue.Empty):
+                waiting.get_nowait()
+        for _ in range(n_threads):
+            waiting.put(None)

@@ -46,6 +46,7 @@ The judge and the warden:
     zygote_client.py        the judge's connection to a zygote
     zygote_pool.py          the zygotes of one runner, and the cgroup that they and their runs are in
     channel.py              messages between a worker and the process that started it
+    message_codec.py        these messages as bytes, of which those from a worker are decoded strictly
     worker_config.py        what a worker is told at its start
     warden.py               the warden, and the judge's connection to it
     spawn.py                starts a zygote in its namespaces

@@ -309,7 +309,7 @@ def _judge(
         return
     _watch_caller(worker, heartbeat_fd)
     try:
-        channel.send_layers(worker.layers)
+        channel.send_response(worker.layers)
         while True:
             request: Request[object] = channel.receive_request()
             _bound_memory(channel.received_bytes, request.run_limits)

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import writer
+from curate.dataset import card, evidence, output_folder, writer
+from curate.manifest import BuildInfo, Manifest, Plan, SourceCounts, hash_of, to_json
 from curate.problem import Problem, to_row
+from curate.report.report_files import write_report
 from sandbox import Case, Limits, Program, Referee, Suite
 
 SUM = "print(sum(map(int, input().split())))"
@@ -41,9 +44,12 @@ def problems() -> list[Problem]:
 def write(folder: Path, rows: Iterable[Problem]) -> Path:
     """Write the dataset as a build leaves it."""
     rows = list(rows)
-    content_hash = writer.write(map(to_row, rows), [], folder).content_hash
-    counts = {"read": len(rows), "rejected": {}, "kept": len(rows), "verified": sum(row.verified for row in rows)}
-    manifest = {"plan": {}, "counts": {"taco": counts}, "content_hash": content_hash, "versions": {}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    (folder / "README.md").write_text("A card.\n")
+    hasher = writer.write(map(to_row, rows), [], folder)
+    writer.write_table([], evidence.EVIDENCE_COLUMNS, folder / evidence.EVIDENCE)
+    counts = {"taco": SourceCounts(len(rows), {}, len(rows), sum(row.verified for row in rows))}
+    manifest = Manifest(Plan(), hasher.content_hash, counts, build=BuildInfo({}), reward_hash=hasher.reward_hash)
+    card.write(manifest, folder)
+    write_report(folder, manifest, None)
+    content = to_json(replace(manifest, files=output_folder.immutable_files(folder)))
+    (folder / "manifest.json").write_text(json.dumps({**content, "manifest_hash": hash_of(content)}))
     return folder

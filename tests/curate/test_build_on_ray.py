@@ -21,13 +21,6 @@ SOURCES = [(name, str(ROOT / "examples" / "raw" / name)) for name in ("taco", "s
 
 
 @pytest.fixture(scope="module")
-def cluster(ray_cluster):
-    for _ in range(2):
-        ray_cluster.add_node()
-    return ray_cluster
-
-
-@pytest.fixture(scope="module")
 def built_here(tmp_path_factory):
     """Return the folder of the sample, built on this machine, and its content hash."""
     out = tmp_path_factory.mktemp("local") / "out"

@@ -16,7 +16,8 @@ from cli import main
 from curate.dataset.evidence import EVIDENCE_COLUMNS
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.pipeline import BuildOptions, build
-from curate.splitting import SplitOptions, split
+from curate.recipe import SplitConfig
+from curate.splitting import split
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = BuildOptions(mutants=0)
@@ -275,7 +276,7 @@ def test_the_card_lists_the_table_and_explains_its_columns(built):
 
 
 def test_the_parts_of_a_split_have_no_evidence_about_each_others_rows(built, tmp_path):
-    split(built[0], tmp_path, SplitOptions({"validation": 1}))
+    split(built[0], tmp_path, SplitConfig(validation=1))
     for part in ("train", "validation"):
         suspects = {row["id"] for row in table(tmp_path / part, "data") if row["multi_answer_suspect"]}
         evidence = table(tmp_path / part)

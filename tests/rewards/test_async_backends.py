@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import as_completed
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import forked
 import pytest
@@ -35,13 +34,6 @@ def service() -> Iterator[str]:
         process.terminate()
         process.wait(60)
         process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def cluster(ray_cluster: Any) -> Any:
-    for _ in range(2):
-        ray_cluster.add_node()
-    return ray_cluster
 
 
 @pytest.fixture(params=["http", pytest.param("ray", marks=pytest.mark.thorough)])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,16 +21,14 @@ from sandbox.conformance import CHECKS
 ATTACKS = {f"{language}: {name}": pair for language in ("python", "cpp") for name, pair in attacks(language).items()}
 THEFTS = [name for name in ATTACKS if name.startswith("python: expected_")]
 SOME = [
-    *THEFTS,
-    *(
-        f"python: {name}"
-        for name in """everything_in_sight_is_killed own_group_is_killed ptrace process_vm_readv sockets_to_anywhere
-        message_by_file message_by_abstract_socket message_by_file_time message_by_lock_on_a_library memory_in_files
-        daemon_outlives_the_program late_asleep_in_another_session fork_bomb fork_relay thread_bomb privileges
-        disk_of_deep_folders disk_of_many_files verdict_by_the_signal_of_the_filter files_of_the_interpreter
-        the_key_of_the_zygote""".split()
-    ),
+    f"python: {name}"
+    for name in """everything_in_sight_is_killed own_group_is_killed ptrace process_vm_readv sockets_to_anywhere
+    message_by_file message_by_abstract_socket message_by_file_time message_by_lock_on_a_library memory_in_files
+    daemon_outlives_the_program late_asleep_in_another_session fork_bomb fork_relay thread_bomb privileges
+    disk_of_deep_folders disk_of_many_files verdict_by_the_signal_of_the_filter files_of_the_interpreter
+    the_key_of_the_zygote""".split()
 ]
+OTHERS = [name for name in ATTACKS if name not in THEFTS + SOME]
 # What does not hold at this level; docs/concepts/isolation.md has a line for each.
 EXISTENCE = "whether a file of the machine exists can be asked"
 PIDS = "pids are those of the machine, and tell how many processes it has started"
@@ -97,9 +95,11 @@ def test_attacks_fail_where_nobody_has_privileges(installed: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("place", PLACES)
-def test_all_attacks_fail_except_those_that_are_named(place: str, installed: Path) -> None:
-    assert escaped(place, installed, list(ATTACKS)) <= NOT_HELD[place].keys() | EVERYWHERE.keys()
+@pytest.mark.parametrize(
+    ("place", "names"), [(USER, OTHERS), (CONTAINER, ATTACKS), (ROOT_OF_CONTAINER, ATTACKS)], ids=PLACES
+)
+def test_all_attacks_fail_except_those_that_are_named(place: str, names: Iterable[str], installed: Path) -> None:
+    assert escaped(place, installed, list(names)) <= NOT_HELD[place].keys() | EVERYWHERE.keys()
 
 
 @pytest.mark.parametrize(
@@ -386,9 +386,9 @@ def test_nothing_stays_when_the_caller_is_killed(installed: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_hundreds_of_hostile_runs_leave_nothing(confined: Sandbox) -> None:
+def test_many_hostile_runs_leave_nothing(confined: Sandbox) -> None:
     before = descendants(os.getpid())
-    for number in range(500):
+    for number in range(150):
         source = (DAEMONS, "import os\nfor _ in range(30):\n    os.fork()", "import os\nwhile os.fork() == 0: pass")
         confined.run(Program(source[number % 3]), limits=Limits(wall_seconds=0.3, processes=30))
     assert descendants(os.getpid()) == before

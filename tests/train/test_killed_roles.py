@@ -118,19 +118,18 @@ def test_a_run_survives_the_death_of_a_worker_and_of_the_trainer(small, tmp_path
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(3))
-def test_roles_that_are_killed_at_random_points_lose_nothing(seed, small, tmp_path):
-    rng = random.Random(seed)
-    with training(small, tmp_path / "run", "run.steps=12", "engine.gpus=[0,1]") as made:
-        for _ in range(4):
+def test_roles_that_are_killed_at_random_points_lose_nothing(small, tmp_path):
+    rng = random.Random(0)
+    with training(small, tmp_path / "run", "run.steps=8", "engine.gpus=[0,1]") as made:
+        for victim in ("worker", "trainer", "trainer", "worker"):
             made.go_on(1)
             time.sleep(rng.random())
-            if rng.random() < 0.6:
+            if victim == "worker":
                 made.kill_worker(rng)
             else:
                 made.kill_trainer()
         made.finish()
-    assert check(tmp_path / "run").n_batches == 12
+    assert check(tmp_path / "run").n_batches == 8
 
 
 @contextmanager
@@ -159,10 +158,10 @@ def test_a_reward_service_that_is_killed_and_started_again_costs_nothing(small, 
     address = ["sandbox.backend=http", f"sandbox.address=http://127.0.0.1:{port}"]
     with ExitStack() as stack:
         service = stack.enter_context(judge_service(port))
-        made = stack.enter_context(training(small, tmp_path / "run", "run.steps=8", *address))
+        made = stack.enter_context(training(small, tmp_path / "run", "run.steps=6", *address))
         for _ in range(2):
             made.go_on(2)
             service.kill()
             service = stack.enter_context(judge_service(port))
         made.finish()
-    assert check(tmp_path / "run").n_batches == 8
+    assert check(tmp_path / "run").n_batches == 6

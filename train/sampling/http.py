@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from sandbox.concurrency.thread_map import map_futures
+from sandbox.concurrency.thread_map import map_results
 from sandbox.extras import install_command
 from train.engine_options import DEFAULT_REQUEST_OPTIONS, RequestOptions
 from train.errors import SamplerError
@@ -188,10 +188,11 @@ class HttpSampler:
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index, completion) as completions finish; see train/sampling/protocol.py."""
-        asked = map_futures(lambda prompt: self._ask(*prompt, sampling), prompts, threads=self._concurrency)
-        for index, future in asked:
-            refusal = future.exception()
-            yield index, refusal if isinstance(refusal, ValueError) else future.result()
+        asked = map_results(lambda prompt: self._ask(*prompt, sampling), prompts, threads=self._concurrency)
+        for index, answer in asked:
+            if isinstance(answer, Exception) and not isinstance(answer, ValueError):
+                raise answer
+            yield index, answer
 
     def close(self) -> None:
         """Close the connections. Requests in progress raise SamplerError."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import item_text, read_named_rows, text_variants
+from curate.decontamination.evaluation_set import EvaluationItem, item_text, read_named_rows, text_variants
 from curate.decontamination.problem_keys import derive_keys
-from curate.reading.tables import TableFiles, validate_options
+from curate.reading.tables import TableFiles
 from curate.reading.values import optional_text
 
 _IDS = ("problem_id", "id")
@@ -15,7 +14,6 @@ _PARTS = ("input", "output", "input_format", "output_format", "interaction", "no
 
 def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
-    validate_options(table, ())
     for name, row in read_named_rows(table, (*_IDS, *_TEXTS, *_PARTS, "url", "title")):
         text = item_text(table, name, row, _TEXTS)
         # DeepCoder lists topics and limits at the end, which no other copy has.

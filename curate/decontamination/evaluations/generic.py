@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import item_text, read_named_rows, text_variants
+from curate.decontamination.evaluation_set import EvaluationItem, item_text, read_named_rows, text_variants
 from curate.decontamination.problem_keys import derive_keys
-from curate.reading.tables import TableFiles, validate_options
+from curate.reading.tables import TableFiles
 from curate.reading.values import optional_text
 
 TEXT_COLUMNS = (
@@ -18,9 +17,9 @@ _OTHERS = ("url", "platform", "source", "title", "name", "date", "contest_date")
 
 def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each row, named by its id or its place. Raises CurateError for a row without text."""
-    text = validate_options(table, ("text",)).get("text")
+    text = table.options.get("text")
     texts = [str(text)] if text else TEXT_COLUMNS
-    for name, row in read_named_rows(table, [*texts, *_IDS, *_OTHERS]):
+    for name, row in read_named_rows(table, [*texts, *_IDS, *_OTHERS], options=("text",)):
         values = {column: optional_text(row[column]) for column in (*_IDS, *_OTHERS)}
         id = next((values[column] for column in _IDS if values[column]), name)
         names = (id, values["title"], values["name"])

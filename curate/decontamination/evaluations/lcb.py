@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
-from curate.decontamination.evaluation_set import EvaluationItem
-from curate.decontamination.item_texts import item_text, read_named_rows, text_variants
+from curate.decontamination.evaluation_set import EvaluationItem, item_text, read_named_rows, text_variants
 from curate.decontamination.problem_keys import derive_keys
-from curate.reading.tables import TableFiles, validate_options
+from curate.reading.tables import TableFiles
 from curate.reading.values import optional_text
 
 # Rows of these sources are removed if their contests lie in a window, even if the texts of the set are not available.
@@ -15,7 +14,6 @@ _COLUMNS = ("question_content", "problem", "question_id", "question_title", "pla
 
 def read(table: TableFiles) -> Iterator[EvaluationItem]:
     """Yield an item for each problem. Raises CurateError on a row without text."""
-    validate_options(table, ())
     for name, row in read_named_rows(table, _COLUMNS):
         number, title = optional_text(row["question_id"]), optional_text(row["question_title"])
         yield EvaluationItem(

@@ -118,6 +118,18 @@ def test_columns_of_only_one_dataset_are_named_and_not_compared(showcase_build, 
     assert "Only the first dataset has the columns licence" in invoke(showcase_build, copy).stdout
 
 
+def test_a_column_may_have_any_name(showcase_build, tmp_path):
+    for name in ("old", "new"):
+        copy = edited(shutil.copytree(showcase_build, tmp_path / name), lambda rows: None)
+        (path,) = (copy / "data").glob("*.parquet")
+        table = pq.read_table(path)
+        pq.write_table(table.append_column("a\"'{}b", pa.array([name] * len(table))), path)
+        manifest = json.loads((copy / "manifest.json").read_text())
+        (copy / "manifest.json").write_text(json.dumps(manifest | {"content_hash": name}))
+    difference = compared(tmp_path / "old", tmp_path / "new")
+    assert difference.columns["a\"'{}b"].n == len(pq.read_table(showcase_build / "data"))
+
+
 def test_datasets_that_cannot_be_compared_have_an_exit_status_of_their_own(showcase_build, tmp_path):
     result = invoke(showcase_build, tmp_path)
     assert result.exit_code == 2

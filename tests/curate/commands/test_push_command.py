@@ -18,7 +18,6 @@ def dataset(tmp_path):
     folder = write(tmp_path / "built", problems())
     (folder / "difficulty").mkdir()
     (folder / "difficulty" / "train-00000-of-00001.parquet").write_bytes(b"PAR1")
-    (folder / "report.html").write_text("<html></html>")
     for work in (folder / ".work", folder / "difficulty" / ".work"):
         work.mkdir()
         (work / "problems.jsonl").write_text("{}")
@@ -45,15 +44,17 @@ def test_a_dry_run_lists_what_would_be_uploaded_and_uses_no_network(dataset):
     assert [name for _, name in files] == [
         "data/train-00000-of-00001.parquet",
         "rejected/train-00000-of-00001.parquet",
+        "evidence/train-00000-of-00001.parquet",
         "difficulty/train-00000-of-00001.parquet",
         "README.md",
         "manifest.json",
         "report.html",
+        "report.json",
         "digests.parquet",
     ]
     sizes = [int(size.replace(",", "")) for size, _ in files]
     assert sizes == [(dataset / name).stat().st_size for _, name in files]
-    assert total == [f"{sum(sizes):,}", "bytes in 7 files"]
+    assert total == [f"{sum(sizes):,}", "bytes in 9 files"]
     assert " ".join(where) == (
         "nothing was sent; the target is dataset someone/problems, revision v2, "
         "which would be created as public if missing"

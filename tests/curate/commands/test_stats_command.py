@@ -27,7 +27,7 @@ def test_the_tables_of_the_report_are_printed(reported):
     assert cells(result.stdout, "taco")[0][:2] == ["taco", str(taco["read"])]
     assert cells(result.stdout, "taco")[0][-2:] == [str(taco["kept"]), str(taco["verified"])]
     assert ["verify", "reference_fails", "wrong_answer", "1", "1", "-", "-"] in cells(result.stdout, "verify")
-    assert cells(result.stdout, "mine") == [["mine", "3", "16", "2", "0.125", "1"]]
+    assert cells(result.stdout, "mine") == [["mine", "3", "16", "2", "0.125", "contained", "1,", "same_text", "1", "1"]]
     assert cells(result.stdout, "synthetic1")[-1] == ["synthetic1", "0", "0", "13"]
     for heading in (
         "Tests per problem",

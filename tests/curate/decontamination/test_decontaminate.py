@@ -7,7 +7,7 @@ from source_rows import DATA, words
 
 from curate.decontamination.contamination_search import SPAN_CHARACTERS, find_contamination
 from curate.decontamination.evaluation_set import DateWindow, EvaluationItem, EvaluationSet, read_evaluation
-from curate.decontamination.training_set import TrainingRow, open_training_set, to_training_row, training_row_reader
+from curate.decontamination.training_set import TrainingRow, open_training_set, to_training_row
 from curate.problem import Problem
 from curate.reading.tables import locate
 from sandbox import Suite
@@ -194,8 +194,9 @@ def test_the_known_overlaps_of_the_real_data_are_found(labelled, name, n_agreed,
     """All 50 overlaps of rows that can be read as problems are found, and one more. Rows for review have no label."""
     read = [import_module(f"curate.sources.{source}").read(locate(str(DATA / source))) for source in SOURCES]
     problems = {item.id: item for items in read for item in items if isinstance(item, Problem)}
+    rows = [to_training_row(problem) for problem in problems.values()]
     evaluated = read_evaluation(f"{name}={DATA / 'eval' / REAL[name]}")
-    hits = find_contamination(training_row_reader(list(problems), problems.__getitem__, ()), [evaluated]).hits
+    hits = findings(rows, evaluated).hits
     removed = {(hit.id, hit.item) for hit in hits if hit.verdict == "removed"}
     assert len(removed & labelled) == n_agreed
     assert removed - labelled == others

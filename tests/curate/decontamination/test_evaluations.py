@@ -4,8 +4,7 @@ import json
 import pytest
 from source_rows import DATA, words, write_jsonl, write_parquet
 
-from curate.decontamination.evaluation_set import evaluation_kinds, read_evaluation, read_evaluations
-from curate.decontamination.item_texts import text_variants
+from curate.decontamination.evaluation_set import evaluation_kinds, read_evaluation, read_evaluations, text_variants
 from curate.errors import CurateError
 
 PROMPT = (

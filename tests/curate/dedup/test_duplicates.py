@@ -1,15 +1,14 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from source_rows import words
 
-from curate.dedup.duplicates import find_duplicates
-from curate.dedup.sketches import Sketches
+from curate.dedup.duplicates import find_duplicates, order_by_worth
+from curate.dedup.sketches import temporary_sketches
 from curate.problem import Problem
 from sandbox import Case, Suite
-
-SOURCES = ["taco", "synthetic1", "livecodebench"]
 
 
 def problem(id, statement, n_tests=5, verified=True, **changes):
@@ -19,9 +18,14 @@ def problem(id, statement, n_tests=5, verified=True, **changes):
 
 
 def removed(*problems, threshold=0.7):
-    by_id = {problem.id: problem for problem in problems}
-    with Sketches(problems, SOURCES) as sketches:
-        return list(find_duplicates(sketches, threshold=threshold, load=by_id.__getitem__))
+    """Return the rejections if the problems are given in order of worth."""
+    with temporary_sketches(problems) as sketches:
+        numbered = [problems[number] for number in sketches.number]
+        found = find_duplicates(sketches, np.arange(len(numbered)), threshold=threshold, load=numbered.__getitem__)
+        return [
+            duplicate.to_rejection(numbered[duplicate.row].id, "made", numbered[duplicate.kept].id)
+            for duplicate in found
+        ]
 
 
 def changed(statement, n, end="zz"):
@@ -58,20 +62,20 @@ def test_a_row_is_removed_only_if_it_resembles_the_row_that_stays():
     assert [(r.id, r.detail.split()[1]) for r in chain] == [("taco/b", "kept=taco/a")]
 
 
-@pytest.mark.parametrize(
-    ("better", "worse"),
-    [
-        pytest.param(problem("livecodebench/z", "", 5), problem("taco/0", "", 9, False), id="verified"),
-        pytest.param(problem("livecodebench/z", "", 9), problem("taco/0", "", 5), id="more tests"),
-        pytest.param(problem("taco/9", "", 5), problem("synthetic1/a", "", 5), id="source given first"),
-        pytest.param(problem("taco/1", "", 5), problem("taco/2", "", 5), id="smaller id"),
-    ],
-)
-def test_the_better_row_stays_whatever_the_order(better, worse):
+def test_the_row_of_more_worth_stays():
     text = words(1)
-    rows = [replace(better, statement=text), replace(worse, statement=changed(text, 2))]
-    assert [r.id for r in removed(*rows)] == [worse.id]
-    assert [r.id for r in removed(*reversed(rows))] == [worse.id]
+    rows = [problem("taco/0", changed(text, 2)), problem("taco/1", words(2)), problem("taco/2", text)]
+    with temporary_sketches(rows) as sketches:
+        (first,) = find_duplicates(sketches, np.array([0, 1]), threshold=0.7, load=lambda row: rows[2 * row])
+        assert sketches.number[first.row] == 2
+    with temporary_sketches(rows) as sketches:
+        (last,) = find_duplicates(sketches, np.array([1, 0]), threshold=0.7, load=lambda row: rows[2 * row])
+        assert sketches.number[last.row] == 0
+
+
+def test_verified_rows_are_worth_more_than_tests_and_tests_more_than_order():
+    verified, n_tests = np.array([False, True, True, True]), np.array([9, 5, 7, 7])
+    assert order_by_worth(verified, n_tests).tolist() == [2, 3, 1, 0]
 
 
 def test_near_duplicates_that_differ_in_substance_are_kept():

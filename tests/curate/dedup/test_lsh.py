@@ -8,8 +8,7 @@ from source_rows import words
 
 from curate.dedup import lsh
 from curate.dedup.lsh import BANDS, ROWS, LshIndex, band_keys
-from curate.dedup.minhash import PERMUTATIONS, signatures
-from curate.dedup.shingles import jaccard, shingles
+from curate.dedup.signatures import PERMUTATIONS, jaccard, shingles, sign
 
 
 def variants():
@@ -25,15 +24,19 @@ def variants():
 
 def signed(texts):
     sets = shingles(texts)
-    return signatures(sets.values, sets.offsets)
+    return sign(sets.values, sets.offsets)
 
 
-def pairs(bands, n):
-    """Return the candidate pairs if every row is kept."""
+def indexed(signed_rows, shape=(BANDS, ROWS)):
+    return LshIndex(band_keys(signed_rows, shape).T)
+
+
+def pairs(index):
+    """Return the candidate pairs if every row is kept, by the numbers of the rows."""
     met = set()
-    for row in range(n):
-        met |= {(other, row) for other in bands.candidates(row)}
-        bands.add_kept(row)
+    for row, number in enumerate(index.rows.tolist()):
+        met |= {(int(index.rows[other]), number) for other in index.candidates(row)}
+        index.add_kept(row)
     return met
 
 
@@ -45,37 +48,35 @@ def test_candidates_are_those_of_datasketch_with_the_same_bands():
         minhash = MinHash(hashvalues=signature, scheme="affine32")
         theirs |= {(other, row) for other in index.query(minhash)}
         index.insert(row, minhash)
-    assert pairs(LshIndex([band_keys(signed_rows)]), len(signed_rows)) == theirs
+    assert pairs(indexed(signed_rows)) == theirs
     assert len(theirs) > 50
 
 
-def test_blocks_of_rows_are_one_batch():
-    signed_rows = signed(variants())
-    whole, parts = (
-        LshIndex([band_keys(signed_rows)]),
-        LshIndex([band_keys(signed_rows[:7]), band_keys(signed_rows[7:8]), band_keys(signed_rows[8:])]),
-    )
-    assert pairs(whole, len(signed_rows)) == pairs(parts, len(signed_rows))
+def test_rows_that_share_nothing_are_not_in_the_index():
+    index = indexed(signed([words(seed, 80) for seed in (0, 1, 2, 1, 3)]))
+    assert index.rows.tolist() == [1, 3]
+    assert pairs(index) == {(1, 3)}
 
 
 def test_rows_that_are_not_kept_are_never_candidates():
-    bands = LshIndex([band_keys(signed(["a b c"] * 3))])
-    assert bands.candidates(0) == set()
+    bands = indexed(signed(["a b c"] * 3))
+    assert bands.candidates(0) == []
     bands.add_kept(0)
-    assert bands.candidates(1) == {0}
-    assert bands.candidates(2) == {0}
+    assert bands.candidates(1) == [0]
+    assert bands.candidates(2) == [0]
 
 
 def test_no_rows_make_no_buckets():
-    assert pairs(LshIndex([]), 0) == set()
+    assert pairs(LshIndex([])) == set()
+    assert pairs(indexed(signed([]))) == set()
 
 
 def test_a_bucket_has_a_largest_size_and_is_remembered(monkeypatch):
     monkeypatch.setattr(lsh, "MAX_KEPT", 3)
     rows = np.zeros((5, PERMUTATIONS), dtype=np.uint32)
     rows[:, ROWS:] = np.arange(5, dtype=np.uint32)[:, None]  # boilerplate: one band is equal, the others are not
-    bands = LshIndex([band_keys(rows)])
-    assert pairs(bands, 5) == {*combinations(range(4), 2), (0, 4), (1, 4), (2, 4)}
+    bands = indexed(rows)
+    assert pairs(bands) == {*combinations(range(4), 2), (0, 4), (1, 4), (2, 4)}
     assert len(bands.overfull) == 1
 
 
@@ -84,7 +85,7 @@ def test_bands_for_a_threshold_find_the_pairs_that_reach_it(threshold):
     texts = variants()
     sets = shingles(texts)
     members = [sets.values[begin:end] for begin, end in pairwise(sets.offsets.tolist())]
-    met = pairs(LshIndex([band_keys(signed(texts), lsh.choose_shape(threshold))]), len(texts))
+    met = pairs(indexed(signed(texts), lsh.choose_shape(threshold)))
     alike = {
         (first, second)
         for first, second in combinations(range(len(texts)), 2)

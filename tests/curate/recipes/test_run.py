@@ -15,11 +15,11 @@ from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
-from curate.recipe import from_table
+from curate.recipe import SplitConfig, from_table
 from curate.recipes.reader import read_recipe
 from curate.recipes.runner import run
 from curate.row_filter import write_filtered
-from curate.splitting import SplitOptions, split
+from curate.splitting import split
 from sandbox import SandboxOptions
 
 ROOT = Path(__file__).parents[3]
@@ -211,7 +211,7 @@ def test_datasets_made_by_commands_have_a_recipe_where_one_can_say_how(folder, t
     assert cleaned.content_hash == whole.content_hash
     filtered, _ = write_filtered(tmp_path / "clean", ["n_tests > 5"], tmp_path / "filtered")
     assert from_table(filtered.recipe).filter.where == ("n_tests > 5",)
-    parts = split(tmp_path / "filtered", tmp_path / "parts", SplitOptions({"validation": 2}))
+    parts = split(tmp_path / "filtered", tmp_path / "parts", SplitConfig(validation=2))
     assert from_table(parts["train"].recipe).split.validation == 2
     later, _ = write_filtered(tmp_path / "parts" / "train", ["n_tests > 6"], tmp_path / "later")
     assert later.recipe is None  # no recipe has a filter behind a split

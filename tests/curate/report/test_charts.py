@@ -2,11 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.report.charts import HEIGHT, histogram_chart, integer_chart, range_label, solve_rate_chart
+from curate.report.charts import HEIGHT, draw
+from curate.report.sections import _solve_rate, place_between, range_label
+from curate.text.document import Chart
 
 
 def test_the_height_of_bars_follows_their_counts_and_stays_below_the_highest_tick():
-    chart = integer_chart({"edges": [5, 6, 8], "counts": [30, 60]}, "tests")
+    chart = draw(Chart(["5", "6–7"], {"": [30, 60]}, "tests"))
     low, high = chart.bars
     assert high.height == pytest.approx(2 * low.height)
     assert low.y + low.height == high.y + high.height == HEIGHT
@@ -15,8 +17,8 @@ def test_the_height_of_bars_follows_their_counts_and_stays_below_the_highest_tic
 
 
 def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
-    histogram = {"edges": [0, 1, 2, 3], "counts": [3, 1, 2]}
-    bars = sorted(histogram_chart([histogram, histogram], "s", legend=["a", "b"]).bars, key=lambda bar: bar.x)
+    chart = Chart(["0", "1", "2"], {"a": [3, 1, 2], "b": [3, 1, 2]}, "s", ticks=["0", "1", "2", "3"])
+    bars = sorted(draw(chart).bars, key=lambda bar: bar.x)
     assert len(bars) == 6
     for bar, following in zip(bars, bars[1:], strict=False):
         assert bar.x + bar.width <= following.x + 1e-9
@@ -25,20 +27,24 @@ def test_bars_stay_within_the_plot_and_do_not_cover_each_other():
 
 
 def test_a_line_is_drawn_at_its_value_between_the_edges():
-    histogram = {"edges": [0.7, 0.8, 1.0], "counts": [1, 1]}
-    assert histogram_chart([histogram], "similarity", line=0.75).marker_position == pytest.approx(25)
-    assert histogram_chart([histogram], "similarity", line=0.9).marker_position == pytest.approx(75)
-    assert histogram_chart([histogram], "similarity", line=0.2).marker_position is None
+    edges = [0.7, 0.8, 1.0]
+
+    def line(value):
+        return draw(Chart(["a", "b"], {"": [1, 1]}, "similarity", line=place_between(value, edges))).line
+
+    assert line(0.75) == pytest.approx(25)
+    assert line(0.9) == pytest.approx(75)
+    assert line(0.2) is None
 
 
 def test_a_single_problem_in_a_million_is_still_visible():
-    chart = integer_chart({"edges": [5, 6, 8], "counts": [1, 1_000_000]}, "tests")
+    chart = draw(Chart(["5", "6–7"], {"": [1, 1_000_000]}, "tests"))
     assert chart.bars[0].height >= 1
 
 
 @given(st.integers(0, 10**10))
 def test_ticks_are_few_whole_numbers_from_zero(most):
-    chart = integer_chart({"edges": [1, 2], "counts": [most]}, "tests")
+    chart = draw(Chart(["1"], {"": [most]}, "tests"))
     values = [int(tick.label.replace(",", "")) for tick in chart.y_ticks]
     assert values[0] == 0
     assert values[-1] >= most
@@ -47,9 +53,15 @@ def test_ticks_are_few_whole_numbers_from_zero(most):
 
 
 def test_a_band_without_any_bar_is_not_shaded():
-    rates = {"steps": 2, "counts": [1, 1, 1], "band": [0.6, 0.9]}
-    assert solve_rate_chart(rates, "share").band is None
-    assert solve_rate_chart(rates | {"band": [0.5, 1.0]}, "share").band == pytest.approx((100 / 3, 100))
+    rates = {"model": "m", "steps": 2, "counts": [1, 1, 1], "band": [0.6, 0.9], "mean": 0.5, "n": 3}
+    rates |= {"never": 1, "always": 1, "unknown": 0, "in_band": 0}
+
+    def band(rates):
+        (chart,) = _solve_rate(rates).blocks
+        return draw(chart).band
+
+    assert band(rates) is None
+    assert band(rates | {"band": [0.5, 1.0]}) == pytest.approx((100 / 3, 200 / 3))  # its begin and its width
 
 
 def test_ranges_of_whole_numbers_are_labelled_by_their_ends():

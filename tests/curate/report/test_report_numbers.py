@@ -3,8 +3,11 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from source_rows import FILES, words, write_jsonl
 
 from curate.dataset.dataset import Dataset
@@ -12,9 +15,9 @@ from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
-from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histogram
+from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histograms, trimmed
+from curate.report.numbers import build_funnel_section, compute_report
 from curate.report.report_files import load_duplicate_section, refresh_report
-from curate.report.sections import build_funnel_section, compute_report
 
 
 @pytest.fixture(scope="module")
@@ -113,22 +116,40 @@ def test_contamination_is_shown_with_the_hits_nearest_to_the_threshold(report):
     assert contamination["warning"]
 
 
+def histogram(values, edges):
+    return histograms(pa.table({"x": pa.array(values, pa.float64())}).to_reader(), {"x": edges})["x"]
+
+
 def test_a_share_of_one_is_in_the_last_bar_and_unknown_shares_in_none():
-    bars = histogram(np.array([0.0, 0.95, 1.0, np.nan]), SHARE_EDGES, trim=False)
+    bars = histogram([0.0, 0.95, 1.0, np.nan, None], SHARE_EDGES)
     assert (bars["counts"][0], bars["counts"][-1], sum(bars["counts"])) == (1, 2, 3)
-    assert (bars["n"], bars["unknown"]) == (3, 1)
+    assert (bars["n"], bars["unknown"]) == (3, 2)
 
 
 def test_numbers_beyond_the_last_edge_are_counted_too():
-    bars = histogram(np.array([5.0, 1_000_000.0]), COUNT_EDGES)
+    (bars,) = trimmed(histogram([5.0, 1_000_000.0], COUNT_EDGES))
     assert sum(bars["counts"]) == 2
     assert bars["edges"][0] == 5
     assert bars["edges"][-1] is None
 
 
 def test_an_empty_list_of_numbers_is_not_an_error():
-    bars = histogram(np.empty(0), COUNT_EDGES)
+    bars = histogram([], COUNT_EDGES)
     assert (sum(bars["counts"]), bars["n"], bars["median"]) == (0, 0, None)
+    assert trimmed(bars) == [bars]
+
+
+@given(st.lists(st.one_of(st.sampled_from(SHARE_EDGES), st.floats(0, 1))))
+def test_every_value_is_counted_between_its_edges(values):
+    bars = histogram(values, SHARE_EDGES)
+    assert bars["counts"] == np.histogram(values, np.array(SHARE_EDGES))[0].tolist()
+    assert bars["median"] == (pytest.approx(np.median(values)) if values else None)
+
+
+def test_a_column_of_another_kind_is_unknown():
+    rows = pa.table({"x": ["3", "many", None]}).to_reader()
+    (bars,) = trimmed(histograms(rows, {"x": COUNT_EDGES})["x"])
+    assert (bars["n"], bars["unknown"], bars["counts"]) == (1, 2, [1])
 
 
 def test_an_unknown_stage_is_shown_nevertheless():

@@ -12,11 +12,12 @@ from source_rows import livecodebench_row, words, write_jsonl
 
 from cli import main
 from curate.dataset.output_folder import lock_output, read_manifest
-from curate.dedup.shingles import jaccard, shingles
+from curate.dedup.signatures import jaccard, shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.pipeline import BuildOptions, build
-from curate.splitting import SplitOptions, split
+from curate.recipe import SplitConfig
+from curate.splitting import split
 
 N = 24
 
@@ -48,13 +49,13 @@ def test_two_commands_do_not_split_into_one_folder(built, tmp_path):
         lock_output(out, out / ".lock", temporary=True),
         pytest.raises(CurateError, match="another command is writing to .*/out. Wait for it"),
     ):
-        split(built, out, SplitOptions({"validation": 0.2}))
+        split(built, out, SplitConfig(validation=0.2))
     assert not list(out.iterdir())
 
 
 def test_the_parts_have_all_rows_and_none_near_a_row_of_another(built, tmp_path):
     assert len(rows(built)) == 2 * N + 2
-    manifests = split(built, tmp_path / "out", SplitOptions({"validation": 0.2, "test": 8}))
+    manifests = split(built, tmp_path / "out", SplitConfig(validation=0.2, test=8))
     parts = {name: rows(tmp_path / "out" / name) for name in manifests}
     assert {name: len(part) for name, part in parts.items()} == {"train": 32, "validation": 10, "test": 8}
     assert sorted((row for part in parts.values() for row in part), key=lambda row: row["id"]) == rows(built)
@@ -71,7 +72,7 @@ def test_the_parts_have_all_rows_and_none_near_a_row_of_another(built, tmp_path)
 
 def test_the_choice_depends_on_the_seed_and_the_similarity(built, tmp_path):
     def chosen(name, **options):
-        split(built, tmp_path / name, SplitOptions({"validation": 9}, **options))
+        split(built, tmp_path / name, SplitConfig(validation=9, **options))
         return ids(tmp_path / name / "validation")
 
     assert chosen("a") == chosen("b") != chosen("c", seed=1)
@@ -84,7 +85,7 @@ def test_the_choice_depends_on_the_seed_and_the_similarity(built, tmp_path):
 def test_each_part_is_a_dataset_that_says_where_its_other_rows_are(built, tmp_path):
     dataset = shutil.copytree(built, tmp_path / "dataset")
     write_solve_rates(dataset, "m", {row["id"]: 3 for row in rows(dataset)})
-    manifests = split(dataset, tmp_path / "out", SplitOptions({"validation": 10}))
+    manifests = split(dataset, tmp_path / "out", SplitConfig(validation=10))
     assert len({manifest.content_hash for manifest in manifests.values()}) == 2
     for name, other in (("train", "validation"), ("validation", "train")):
         part = tmp_path / "out" / name
@@ -101,21 +102,21 @@ def test_each_part_is_a_dataset_that_says_where_its_other_rows_are(built, tmp_pa
 
 
 def test_the_same_split_again_changes_nothing_and_another_one_is_refused(built, tmp_path):
-    out, options = tmp_path / "out", SplitOptions({"validation": 4, "test": 4})
+    out, options = tmp_path / "out", SplitConfig(validation=4, test=4)
     split(built, out, options)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     split(built, out, options)
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
     with pytest.raises(CurateError, match="made from another plan"):
-        split(built, out, SplitOptions({"validation": 6, "test": 4}))
+        split(built, out, SplitConfig(validation=6, test=4))
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
-    split(built, out, SplitOptions({"validation": 6}), overwrite=True)
+    split(built, out, SplitConfig(validation=6), overwrite=True)
     assert sorted(path.name for path in out.iterdir()) == ["train", "validation"]
     assert len(ids(out / "validation")) == 6
 
 
 def test_a_part_that_is_missing_is_written_again(built, tmp_path):
-    out, options = tmp_path / "out", SplitOptions({"validation": 4})
+    out, options = tmp_path / "out", SplitConfig(validation=4)
     first = split(built, out, options)
     shutil.rmtree(out / "validation")
     assert split(built, out, options)["validation"].content_hash == first["validation"].content_hash
@@ -123,19 +124,19 @@ def test_a_part_that_is_missing_is_written_again(built, tmp_path):
 
 def test_while_parts_are_replaced_none_of_the_old_ones_looks_finished(built, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    split(built, out, SplitOptions({"validation": 4}))
+    split(built, out, SplitConfig(validation=4))
 
     def killed(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("curate.splitting.derive", killed)
     with pytest.raises(KeyboardInterrupt):
-        split(built, out, SplitOptions({"validation": 6}), overwrite=True)
+        split(built, out, SplitConfig(validation=6), overwrite=True)
     for part in ("train", "validation"):
         with pytest.raises(CurateError, match="is not finished"):
             read_manifest(out / part)
     monkeypatch.undo()
-    split(built, out, SplitOptions({"validation": 6}), overwrite=True)
+    split(built, out, SplitConfig(validation=6), overwrite=True)
     assert len(ids(out / "validation")) == 6
 
 

@@ -1,6 +1,6 @@
 """A few tests are chosen that reject everything that all tests together reject."""
 
-from curate.strength.mutant_runs import greedy_cover
+from curate.strength.measurement import greedy_cover
 
 
 def test_a_cover_takes_the_test_that_kills_most_of_the_remaining_mutants():

@@ -6,7 +6,7 @@ import pytest
 from source_rows import SUM, SUM_TESTS
 
 from curate.strength import mistakes
-from curate.strength.mutation import mutable_nodes, mutants
+from curate.strength.mutants import mutable_nodes, mutants
 from sandbox import Case, Program, Sandbox, Suite, Verdict
 
 SUITE = Suite([Case(i, o) for i, o in SUM_TESTS])
@@ -41,8 +41,7 @@ def instead(kind, source):
     programs = []
     for place in mutable_nodes(tree, ()):
         for node in getattr(mistakes, kind)(place.node):
-            with place.replace_with(node):
-                programs.append(ast.unparse(tree))
+            programs.append(place.unparse_with(node, tree))
     assert ast.unparse(tree) == ast.unparse(ast.parse(source))
     return programs
 

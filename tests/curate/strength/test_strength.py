@@ -7,9 +7,11 @@ import pytest
 
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
+from curate.judging import MeteredSandbox, map_with_retries
 from curate.problem import Problem
-from curate.strength.measurement import fingerprint, measure_strength
-from curate.strength.strength_record import StrengthRecord
+from curate.stage import BuildRow
+from curate.stages.strength import StrengthStage
+from curate.strength.measurement import StrengthRecord, measure
 from rewards.case_selection import select_cases
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite
 
@@ -47,16 +49,19 @@ def problem(tests, reference=LARGEST, *, id="taco/0", language="python", **suite
     return Problem(id, "taco", "", suite, solutions=None, licence="", reference=program, verified=bool(program))
 
 
-def strength(box, problem, seed=0):
-    ((_, found),) = measure_strength([problem], box, seed=seed)
-    return found
+def measure_each(problems, box, **options):
+    return map_with_retries(problems, lambda problem: measure(problem, MeteredSandbox(box), seed=0, **options), box)
+
+
+def strength(box, problem):
+    return measure(problem, MeteredSandbox(box), seed=0)
 
 
 @pytest.fixture(scope="module")
 def found(box):
     """Return the strengths of good tests and of weak ones."""
     problems = [problem(GOOD, id="good"), problem(ASCENDING, id="weak")]
-    return {problem.id: strength for problem, strength in measure_strength(problems, box, seed=0)}
+    return {problem.id: strength for problem, strength in measure_each(problems, box)}
 
 
 def test_good_tests_kill_every_mutant_that_is_wrong(found):
@@ -129,7 +134,7 @@ def test_neither_the_order_of_work_nor_the_number_of_workers_matters(box):
     problems = [problem(GOOD[n:], id=f"taco/{n}") for n in range(3)]
 
     def measured(box, problems):
-        return {p.id: replace(s, spent_cpu_seconds=0) for p, s in measure_strength(problems, box, max_count=6, seed=0)}
+        return {p.id: replace(s, spent_cpu_seconds=0) for p, s in measure_each(problems, box, max_count=6)}
 
     found = measured(box, iter(problems))
     assert len(found) == 3
@@ -155,7 +160,7 @@ def test_a_lost_run_is_repeated_and_changes_nothing(box):
             return box.judge_many_with_errors(*arguments, **options)
 
     problems = [problem(GOOD, id=f"taco/{n}") for n in range(3)]
-    found = {p.id: s.share for p, s in measure_strength(problems, Losing(), max_count=6, seed=0)}
+    found = {p.id: s.share for p, s in measure_each(problems, Losing(), max_count=6)}
     assert found == {"taco/0": 1.0, "taco/1": 1.0, "taco/2": 1.0}
 
 
@@ -167,7 +172,7 @@ def test_a_sandbox_that_stays_broken_stops_the_build():
             raise SandboxError("no namespaces")
 
     with pytest.raises(CurateError, match=r"no namespaces.*curate doctor"):
-        list(measure_strength([problem(GOOD)], Broken(), seed=0))
+        list(measure_each([problem(GOOD)], Broken()))
 
 
 def test_a_strength_survives_being_recorded():
@@ -181,11 +186,14 @@ def test_the_share_counts_only_mutants_that_are_wrong():
     assert StrengthRecord().share is None
 
 
-def test_a_fingerprint_names_all_that_a_strength_depends_on():
-    plain = fingerprint(problem(GOOD), seed=0)
-    assert fingerprint(problem(GOOD, id="taco/1"), seed=0) == plain
-    assert fingerprint(problem(GOOD), seed=1) != plain
-    assert fingerprint(problem(GOOD[1:]), seed=0) != plain
-    assert fingerprint(problem(GOOD, "print(0)"), seed=0) != plain
-    assert fingerprint(problem(GOOD, LARGEST, language="cpp"), seed=0) != plain
-    assert fingerprint(replace(problem(GOOD), n_public_tests=1), seed=0) != plain
+def test_a_key_names_all_that_a_strength_depends_on():
+    def key(problem, seed=0):
+        return StrengthStage(max_count=24, min_share=None, seed=seed).key(BuildRow(problem))
+
+    plain = key(problem(GOOD))
+    assert key(problem(GOOD, id="taco/1")) == plain
+    assert key(problem(GOOD), seed=1) != plain
+    assert key(problem(GOOD[1:])) != plain
+    assert key(problem(GOOD, "print(0)")) != plain
+    assert key(replace(problem(GOOD), n_public_tests=1)) != plain
+    assert key(problem(GOOD, LARGEST, language="cpp")) is None

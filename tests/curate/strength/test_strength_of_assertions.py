@@ -2,12 +2,12 @@
 
 import pytest
 
+from curate.judging import MeteredSandbox, collect_outputs
 from curate.problem import Problem
 from curate.reading.dialects.literals import parse_call
 from curate.strength.extra_inputs import extra_inputs
-from curate.strength.measurement import measure_strength
-from curate.strength.mutation import mutants
-from curate.verification.program_outputs import collect_outputs
+from curate.strength.measurement import measure
+from curate.strength.mutants import mutants
 from sandbox import Assertions, Case, Program, Sandbox, Suite, Verdict
 
 BIGGEST = """
@@ -36,7 +36,7 @@ def box():
 
 def test_strength_is_measured_and_holes_are_calls(box):
     problem = Problem("x/0", "x", "s", SUITE, (), "mit", verified=True, reference=Program(BIGGEST))
-    ((_, strength),) = measure_strength([problem], box, seed=0)
+    strength = measure(problem, MeteredSandbox(box), seed=0)
     assert strength.n_killed > 8
     assert set(strength.strongest) <= set(range(4))
     assert all(parse_call(hole.input).function == "Solution().best" for hole in strength.missed_inputs)
@@ -70,6 +70,6 @@ def test_the_answers_of_a_program_are_literals_that_its_own_judge_accepts(box):
         "def f(x):\n    return {'a': [x, {1, 2}, frozenset()], 'b': (float('inf'), None, 1.5, b'x')} if x else object()"
     )
     suite = Suite([], checker="python", assertions=Assertions(("f",)))
-    (case,) = collect_outputs(Program(source), ["f(1)", "f(0)", "f('", "g()"], suite, box.run)
+    (case,) = collect_outputs(Program(source), ["f(1)", "f(0)", "f('", "g()"], suite, box)
     assert case == Case("f(1)", "{'a': [1, {1, 2}, frozenset()], 'b': (1e999, None, 1.5, b'x')}")
     assert box.judge(Program(source), Suite([case], checker="python", assertions=suite.assertions)).accepted

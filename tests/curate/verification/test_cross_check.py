@@ -7,12 +7,12 @@ import pytest
 from source_rows import SUM, SUM_TESTS
 
 from curate.json_records import from_json, to_json
+from curate.judging import CaseFailure
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import parse_solution
 from curate.stage import BuildRow
 from curate.stages.cross_check import CrossCheckRecord, CrossCheckStage
 from curate.stages.verify import VerificationStage
-from curate.verification.failures import CaseFailure
 from sandbox import Case, Limits, Sandbox, Suite, Verdict
 
 PYTHON = ("python",)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from curate.verification.failures import failure_cause
+from curate.judging import failure_cause
 from sandbox import Case, Limits, Program, Sandbox, Suite
 
 SUITE = Suite([Case("1\n", "2\n")], limits=Limits(wall_seconds=2.0))

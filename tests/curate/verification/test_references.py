@@ -5,13 +5,12 @@ from source_rows import SUM, SUM_TESTS
 
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
+from curate.judging import CaseFailure, map_with_retries
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import parse_solution
 from curate.stage import BuildRow
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import ReferenceRecord, VerificationStage
-from curate.verification.failures import CaseFailure
-from curate.verification.retries import map_with_retries
 from sandbox import Case, Limits, Program, Sandbox, SandboxError, Suite, Verdict
 
 WRONG = "print(0)"

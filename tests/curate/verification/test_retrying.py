@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from curate.errors import CurateError
-from curate.verification.retries import FAILURES_IN_A_ROW, map_with_retries
+from curate.judging import FAILURES_IN_A_ROW, map_with_retries
 from sandbox import SandboxError
 
 ONE_WORKER = SimpleNamespace(workers=1)

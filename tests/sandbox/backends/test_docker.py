@@ -24,7 +24,6 @@ import docker
 import pytest
 from batch import ADDS, HARMLESS, judged, spread
 from hostile import attacks, verdicts_of_failure
-from test_conformance_sample import KIT, needs_kit
 
 from sandbox import BackendUnavailable, Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
 from sandbox.backends import docker as backend
@@ -128,20 +127,6 @@ def test_an_attack_fails_and_the_container_lives_on(name: str, judgement: Judgem
     assert {case.verdict.value for case in judgement.cases} <= verdicts_of_failure(program), judgement
 
 
-@needs_kit
-@pytest.mark.quiet
-@pytest.mark.thorough
-def test_the_conformance_sample_holds(box: Sandbox) -> None:
-    driver = subprocess.run(
-        [sys.executable, KIT / "check.py", ROOT / "tests" / "docker_conformance_adapter.py", "--starve"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert driver.returncode == 0, driver.stdout + driver.stderr
-
-
 def test_all_layers_are_there(box: Sandbox) -> None:
     assert "container" in box.layers
     assert [name for name, how in box.layers.items() if how.startswith("none")] == []
@@ -194,7 +179,7 @@ def test_a_container_itself_can_do_next_to_nothing(engine: docker.APIClient, oth
 HARM: dict[str, Callable[[docker.APIClient, str], Any]] = {
     "killed": lambda engine, container: engine.kill(container),
     "removed": lambda engine, container: engine.remove_container(container, force=True),
-    "stopped": lambda engine, container: engine.stop(container),
+    "stopped": lambda engine, container: engine.stop(container, timeout=1),  # SIGTERM, then SIGKILL
     "paused": lambda engine, container: engine.pause(container),  # it hangs
 }
 
@@ -230,15 +215,15 @@ def test_repeated_deaths_neither_lose_nor_double_verdicts(engine: docker.APIClie
     seen: dict[int, Verdict] = {}
     programs = [ECHO, Program("import time\ntime.sleep(0.05)\nprint(input())"), Program("print(-1)")]
     with Sandbox(workers=2, backend="docker") as own:
-        for index, judgement in own.judge_many((programs[n % 3], echo(n)) for n in range(300)):
+        for index, judgement in own.judge_many((programs[n % 3], echo(n)) for n in range(150)):
             assert index not in seen
             seen[index] = judgement.verdict
-            if len(seen) % 30 == 0:  # by verdicts, not by the clock: a slow machine must get further, too
+            if len(seen) % 25 == 0:  # by verdicts, not by the clock: a slow machine must get further, too
                 # The eldest, so that each does some work in between: three deaths of one request are an error.
                 victim = eldest(engine, containers(engine, os.getpid()) - others)
                 with contextlib.suppress(docker.errors.APIError):  # it may be about to go, or to start
                     engine.kill(victim)
-    assert len(seen) == 300
+    assert len(seen) == 150
     assert {verdict for index, verdict in seen.items() if index % 3 == 2} == {Verdict.WRONG_ANSWER}
     assert {verdict for index, verdict in seen.items() if index % 3 != 2} == {Verdict.ACCEPTED}
 

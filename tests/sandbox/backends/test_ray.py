@@ -4,7 +4,6 @@ The cluster is real: a head and several nodes, each with all its processes, on t
 """
 
 import contextlib
-import itertools
 import os
 import pickle
 import shutil
@@ -42,13 +41,6 @@ MIXED = [
 
 
 @pytest.fixture(scope="module")
-def cluster(ray_cluster: Any) -> Any:
-    for _ in range(2):
-        ray_cluster.add_node()
-    return ray_cluster
-
-
-@pytest.fixture(scope="module")
 def box(cluster: Any) -> Iterator[Sandbox]:
     with Sandbox(backend="ray", address=cluster.address) as box:
         yield box
@@ -66,11 +58,6 @@ def supervisors() -> set[int]:
 
 def with_all_below(pids: set[int]) -> set[tuple[int, str]]:
     return {(pid, processes()[pid][1]) for pid in pids}.union(*map(below, pids))
-
-
-def kill_node_of(supervisor: int) -> None:
-    for pid in (processes()[supervisor][0], supervisor):
-        os.kill(pid, signal.SIGKILL)
 
 
 def python(code: str, *arguments: str, cwd: Path = ROOT, **environment: str) -> "subprocess.Popen[str]":
@@ -159,52 +146,6 @@ def test_large_inputs_and_outputs_get_through(box: Sandbox) -> None:
     assert box.run(Program("print(input(), end='')"), text).text == text
     suites = [Suite([Case(f"{n}{text}", f"{n}{text}")]) for n in range(3)]
     assert all(judgement.accepted for _, judgement in box.judge_many((ECHO, suite) for suite in suites))
-
-
-@pytest.mark.quiet
-@pytest.mark.thorough
-def test_a_killed_supervisor_costs_no_verdict_and_leaves_nothing(cluster: Any) -> None:
-    before = supervisors()
-    seen: dict[int, Verdict] = {}
-    with Sandbox(backend="ray", address=cluster.address) as own:
-        victim = min(supervisors() - before)
-        everything = with_all_below({victim})
-        for index, judgement in own.judge_many((SLOW_ECHO, echo(n)) for n in range(60)):
-            assert index not in seen
-            seen[index] = judgement.verdict
-            if len(seen) == 10:
-                os.kill(victim, signal.SIGKILL)
-        assert becomes(lambda: own.workers == 2)  # another one was started in its place
-    assert len(seen) == 60
-    assert set(seen.values()) == {Verdict.ACCEPTED}
-    assert becomes(lambda: not alive(everything))
-    assert becomes(lambda: not traces({pid for pid, _ in everything}))
-
-
-@pytest.mark.quiet
-@pytest.mark.thorough
-def test_nodes_may_be_killed_and_others_join(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = supervisors()
-    programs = [ECHO, SLOW_ECHO, Program("print(-1)")]
-    seen: dict[int, Verdict] = {}
-    monkeypatch.setattr(_cluster, "_NO_NODE_SECONDS", 3)
-    with Sandbox(backend="ray", address=cluster.address) as own:
-        first, second = supervisors() - before
-        for index, judgement in own.judge_many((programs[n % 3], echo(n)) for n in range(150)):
-            assert index not in seen
-            seen[index] = judgement.verdict
-            if len(seen) == 40:
-                kill_node_of(first)
-        assert len(seen) == 150
-        assert {verdict for index, verdict in seen.items() if index % 3 == 2} == {Verdict.WRONG_ANSWER}
-        assert {verdict for index, verdict in seen.items() if index % 3 != 2} == {Verdict.ACCEPTED}
-        kill_node_of(second)
-        with pytest.raises(SandboxError, match="has no nodes left"):
-            list(own.judge_many((ECHO, echo(n)) for n in itertools.count()))
-        for _ in range(2):
-            cluster.add_node()
-        assert becomes(lambda: own.workers == 2)
-        assert own.judge(ECHO, echo(1)).accepted
 
 
 @pytest.mark.thorough

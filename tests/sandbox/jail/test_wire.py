@@ -1,27 +1,50 @@
-"""The answers of a worker are plain data: a worker that a program has taken over can lie, but do nothing else."""
+"""A worker's responses are plain data: a worker that a program has taken over can lie, but do nothing else."""
 
+import contextlib
 import os
 import pickle
+import struct
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sandbox import ExecutionLost, RefereeError, RunResult
+from sandbox import Case, ExecutionLost, Limits, Program, RefereeError, RunResult, Suite
 from sandbox.errors import KilledExternally
+from sandbox.jail import message_codec
 from sandbox.jail.channel import Channel
+from sandbox.jail.message_codec import decode_answer, decode_layers, encode_response
 from sandbox.judge import CaseJudgement, Judgement, Verdict
-from sandbox.program import Outcome
+from sandbox.program import Invocation, Outcome
+from sandbox.request import JudgeRequest, Request, RunRequest
 
-RESULT = RunResult(Outcome.EXITED, 0, b"\0\xff", b"words", 0.5, 0.25, 1.5, b"[1]", {"name": b"\x80"})
+RUN = RunRequest(Program("print(1)"), Invocation(b"\xff", ("a",), {"name": b"\x80"}, ("name",)), Limits(3))
+CASES = [Case("1", "\ud800"), Case("2", "", "trial")]
+JUDGE = JudgeRequest(Program("int main() {}", "cpp"), Suite(CASES, limits=Limits(2)), keep_outputs=True)
+RESULT = RunResult(Outcome.EXITED, -9, b"\0\xff", b"words", 0.5, 0.25, 1.5, b"[1]", {"name": b"\x80"})
 JUDGEMENT = Judgement(Verdict.WRONG_ANSWER, (CaseJudgement(Verdict.WRONG_ANSWER, 1, 2, 3, "\ud800", 0.5),), 2)
-ANSWERS = [RESULT, JUDGEMENT]
+ANSWERS: list[tuple[Request[Any], Any]] = [
+    (RUN, RESULT),
+    (RUN, RunResult(Outcome.TIMED_OUT, 0, b"", b"", 0, 0, 0, b"")),
+    (RUN, RunResult(Outcome.NOT_COMPILED, 1, b"", b"", 0, 0, 0)),
+    (JUDGE, JUDGEMENT),
+    (JUDGE, Judgement(Verdict.ACCEPTED, (CaseJudgement(Verdict.ACCEPTED, 1, 2, 3, "é", 0),) * 2, 2, ("", "é\n"))),
+]
 ERRORS = [
     ExecutionLost("gone"),
     KilledExternally("killed"),
-    RefereeError("crashed"),
+    RefereeError("crashed \udcff"),
     ValueError("wrong"),
     KeyError("x"),
 ]
+VALID = {"layers": encode_response({"user": "none: no"}), "error": encode_response(ERRORS[0])}
+VALID |= {"RunResult": encode_response(RESULT), "Judgement": encode_response(JUDGEMENT)}
+TEXT = st.text(st.characters(), max_size=9)  # lone surrogates, too
+NUMBER = st.floats(0, 1e9)
+DETAILS = st.lists(st.builds(CaseJudgement, st.sampled_from(Verdict), NUMBER, NUMBER, NUMBER, TEXT, NUMBER), min_size=1)
 
 
 @pytest.fixture
@@ -33,16 +56,41 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
     there.close()
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
-def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], answer: RunResult | Judgement) -> None:
+@pytest.mark.parametrize("request_", [RUN, JUDGE], ids=lambda request: type(request).__name__)
+def test_a_request_arrives_as_it_was(ends: tuple[Channel, Channel], request_: Request[Any]) -> None:
+    here, there = ends
+    for _ in range(2):  # the second one with its suite encoded already
+        here.send_request(request_)
+        assert there.receive_request() == request_
+
+
+def test_encoded_suites_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_codec, "_MAX_CACHED_BYTES", 10_000)
+    cache = message_codec._EncodedSuites()
+    suites = [Suite([Case(f"{number}" * 3000, "")]) for number in range(10)]
+    for suite in (*suites, suites[-1], suites[0], Suite([Case("x" * 20_000, "")])):
+        assert pickle.loads(cache.get(suite)) == suite
+        assert sum(len(encoded) for _, encoded in cache._entries.values()) == cache._n_bytes <= 10_000
+    assert cache.get(suites[0]) is not cache.get(suites[1])
+
+
+@pytest.mark.parametrize(("asked", "answer"), ANSWERS)
+def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], asked: Request[Any], answer: Any) -> None:
     here, there = ends
     there.send_response(answer)
-    assert here.receive_response(type(answer)) == answer
+    assert here.receive_answer(asked) == answer
+
+
+@given(DETAILS, st.booleans(), st.integers(0, 99))
+def test_any_judgement_arrives_as_it_was(cases: list[CaseJudgement], keep_outputs: bool, not_run: int) -> None:
+    outputs = tuple(case.detail for case in cases) if keep_outputs else ()
+    judgement = Judgement(cases[0].verdict, tuple(cases), len(cases) + not_run, outputs)
+    assert decode_answer(Judgement, encode_response(judgement)) == judgement
 
 
 def test_what_isolates_runs_arrives_as_it_was(ends: tuple[Channel, Channel]) -> None:
     here, there = ends
-    there.send_layers({"user": "none: no"})
+    there.send_response({"user": "none: no"})
     assert here.receive_layers() == {"user": "none: no"}
 
 
@@ -50,10 +98,10 @@ def test_an_answer_of_another_type_is_a_worker_that_is_lost(ends: tuple[Channel,
     here, there = ends
     there.send_response(RESULT)
     with pytest.raises(ConnectionError, match="expected Judgement, not 'RunResult'"):
-        here.receive_response(Judgement)
-    there.send_layers({"user": "none: no"})
+        here.receive_answer(JUDGE)
+    there.send_response({"user": "none: no"})
     with pytest.raises(ConnectionError, match="expected RunResult, not 'layers'"):
-        here.receive_response(RunResult)
+        here.receive_answer(RUN)
     there.send_response(JUDGEMENT)
     with pytest.raises(ConnectionError, match="expected layers, not 'Judgement'"):
         here.receive_layers()
@@ -63,9 +111,15 @@ def test_an_answer_of_another_type_is_a_worker_that_is_lost(ends: tuple[Channel,
 def test_an_error_arrives_with_its_type_and_message(ends: tuple[Channel, Channel], error: Exception) -> None:
     here, there = ends
     there.send_response(error)
-    arrived = here.receive_response(RunResult)
+    arrived = here.receive_answer(RUN)
     assert type(arrived) is type(error)
     assert str(error) in str(arrived)
+
+
+def test_a_long_error_is_cut_off(ends: tuple[Channel, Channel]) -> None:
+    here, there = ends
+    there.send_response(ValueError("x" * 50_000))
+    assert 5_000 < len(str(here.receive_answer(RUN))) < 50_000
 
 
 class Bomb:
@@ -73,33 +127,118 @@ class Bomb:
         return os.mkdir, ("/tmp/what-a-pickle-can-do",)
 
 
+def message(kind: int, numbers: bytes, *strings: bytes) -> bytes:
+    head = struct.pack("<BII", kind, len(numbers), len(strings))
+    return head + b"".join(len(string).to_bytes(8, "little") for string in strings) + numbers + b"".join(strings)
+
+
+def judgement(verdict: int = 0, n_cases: int = 1, cases: tuple[tuple[Any, ...], ...] = ((0, 0, 0, 0, 0),)) -> bytes:
+    return struct.pack("<BI", verdict, n_cases) + b"".join(struct.pack("<B4d", *case) for case in cases)
+
+
+assert decode_answer(Judgement, message(3, judgement(), b"")).accepted  # type: ignore[union-attr]
+NAN, INFINITY = float("nan"), float("inf")
 HOSTILE = {
     "a pickle": pickle.dumps(Bomb()),
-    "no JSON": b"{",
-    "another kind": b'["Program", {"source": "x"}]',
-    "an error that is not ours": b'["SystemExit", "0"]',
-    "a field too many": b'["Judgement", {"verdict": "accepted", "cases": [], "n_cases": 0, "more": 1}]',
-    "a verdict that does not exist": b'["Judgement", {"verdict": "perfect", "cases": [], "n_cases": 0}]',
-    "nesting": b"[" * 100_000,
     "nothing": b"",
+    "a kind that does not exist": message(4, b""),
+    "an error that is not ours": message(1, b"", b"SystemExit", b"0"),
+    "an error without a message": message(1, b"", b"ValueError"),
+    "a verdict that does not exist": message(3, judgement(verdict=8), b""),
+    "a case's verdict that does not exist": message(3, judgement(cases=((200, 0, 0, 0, 0),)), b""),
+    "a time that is no number": message(3, judgement(cases=((0, NAN, 0, 0, 0),)), b""),
+    "memory without end": message(3, judgement(cases=((0, 0, 0, INFINITY, 0),)), b""),
+    "times that cancel out": message(3, judgement(cases=((0, INFINITY, -INFINITY, 0, 0),)), b""),
+    "no case": message(3, judgement(n_cases=0, cases=())),
+    "more cases than there are": message(3, judgement(cases=((0, 0, 0, 0, 0),) * 2), b"", b""),
+    "no detail": message(3, judgement()),
+    "an output too many": message(3, judgement(), b"", b"", b""),
+    "text that is none": message(3, judgement(), b"\xff"),
+    "numbers too many": message(3, judgement() + b"\0", b""),
+    "bytes too many": message(3, judgement(), b"") + b"\0",
+    "strings without end": struct.pack("<BII", 3, 0, 2**32 - 1),
+    "a string without end": struct.pack("<BIIQ", 3, 0, 1, 2**64 - 1),
 }
 
 
 @pytest.mark.parametrize("sent", HOSTILE.values(), ids=HOSTILE)
 def test_any_other_answer_means_that_the_worker_is_lost(ends: tuple[Channel, Channel], sent: bytes) -> None:
     here, there = ends
-    os.write(there._sink, len(sent).to_bytes(8, "little") + sent[:60_000])
-    there.close()
-    with pytest.raises((ConnectionError, EOFError)):
-        here.receive_response(Judgement)
+    os.write(there._sink, len(sent).to_bytes(8, "little") + sent)
+    with pytest.raises(ConnectionError):
+        here.receive_answer(JUDGE)
     assert not os.path.exists("/tmp/what-a-pickle-can-do")
-    there._source, there._sink = os.pipe()
+
+
+HOSTILE_RUNS = {
+    "an outcome that does not exist": struct.pack("<Bi3d?", 7, 0, 0, 0, 0, False),
+    "a time that is no number": struct.pack("<Bi3d?", 0, 0, NAN, 0, 0, False),
+    "too few numbers": struct.pack("<Bi3d", 0, 0, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("numbers", HOSTILE_RUNS.values(), ids=HOSTILE_RUNS)
+def test_a_run_is_decoded_as_strictly(numbers: bytes) -> None:
+    for strings in ((b"", b"", b""), (b"", b"", b"", b"name"), (b"",), (b"", b"", b"a value that is not there")):
+        with pytest.raises(ValueError, match="."):
+            decode_answer(RunResult, message(2, numbers, *strings))
+
+
+def decoded(data: bytes) -> list[Any]:
+    """Return what each decoder makes of the bytes. It may raise nothing but ValueError."""
+    found: list[Any] = []
+    for decode in (decode_layers, partial(decode_answer, RunResult), partial(decode_answer, Judgement)):
+        with contextlib.suppress(ValueError):
+            found.append(decode(data))
+    return found
+
+
+@pytest.mark.parametrize("valid", VALID.values(), ids=VALID)
+def test_no_part_of_a_response_is_one(valid: bytes) -> None:
+    assert decoded(valid)
+    for length in range(len(valid)):
+        assert decoded(valid[:length]) == []
+    for more in (b"\0", valid):
+        assert decoded(valid + more) == []
+
+
+@given(st.sampled_from(sorted(VALID)), st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), min_size=1))
+def test_changed_bytes_are_an_answer_or_an_error(kind: str, changes: list[tuple[int, int]]) -> None:
+    data = bytearray(VALID[kind])
+    for place, value in changes:
+        data[place % len(data)] = value
+    for value in decoded(bytes(data)):
+        assert isinstance(value, RunResult | Judgement | dict | Exception)
+        if isinstance(value, RunResult | Judgement):
+            assert decode_answer(type(value), encode_response(value)) == value
+
+
+@given(st.binary(max_size=200), st.integers(0, 3), st.integers(0, 60), st.integers(0, 5))
+def test_random_bytes_are_an_answer_or_an_error(data: bytes, kind: int, n_numbers: int, n_strings: int) -> None:
+    decoded(data)
+    decoded(struct.pack("<BII", kind, n_numbers, n_strings) + data)
 
 
 def test_an_announced_length_takes_no_memory(ends: tuple[Channel, Channel]) -> None:
     here, there = ends
-    os.write(there._sink, (1 << 60).to_bytes(8, "little") + b"x")
-    there.close()
+    for length, asked in ((1 << 60, JUDGE), (JUDGE.max_result_bytes + 1, JUDGE), (1 << 25 + 1, RUN)):
+        os.write(there._sink, length.to_bytes(8, "little"))
+        with pytest.raises(ConnectionError, match="bytes announced, at most"):
+            here.receive_answer(asked)
+
+
+def test_a_worker_that_stops_in_the_middle_is_lost(ends: tuple[Channel, Channel]) -> None:
+    here, there = ends
+    os.write(there._sink, (1 << 20).to_bytes(8, "little") + b"x")
+    os.close(there._sink)
     with pytest.raises(EOFError):
-        here.receive_response(Judgement)
+        here.receive_answer(JUDGE)
     there._source, there._sink = os.pipe()
+
+
+def test_a_second_answer_is_a_worker_that_is_lost(ends: tuple[Channel, Channel]) -> None:
+    here, there = ends
+    there.send_response(JUDGEMENT)
+    there.send_response(JUDGEMENT)
+    with pytest.raises(ConnectionError, match="bytes follow the message"):
+        here.receive_answer(JUDGE)

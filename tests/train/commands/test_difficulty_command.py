@@ -102,8 +102,8 @@ def test_a_model_in_this_process_is_measured_and_its_band_is_kept(measured, tiny
 
 @pytest.mark.thorough
 def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built, tiny_model, model_server, tmp_path):
-    options = ["--model", tiny_model, "--base-url", model_server, "--k", 8, "--n", 20, *SAMPLING]
-    options += ["--engine", "concurrency=8"]
+    options = ["--model", tiny_model, "--base-url", model_server, "--k", 4, "--n", 10, *SAMPLING]
+    options += ["--engine", "concurrency=4"]
     undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
     finish(undisturbed, *options)
     paid_before = answered(model_server)
@@ -112,8 +112,8 @@ def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built
         process = forked.Popen(
             [*COMMAND, str(dataset), *map(str, options)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        while process.poll() is None and saved(dataset) < known + 20:
-            time.sleep(0.001)
+        while process.poll() is None and saved(dataset) < known + 10:
+            time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert saved(dataset) >= known  # nothing that was saved is drawn anew
@@ -121,7 +121,7 @@ def test_a_command_killed_repeatedly_ends_like_an_undisturbed_one(dataset, built
     finish(dataset, *options)
     assert rows(dataset) == rows(undisturbed)
     # What was not saved was under way when the kill came: at most what is asked at once, each time.
-    assert answered(model_server) - paid_before <= 6 * 20 + 2 * 2 * 8
+    assert answered(model_server) - paid_before <= 6 * 10 + 2 * 2 * 4
     assert known > 0
 
 

@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import forked
 import tiny_world
 from loopback_server import answering
 from source_rows import write_jsonl
@@ -43,7 +44,7 @@ def test_kill_and_continue_gives_the_same_bytes(tmp_path):
     def start(out, url):
         words = ["evaluate", "--model", "canned", "--base-url", url, "--data", data, "--k", 4, "--workers", 2]
         words += ["--engine", "concurrency=2", "--out", out]
-        return subprocess.Popen(
+        return forked.Popen(
             [sys.executable, "-m", "cli", *map(str, words)],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(ROOT)},

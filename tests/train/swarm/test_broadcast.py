@@ -1,9 +1,5 @@
 """Weights arrive whole or not at all, whatever relays do."""
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -117,31 +113,6 @@ def test_a_damaged_base_on_the_disk_costs_the_anchor_and_nothing_else(tmp_path: 
             file.write(b"\xff" * 64)
         newest, _ = versions.fetch(2, seconds=20)
     assert same(newest, tmp_path, 2)
-
-
-_CLIENT = """
-import sys
-from pathlib import Path
-from published_weights import download
-from train.swarm.broadcast.version_store import VersionStore
-VersionStore(Path(sys.argv[1]), download(*sys.argv[2:])).fetch(2, seconds=60)
-"""
-
-
-@pytest.mark.parametrize("after_seconds", [0.7, 1.0, 1.4])
-def test_a_client_that_is_killed_goes_on_with_what_it_has(tmp_path: Path, after_seconds: float) -> None:
-    publish(tmp_path, range(3))
-    with relay(tmp_path) as url:
-        client = subprocess.Popen([sys.executable, "-c", _CLIENT, str(tmp_path / "client"), url])
-        try:
-            client.wait(after_seconds)
-        except subprocess.TimeoutExpired:
-            os.kill(client.pid, signal.SIGKILL)
-        client.wait()
-        for whole in (tmp_path / "client").glob("0*[0-9]"):
-            assert same(whole, tmp_path, int(whole.name))
-        place, _ = VersionStore(tmp_path / "client", download(url)).fetch(2, seconds=30)
-    assert same(place, tmp_path, 2)
 
 
 def test_relays_form_a_chain_and_drop_what_nobody_needs(tmp_path: Path) -> None:

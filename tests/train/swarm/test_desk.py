@@ -252,9 +252,7 @@ Swarm.TestCase.settings = settings(
 TestSwarm = Swarm.TestCase
 
 
-@pytest.mark.parametrize(
-    "seed", [9, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(12) if seed != 9)]
-)
+@pytest.mark.parametrize("seed", [9, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4))])
 def test_long_histories_add_up(seed: int) -> None:
     """The same rules, drawn so that much work gets done in between."""
     swarm, rng = Swarm(), random.Random(seed)

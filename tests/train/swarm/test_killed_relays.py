@@ -3,7 +3,6 @@
 import os
 import random
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import forked
 import pytest
 from published_weights import PUBLIC, RUN, download, honest, publish, relay
 
@@ -35,7 +35,7 @@ class Victim:
 
     def __init__(self) -> None:
         self.left = -1
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forked.Popen | None = None
         self._lock = threading.Lock()
 
     def __call__(self, handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
@@ -48,12 +48,12 @@ class Victim:
         honest(handler, content)
 
     @contextmanager
-    def started(self, command: list[str], after_shards: int) -> Iterator[subprocess.Popen[bytes]]:
+    def started(self, command: list[str], after_shards: int) -> Iterator[forked.Popen]:
         """Start a process that is killed after so many shards; -1: never."""
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'train'}"}
         with self._lock:
             self.left = after_shards
-            self.process = subprocess.Popen(command, env=environment, cwd=ROOT)
+            self.process = forked.Popen(command, env=environment, cwd=ROOT)
         try:
             yield self.process
         finally:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -176,7 +177,7 @@ def test_a_file_that_only_looks_like_a_ledger_is_refused(tmp_path: Path, made: s
 
 
 def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: Path) -> None:
-    writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path / "ledger")], stdout=subprocess.PIPE)
+    writer = forked.Popen([sys.executable, "-c", _WRITER, str(tmp_path / "ledger")], stdout=subprocess.PIPE)
     assert writer.stdout is not None
     for _ in range(30):
         said = int(writer.stdout.readline())
@@ -296,7 +297,7 @@ for n in range(int(sys.argv[2]) + 1):
 @pytest.mark.parametrize("n", [0, 3])
 def test_a_verdict_is_never_without_its_pay(tmp_path: Path, n: int) -> None:
     """The process is killed between the two entries."""
-    subprocess.run([sys.executable, "-c", _TWICE, str(tmp_path / "ledger"), str(n)], check=False)
+    forked.run([sys.executable, "-c", _TWICE, str(tmp_path / "ledger"), str(n)])
     book = Ledger(tmp_path / "ledger", KEY)
     account = book.account(ANN)
     assert (account.verdict_counts.get("accepted", 0), account.earned) == (n, n)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import forked
 import pytest
 import swarm_answers
 import swarms
@@ -62,10 +63,10 @@ def coordinator(world: swarms.World, model: Path) -> Iterator[None]:
 
 
 @contextmanager
-def verifier(invite: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
+def verifier(invite: str, folder: Path) -> Iterator[forked.Popen]:
     command = [sys.executable, "-m", "cli", "verifier", invite, "--key", str(folder / "verifier.key")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
-    process = subprocess.Popen(
+    process = forked.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import forked  # noqa: E402
 import msgspec  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
 
@@ -243,7 +243,7 @@ http_source.HttpSource(sys.argv[2], {"authorization": "Bearer secret"}, Path(sys
 def test_a_killed_process_blocks_nobody_and_its_part_is_used(publisher, server, source, tmp_path):
     manifest = published(publisher)
     server.trouble = lambda number, name, start: "slow" if number == 3 else None
-    fetcher = subprocess.Popen(
+    fetcher = forked.Popen(
         [sys.executable, "-c", FETCHER, msgspec.json.encode(manifest).decode(), server.url, str(tmp_path / "fetched")],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import forked  # noqa: E402
 from blake3 import blake3  # noqa: E402
 
 from train.errors import TransferError  # noqa: E402
@@ -115,7 +116,7 @@ def test_another_process_reads_memory_and_a_killed_writer_leaves_nothing():
 
     from train.weights.manifest import WeightManifest
 
-    writer = subprocess.Popen(
+    writer = forked.Popen(
         [sys.executable, "-c", WRITER], env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE
     )
     reader = SharedMemoryTransport()

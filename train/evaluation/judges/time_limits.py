@@ -16,7 +16,7 @@ programs that hang never keep the machine waiting. They cost three times their l
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from curate.verification.retries import map_with_retries
+from curate.judging import map_with_retries
 from sandbox import Sandbox, SandboxError, Verdict
 from train.evaluation.judges.judge import JudgeResult
 

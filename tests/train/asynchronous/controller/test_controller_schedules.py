@@ -36,8 +36,8 @@ def test_nothing_is_too_old_lost_or_doubled_in_a_hundred_schedules():
 
 
 @pytest.mark.thorough
-def test_nothing_is_too_old_lost_or_doubled_in_two_thousand_schedules():
-    for seed in range(100, 2_100):
+def test_nothing_is_too_old_lost_or_doubled_in_eight_hundred_schedules():
+    for seed in range(100, 900):
         run_and_audit(seed)
 
 

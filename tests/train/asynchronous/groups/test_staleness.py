@@ -121,8 +121,8 @@ def test_no_group_is_older_than_the_bound_in_any_schedule():
 
 
 @pytest.mark.thorough
-def test_no_group_is_older_than_the_bound_in_three_thousand_schedules():
-    assert sum(Schedule(seed).run(steps=20) for seed in range(100, 3_100)) == 0
+def test_no_group_is_older_than_the_bound_in_a_thousand_schedules():
+    assert sum(Schedule(seed).run(steps=20) for seed in range(100, 1_100)) == 0
 
 
 def test_taking_the_oldest_that_are_finished_breaks_the_bound():

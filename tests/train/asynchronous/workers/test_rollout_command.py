@@ -1,4 +1,4 @@
-"""`curate rollout` in processes of its own: workers that join, leave and are killed, and workers on a Ray cluster."""
+"""`curate rollout` in processes of its own: workers that join, leave and are killed."""
 
 import os
 import re
@@ -148,20 +148,6 @@ def test_workers_join_leave_and_are_killed_and_nothing_is_lost(tiny_model, caplo
         assert len(set(run.trained)) == len(run.trained)
         still_open = {f"q{group.dispatched.position}" for group in run.controller._groups.open.values()}
         assert {*run.trained, *still_open} >= {f"q{number}" for number in range(len(run.trained))}
-
-
-@pytest.mark.quiet
-@pytest.mark.thorough
-def test_workers_on_a_ray_cluster(tiny_model, ray_cluster):
-    for _ in range(2):
-        ray_cluster.add_node()
-    with run_of(tiny_model) as run:
-        driver = run.start("--ray", ray_cluster.address, "--workers", "2", "--gpus-per-worker", "0", name="actor")
-        run.train_until(lambda: run.holds("actor-0") and run.holds("actor-1"))
-        run.controller.close()
-        run.server.close()
-        assert driver.wait(SECONDS) == 0
-        assert "2 workers on the Ray cluster" in driver.stdout.read()
 
 
 def test_a_ray_cluster_that_is_not_there_is_explained():

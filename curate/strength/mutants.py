@@ -4,15 +4,15 @@ The same reference, tests and seed give the same mutants.
 """
 
 import ast
+import json
 import random
 import re
 import warnings
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from curate.strength import hard_coded
 from curate.strength.mistakes import KINDS
 from sandbox import Suite
 
@@ -21,6 +21,9 @@ MAX_MUTANTS = 24  # each costs about as much as judging the reference; more muta
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = {"setrecursionlimit", "stack_size", "set_int_max_str_digits", "setswitchinterval", "reconfigure"}
 _FIELDS_ASIDE = {"annotation", "returns", "decorator_list", "format_spec"}
+
+_DEFAULT_SHOWN_CASES = 2  # if the source does not say how many cases the statement shows, the usual number is assumed
+_LONGEST = 4_000  # characters of a case worth memorising; fewer than the digits that Python refuses to read
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -43,21 +46,16 @@ def mutants(
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(reference)
-        return _mutants(tree, suite, n_shown_cases, seed, max_count)
+        original = ast.unparse(tree)
+        kinds = {source: "hard_coded" for source in hard_coded_programs(suite, n_shown_cases)}
+        for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
+            if len(kinds) >= max_count:
+                break
+            source = place.unparse_with(node, tree)
+            if source != original:
+                kinds.setdefault(source, kind)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-
-
-def _mutants(tree: ast.Module, suite: Suite, shown: int, seed: int, max_count: int) -> list[Mutant]:
-    original = ast.unparse(tree)
-    kinds = {source: "hard_coded" for source in hard_coded.programs(suite, shown)}
-    for kind, place, node in _mistakes(tree, _used_names(suite), random.Random(f"{seed} {original}")):
-        if len(kinds) >= max_count:
-            break
-        with place.replace_with(node):
-            source = ast.unparse(tree)
-        if source != original:
-            kinds.setdefault(source, kind)
     return [Mutant(kind, source) for source, kind in kinds.items()]
 
 
@@ -101,16 +99,15 @@ class NodePosition:
     field: str
     index: int | None
 
-    @contextmanager
-    def replace_with(self, other: ast.AST) -> Iterator[None]:
-        """Put another node in this place for the duration of the block."""
-        self._hang(other)
+    def unparse_with(self, other: ast.AST, tree: ast.Module) -> str:
+        """Return the source text of the tree with another node in this place."""
+        self._put(other)
         try:
-            yield
+            return ast.unparse(tree)
         finally:
-            self._hang(self.node)
+            self._put(self.node)
 
-    def _hang(self, node: ast.AST) -> None:
+    def _put(self, node: ast.AST) -> None:
         if self.index is None:
             setattr(self.parent, self.field, node)
         else:
@@ -179,3 +176,65 @@ def _names(node: ast.AST) -> set[str]:
             names.add(child.attr)
         names |= _names(child)
     return names
+
+
+def hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
+    """Yield a program that always gives the most frequent answer, and one that also has a table of the shown cases.
+
+    This mistake ignores the right program and takes its answers from the tests. It is rewarded if there are only a few.
+
+    n_shown_cases: number of leading cases of the suite that the statement reveals; 0: not known
+    """
+    cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _LONGEST]
+    if suite.assertions is not None:
+        cases = [case for case in cases if case.expected]  # the others do not show what is expected
+    if len(cases) < 2:
+        return
+    usual = Counter(case.expected for case in cases).most_common(1)[0][0]
+    for count in (0, min(n_shown_cases or _DEFAULT_SHOWN_CASES, len(cases) - 1)):
+        table = {case.input: case.expected for case in cases[:count]}
+        if suite.assertions is not None:
+            yield _answering([case.input for case in cases], table, usual)
+        elif suite.entry_point:
+            yield _called(table, usual, suite.entry_point)
+        else:
+            yield _printing(table, usual)
+
+
+def _printing(table: dict[str, str], usual: str) -> str:
+    table = {"".join(text.split()): answer for text, answer in table.items()}
+    return f"import sys\nprint({table!r}.get(''.join(sys.stdin.read().split()), {usual!r}))\n"
+
+
+def _called(table: dict[str, str], usual: str, entry_point: str) -> str:
+    table = {json.dumps(json.loads(text)): answer for text, answer in table.items()}
+    return (
+        f"import json\ndef {entry_point}(*arguments):\n"
+        f"    return json.loads({table!r}.get(json.dumps(arguments), {usual!r}))\n"
+    )
+
+
+def _answering(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
+    """Return a program that defines each function that is called, for calls and answers that are Python.
+
+    calls  the calls of all cases
+    table  answers by call, for the cases that the program knows
+    usual  the answer to all other calls
+    """
+    rows: dict[str, list[str]] = {}
+    for text in calls:
+        call = ast.parse(text, mode="eval").body
+        assert isinstance(call, ast.Call)
+        function = rows.setdefault(ast.unparse(call.func), [])
+        if text in table:
+            arguments = "".join(f"{ast.unparse(argument)}, " for argument in call.args)
+            keywords = ", ".join(f"{keyword.arg!r}: {ast.unparse(keyword.value)}" for keyword in call.keywords)
+            function.append(f"repr((({arguments}), {{{keywords}}})): {table[text]}")
+    lines = ["class Solution:"] if any("." in name for name in rows) else []
+    for name, known in sorted(rows.items(), key=lambda row: "." not in row[0]):
+        indent, instance = ("    ", "self, ") if "." in name else ("", "")
+        lines += [
+            f"{indent}def {name.rpartition('.')[2]}({instance}*arguments, **named):",
+            f"{indent}    return {{{', '.join(known)}}}.get(repr((arguments, named)), {usual})",
+        ]
+    return "\n".join(lines) + "\n"

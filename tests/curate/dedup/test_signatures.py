@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from datasketch import MinHash
 from hypothesis import given
 from hypothesis import strategies as st
+from source_rows import words
 
-from curate.dedup.shingles import jaccard, shingles
+from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, jaccard, shingles, sign
 
 TEXTS = st.lists(st.lists(st.sampled_from("ab"), max_size=12).map(" ".join), min_size=1, max_size=5)
 
@@ -41,3 +43,23 @@ def test_each_short_text_is_a_single_shingle_of_its_own():
 def test_a_text_has_the_same_set_alone_and_among_others():
     texts = ["a", "a b c d e f a b c d e", "", "f e d c b a"]
     assert [found.tolist() for found in by_text(texts)] == [by_text([text])[0].tolist() for text in texts]
+
+
+def test_signatures_are_bit_for_bit_those_of_datasketch():
+    # More texts than one batch takes, of one word and more.
+    sets = shingles([words(seed, n=1 + seed * 3) for seed in range(TEXT_BATCH + 30)])
+    parts = [part.tolist() for part in np.split(sets.values, sets.offsets[1:-1])]
+    theirs = [made.hashvalues for made in MinHash.bulk(parts, num_perm=PERMUTATIONS, hashfunc=int)]
+    ours = sign(sets.values, sets.offsets)
+    assert ours.dtype == np.uint32
+    assert np.array_equal(ours, theirs)
+
+
+def test_extreme_values_are_signed_as_datasketch_does():
+    values = np.array([0, 1, 2**31, 2**32 - 1], dtype=np.uint32)
+    (theirs,) = MinHash.bulk([values.tolist()], num_perm=PERMUTATIONS, hashfunc=int)
+    assert np.array_equal(sign(values, np.array([0, 4]))[0], theirs.hashvalues)
+
+
+def test_no_sets_give_no_sign():
+    assert sign(np.empty(0, dtype=np.uint32), np.zeros(1, dtype=np.int64)).shape == (0, PERMUTATIONS)

@@ -1,0 +1,295 @@
+"""Whether references pass their tests, for `curate verify --run`: of a curated dataset, or of any source.
+
+References of a dataset are judged again; their verdicts are journaled, so the same audit continues after a kill. Raw
+data is audited by a build of a sample of it: the dataset has the build's report and its evidence. The result is also
+written as audit.json and audit.md.
+"""
+
+import hashlib
+import heapq
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from curate.dataset.dataset import Dataset
+from curate.dataset.integrity import check_integrity
+from curate.dataset.journal import ResultJournal
+from curate.dataset.output_folder import write_atomic
+from curate.dataset.query import query, read_table
+from curate.ingestion import sample_sort_key
+from curate.json_records import from_json, json_key, to_json
+from curate.judging import MeteredSandbox, failure_cause, map_with_retries
+from curate.options import BuildOptions
+from curate.pipeline import build
+from curate.problem import Problem
+from curate.progress import Progress, no_progress, with_progress
+from curate.reading.values import shorten
+from curate.text.document import Block, Section, Table, Text, markdown_lines, terminal_lines
+from sandbox import Judgement, SandboxOptions, Verdict
+
+FEW_TESTS = 5  # DeepCoder's rule: a problem with fewer tests invites programs that print memorised answers
+JOURNAL, JSON, MARKDOWN = "judgements.jsonl", "audit.json", "audit.md"
+_MAX_SHOWN = 10  # failures on a terminal
+_IN_MARKDOWN = 200  # failures in audit.md; audit.json has all
+_COUNTS = f"""
+    SELECT count(*) FILTER (multi_answer_suspect) AS n_suspects, count(*) FILTER (n_tests < {FEW_TESTS}) AS n_few_tests
+    FROM rows
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFailure:
+    """A row whose reference does not pass its tests. cause: a fixed word; detail: an explanation for people."""
+
+    id: str
+    cause: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetAudit:
+    """What an audit found.
+
+    subject            the dataset or the source, as it was given
+    content_hash       of the dataset that was audited; for a source, of the dataset that was built from the sample
+    sample_size, seed  number of rows to judge, None for all, and the seed of their choice and of the programs
+    n_rows             rows that were considered: those of the dataset, or those of the sample of a source
+    not_judged         rows without a judgement, by reason
+    n_judged           rows whose reference, or whose solutions, were executed
+    n_passed           of these, rows for which a program passed all tests
+    failures_by_cause  the others by cause
+    n_suspects         rows whose tests may have several right answers
+    n_few_tests        rows with fewer than FEW_TESTS tests
+    n_duplicates       rows that are nearly the same as others; None if they were not compared
+    faults             discrepancies between the dataset and its manifest
+    failures           the rows for which no program passed
+    """
+
+    subject: str
+    content_hash: str
+    sample_size: int | None = field(metadata=json_key("sample"))
+    seed: int
+    n_rows: int
+    not_judged: Mapping[str, int]
+    n_judged: int
+    n_passed: int
+    failures_by_cause: Mapping[str, int] = field(metadata=json_key("causes"))
+    n_suspects: int
+    n_few_tests: int
+    n_duplicates: int | None
+    faults: tuple[str, ...]
+    failures: tuple[AuditFailure, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong with what was audited."""
+        return not self.faults and not self.failures
+
+
+def write(audit: DatasetAudit, folder: Path) -> None:
+    """Write audit.json and audit.md into the folder."""
+    write_atomic(folder / JSON, json.dumps(to_json(audit), indent=1, ensure_ascii=False) + "\n")
+    chosen = "all rows" if audit.sample_size is None else f"a sample of {audit.sample_size}"
+    text = f"The audit covers {chosen}; its seed is {audit.seed}. The content hash is {audit.content_hash}."
+    title = Section(f"Audit of {audit.subject}", [Text(text)])
+    lines = [*markdown_lines([title], level=1), *markdown_lines(_sections(audit, _IN_MARKDOWN))]
+    write_atomic(folder / MARKDOWN, "\n".join(lines))
+
+
+def format_lines(audit: DatasetAudit) -> Iterator[str]:
+    """Yield the figures, the faults and some of the failures."""
+    return terminal_lines(_sections(audit, _MAX_SHOWN))
+
+
+def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
+    figures = [
+        ("rows", audit.n_rows),
+        *((f"  not judged: {reason}", n) for reason, n in audit.not_judged.items()),
+        ("  judged", audit.n_judged),
+        ("    a program passes all tests", audit.n_passed),
+        *((f"    none does: {cause}", n) for cause, n in audit.failures_by_cause.items()),
+        ("  tests may have several right answers", audit.n_suspects),
+        (f"  fewer than {FEW_TESTS} tests", audit.n_few_tests),
+    ]
+    if audit.n_duplicates is not None:
+        figures.append(("  nearly the same as another row", audit.n_duplicates))
+    yield Section("What was found", [Table(["", "rows"], figures)])
+    if audit.faults:
+        yield Section("Not as the manifest says", list(map(Text, audit.faults)))
+    if audit.failures:
+        n = len(audit.failures)
+        rows = [[failure.id, failure.cause, failure.detail] for failure in audit.failures[:max_failures]]
+        blocks: list[Block] = [Table(["row", "cause", ""], rows)]
+        if n > max_failures:
+            blocks.append(Text(f"... and {n - max_failures} more, in {JSON}"))
+        yield Section(f"For {n} row{'' if n == 1 else 's'}, no program passes all tests:", blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _JournalEntry:
+    """A line of the journal.
+
+    cause   why the reference failed, in one word; None if it passed
+    detail  the test on which it failed, for people
+    """
+
+    cause: str | None
+    detail: str
+
+
+def audit_references(
+    folder: Path,
+    out: Path,
+    *,
+    sample: int | None,
+    seed: int,
+    sandbox: SandboxOptions,
+    subject: str = "",
+    progress: Progress = no_progress,
+) -> DatasetAudit:
+    """Check a dataset against its manifest, and judge references against their tests.
+
+    folder   the dataset
+    out      folder of the journal of judgements
+    sample   number of references to judge, which the seed chooses; None: all
+    seed     also the seed of the programs' random numbers
+    sandbox  where programs run
+    subject  the name of the dataset in the result; by default its folder
+
+    Raises CurateError if rows cannot be read, or if the sandbox fails again and again.
+    """
+    dataset = Dataset.open(folder)
+    integrity = check_integrity(dataset, read_rows=True, progress=progress)
+    dataset.require_problems()
+    rows = enumerate(dataset.rows("data", ("id", "verified", "reference_language")))
+    verified = {n: row["id"] for n, row in rows if row["verified"] and row["reference_language"] is not None}
+    chosen = list(verified) if sample is None else _sample(verified, sample, seed)
+    out.mkdir(parents=True, exist_ok=True)
+    with ResultJournal(out / JOURNAL) as journal:
+        failures = _judge_all(dataset, chosen, journal, sandbox, seed, progress)
+    not_judged = {"unverified": len(dataset) - len(verified), "not in the sample": len(verified) - len(chosen)}
+    return DatasetAudit(
+        subject=subject or str(folder),
+        content_hash=integrity.content_hash or "unknown",
+        sample_size=sample,
+        seed=seed,
+        n_rows=len(dataset),
+        not_judged={reason: n for reason, n in not_judged.items() if n},
+        n_judged=len(chosen),
+        n_passed=len(chosen) - len(failures),
+        n_duplicates=None,
+        faults=tuple(map(str, integrity.faults)),
+        **_counts(dataset, failures),
+    )
+
+
+def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
+    """Return the positions of n rows, chosen by the seed."""
+    return sorted(heapq.nsmallest(n, ids, key=lambda position: sample_sort_key(seed, ids[position])))
+
+
+def _judge_all(
+    dataset: Dataset,
+    positions: Sequence[int],
+    journal: ResultJournal,
+    options: SandboxOptions,
+    seed: int,
+    progress: Progress,
+) -> list[AuditFailure]:
+    """Return the failures of the references of these rows, in order. Only those without a judgement are executed."""
+    keys: dict[str, str] = {}
+
+    def missing() -> Iterator[Problem]:
+        for position in positions:
+            problem = dataset.load(position)
+            keys[problem.id] = _key(problem, seed)
+            if keys[problem.id] not in journal:
+                yield problem
+
+    def judge(problem: Problem) -> Judgement:
+        assert problem.reference is not None
+        return MeteredSandbox(box).judge(problem.reference, problem.tests)
+
+    # A service has one seed for all its clients.
+    with options.open(seed=None if options.backend == "http" else seed) as box:
+        judgements = map_with_retries(missing(), judge, box)
+        for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
+            journal.add(keys[problem.id], to_json(_judged(judgement)))
+    entries = journal.records(keys, partial(from_json, _JournalEntry))
+    return [AuditFailure(id, line.cause, line.detail) for id, line in entries.items() if line.cause is not None]
+
+
+def _key(problem: Problem, seed: int) -> str:
+    """Return a digest of everything that a judgement depends on."""
+    assert problem.reference is not None
+    content = [problem.reference.source, problem.reference.language, problem.tests.to_json(), seed]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _judged(judgement: Judgement) -> _JournalEntry:
+    if judgement.accepted:
+        return _JournalEntry(None, "")
+    number, failed = next(
+        (number, case) for number, case in enumerate(judgement.cases, start=1) if case.verdict is not Verdict.ACCEPTED
+    )
+    return _JournalEntry(
+        failure_cause(judgement), f"test {number}: {failed.verdict.value} {shorten(failed.detail)}".rstrip()
+    )
+
+
+def audit_source(
+    name: str,
+    location: str,
+    out: Path,
+    *,
+    sample: int | None,
+    seed: int,
+    sandbox: SandboxOptions,
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+) -> DatasetAudit:
+    """Execute the solutions of a source's rows, and return for how many rows one passes all tests.
+
+    name, location  the source and its data, as in `curate build-dataset --source NAME=LOCATION`
+    out             folder of the dataset that is built from the rows
+    sample          number of rows, which the seed chooses; None: all
+    sandbox         where programs run
+    overwrite       replace another dataset in the folder
+
+    Raises CurateError as curate.build does.
+    """
+    options = BuildOptions(min_tests=1, no_reference="drop", mutants=0, sample=sample, seed=seed)
+    manifest = build([(name, location)], out, options, sandbox=sandbox, overwrite=overwrite, progress=progress)
+    count = manifest.counts[name]
+    dataset = Dataset(out, manifest).require_problems()
+    failures = [
+        AuditFailure(row["id"], row["cause"] or row["reason"], row["detail"])
+        for row in dataset.rows("rejected")
+        if row["stage"] == "verify"
+    ]
+    not_judged = Counter({r: n for stage in ("parse", "filter") for r, n in count.rejected.get(stage, {}).items()})
+    n_judged = count.n_read - not_judged.total()
+    return DatasetAudit(
+        subject=f"{name}={location}",
+        content_hash=manifest.content_hash,
+        sample_size=sample,
+        seed=seed,
+        n_rows=count.n_read,
+        not_judged=dict(not_judged.most_common()),
+        n_judged=n_judged,
+        n_passed=n_judged - len(failures),
+        n_duplicates=count.rejected_in("dedup"),
+        faults=(),
+        **_counts(dataset, failures),
+    )
+
+
+def _counts(dataset: Dataset, failures: Sequence[AuditFailure]) -> dict[str, Any]:
+    """Return the fields of an audit that are counted from its failures and from the rows of a dataset."""
+    (counts,) = query(_COUNTS, rows=read_table(dataset, "data", ("multi_answer_suspect", "n_tests")))
+    causes = Counter(failure.cause for failure in failures)
+    return {**counts, "failures_by_cause": dict(causes.most_common()), "failures": tuple(failures)}

@@ -1,0 +1,120 @@
+"""A text as the set of its runs of five words, the similarity of two such sets, and signatures that estimate it.
+
+A run is stored as a 32-bit hash. In about one of 50,000 pairs of ordinary statements, two different runs share a hash.
+Signatures are MinHash, bit for bit the same as in datasketch 2 (scheme "affine32", default seed). datasketch applies
+the 128 permutations to one set at a time. Here each permutation is applied to the sets of a hundred texts at once, so
+the same arithmetic needs a few calls of numpy for all of them instead of a few for each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from curate.text.ngrams import ODD, STEP, hash_ngrams, hash_words
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from curate.text.ngrams import Offsets
+
+    Set = np.ndarray[tuple[int], np.dtype[np.uint32]]
+    Signatures = np.ndarray[Any, np.dtype[np.uint32]]  # a row for each set
+
+WORDS_PER_SHINGLE = 5
+PERMUTATIONS = 128
+# The values of this many texts and one permutation of these values fit into the second-level cache.
+TEXT_BATCH = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ShingleSets:
+    """Several sets in one array: set i is values[offsets[i] : offsets[i + 1]], sorted, each value once."""
+
+    values: "Set"
+    offsets: "Offsets"
+
+
+def shingles(texts: Sequence[str]) -> ShingleSets:
+    """Return a set for each text. A text of fewer than five words is a single shingle, so no set is empty."""
+    import numpy as np
+
+    words = hash_words(texts)
+    long_enough = hash_ngrams(words, WORDS_PER_SHINGLE)
+    values, offsets = (long_enough.hashes >> np.uint64(32)).astype(np.uint32), long_enough.offsets
+    short = np.flatnonzero(np.diff(offsets) == 0)
+    if len(short):
+        whole = [_whole(words.hashes[words.offsets[text] : words.offsets[text + 1]].tolist()) for text in short]
+        values = np.insert(values, offsets[short], np.array(whole, dtype=np.uint32))
+        offsets = offsets + np.searchsorted(short, np.arange(len(offsets)))
+    for begin, end in pairwise(offsets.tolist()):
+        values[begin:end].sort()
+    first = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=first[1:])
+    first[offsets[:-1]] = True
+    kept_before = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(first)))
+    return ShingleSets(values[first], kept_before[offsets])
+
+
+def _whole(word_hashes: list[int]) -> int:
+    """Hash all words of a short text to one 32-bit value."""
+    value = len(word_hashes)
+    for word_hash in word_hashes:
+        value = (value * STEP + word_hash) % 2**64
+    return (value * ODD % 2**64) >> 32
+
+
+def jaccard(left: "Set", right: "Set") -> float:
+    """Return the Jaccard similarity: the size of the intersection divided by the size of the union."""
+    import numpy as np
+
+    both = np.concatenate((left, right))
+    both.sort(kind="stable")  # a stable sort merges parts that are already sorted
+    common = int(np.count_nonzero(both[1:] == both[:-1]))
+    return common / (len(both) - common)
+
+
+def sign(values: "Set", offsets: "Offsets") -> "Signatures":
+    """Return a row of PERMUTATIONS minima for each set values[offsets[i] : offsets[i + 1]]. No set may be empty.
+
+    The values are 32-bit hashes of the members, such as `MinHash.bulk(..., hashfunc=int)` takes.
+    """
+    import numpy as np
+
+    multipliers, addends = permutations()
+    signed = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
+    minima = np.empty((PERMUTATIONS, TEXT_BATCH), dtype=np.uint32)
+    for first in range(0, len(signed), TEXT_BATCH):
+        last = min(first + TEXT_BATCH, len(signed))
+        mixed = _finalised(values[offsets[first] : offsets[last]])
+        starts = offsets[first:last] - offsets[first]
+        permuted = np.empty_like(mixed)
+        for number in range(PERMUTATIONS):
+            np.multiply(mixed, multipliers[number], out=permuted)
+            np.add(permuted, addends[number], out=permuted)
+            np.minimum.reduceat(permuted, starts, out=minima[number, : last - first])
+        signed[first:last] = minima[:, : last - first].T
+    return signed
+
+
+@cache
+def permutations() -> tuple["Set", "Set"]:
+    """Return the multipliers and addends that datasketch draws, without importing it, which takes a second."""
+    import numpy as np
+
+    random = np.random.RandomState(1)
+    multipliers = random.randint(0, 1 << 31, PERMUTATIONS, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
+    return multipliers, random.randint(0, 1 << 32, PERMUTATIONS, dtype=np.uint32)
+
+
+def _finalised(values: "Set") -> "Set":
+    """Apply the last step of MurmurHash3, as datasketch does before the permutations."""
+    import numpy as np
+
+    mixed = values ^ (values >> np.uint32(16))
+    mixed *= np.uint32(0x85EBCA6B)
+    mixed ^= mixed >> np.uint32(13)
+    mixed *= np.uint32(0xC2B2AE35)
+    mixed ^= mixed >> np.uint32(16)
+    return mixed

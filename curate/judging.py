@@ -1,0 +1,233 @@
+"""Judging many programs for datasets: what they cost, how they fail, what they answer, and failures of the sandbox."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from curate.errors import CurateError
+from curate.json_records import json_key
+from sandbox import (
+    Case,
+    CaseJudgement,
+    Judgement,
+    Limits,
+    Outcome,
+    Program,
+    RefereeError,
+    RunResult,
+    Sandbox,
+    SandboxError,
+    Suite,
+    Verdict,
+)
+from sandbox.concurrency.thread_map import map_results
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# The sandbox itself repeats lost runs, so repeated failures mean that something is permanently broken.
+FAILURES_IN_A_ROW = 3
+
+
+class MeteredSandbox:
+    """Judges and runs programs, and adds up the CPU seconds that they use. Each object is for one problem and thread.
+
+    Each method raises the same exceptions as the method of `Sandbox` with the same name, except for RefereeError: a
+    solution on which the suite's own referee fails has a wrong answer. Nothing is known about such a solution, but it
+    cannot be a reference, and the other solutions go on.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.spent_seconds = 0.0
+
+    def judge(self, program: Program, suite: Suite, *, run_all: bool = False, keep_outputs: bool = False) -> Judgement:
+        try:
+            judgement = self._sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
+        except RefereeError as error:
+            judgement = _rejected(error, suite)
+        self.spent_seconds += cpu_seconds(judgement)
+        return judgement
+
+    def judge_many(self, pairs: Sequence[tuple[Program, Suite]], *, run_all: bool = False) -> list[Judgement]:
+        """Judge all pairs and return the judgements in the same order.
+
+        They are judged in one request, because on a cluster each request adds latency.
+        """
+        judgements: dict[int, Judgement] = {}
+        for index, answer in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
+            if isinstance(answer, RefereeError):
+                answer = _rejected(answer, pairs[index][1])
+            if isinstance(answer, Exception):
+                raise answer
+            judgements[index] = answer
+        self.spent_seconds += sum(map(cpu_seconds, judgements.values()))
+        return [judgements[index] for index in range(len(pairs))]
+
+    def run(self, program: Program, stdin: str, limits: Limits) -> RunResult:
+        result = self._sandbox.run(program, stdin, limits)
+        self.spent_seconds += result.cpu_seconds
+        return result
+
+
+def _rejected(error: RefereeError, suite: Suite) -> Judgement:
+    case = CaseJudgement(Verdict.WRONG_ANSWER, 0.0, 0.0, 0.0, str(error))
+    return Judgement(Verdict.WRONG_ANSWER, (case,), len(suite.cases))
+
+
+def cpu_seconds(judgement: Judgement) -> float:
+    """Return the total CPU seconds that the runs of a judgement used."""
+    return sum(case.cpu_seconds for case in judgement.cases)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFailure:
+    """A solution's failure on one test.
+
+    solution_index  place of the solution among the candidates of the problem
+    test_index      place of the test in the suite
+    verdict         the verdict on this test, never "accepted"
+    detail          what the sandbox said about it, which is short
+    """
+
+    solution_index: int = field(metadata=json_key("solution"))
+    test_index: int = field(metadata=json_key("test"))
+    verdict: Verdict
+    detail: str
+
+
+def first_failure(solution: int, judgement: Judgement) -> CaseFailure:
+    """Return the first failure of a solution that is not accepted."""
+    test, case = next(pair for pair in enumerate(judgement.cases) if pair[1].verdict is not Verdict.ACCEPTED)
+    return CaseFailure(solution, test, case.verdict, case.detail)
+
+
+def failure_cause(judgement: Judgement) -> str:
+    """Return the cause of a judgement that is not accepted: its verdict, or one of these words:
+
+    no_module     it imports a module that is not installed in the sandbox
+    input_ended   it reads more input than there is, usually because the tests have another form than it expects
+    empty_output  it prints nothing, usually because it defines a function that is never called
+    """
+    detail = next((case.detail for case in judgement.cases if case.verdict is not Verdict.ACCEPTED), "")
+    last_line = detail.rstrip().rpartition("\n")[2]
+    if judgement.verdict is Verdict.RUNTIME_ERROR and last_line.startswith(("ModuleNotFoundError:", "ImportError:")):
+        return "no_module"
+    if judgement.verdict is Verdict.RUNTIME_ERROR and last_line.startswith("EOFError:"):
+        return "input_ended"
+    if judgement.verdict is Verdict.WRONG_ANSWER and not detail.strip():
+        return "empty_output"
+    return judgement.verdict.value
+
+
+def map_with_retries(
+    items: Iterable[Item], work: Callable[[Item], Result], sandbox: Sandbox
+) -> Iterator[tuple[Item, Result]]:
+    """Yield (item, work(item)) for each item as results become known, not in the order of the items.
+
+    items    the items, which may be very many: they are read only a little ahead of the results
+    work     called in several threads at once; it may use `sandbox` as often as it needs. An item for which it raises
+             SandboxError is tried again after all others. Any other exception of `work` is raised here
+    sandbox  the sandbox that `work` uses; its number of workers decides how many items are worked on at once
+
+    Raises CurateError after FAILURES_IN_A_ROW failures of the sandbox without a result in between. Nothing is then
+    known about the items that have not been yielded.
+    """
+
+    def attempt(item: Item) -> tuple[Item, Result | SandboxError]:
+        try:
+            return item, work(item)
+        except SandboxError as error:
+            return item, error
+
+    failures = 0
+    remaining = items
+    while True:
+        failed: list[Item] = []
+        # There are two items for each worker: while one is being prepared, the programs of the other run.
+        for _, attempted in map_results(attempt, remaining, threads=2 * sandbox.workers):
+            if isinstance(attempted, Exception):
+                raise attempted
+            item, result = attempted
+            if not isinstance(result, SandboxError):
+                failures = 0
+                yield item, result
+                continue
+            failures += 1
+            if failures == FAILURES_IN_A_ROW:
+                raise CurateError(
+                    f"the sandbox failed {failures} times in a row: {result}. Results up to here are saved. "
+                    "Type `curate doctor` to see what is wrong, then run the same command again to continue."
+                ) from result
+            log.warning("the sandbox failed, will try again: %s", result)
+            failed.append(item)
+        if not failed:
+            return
+        remaining = failed
+
+
+def collect_outputs(
+    program: Program, inputs: Iterable[str], suite: Suite, sandbox: Sandbox | MeteredSandbox
+) -> Iterator[Case]:
+    """Yield a case for each input on which the program exits with 0, in order, with its answer as the expected output.
+
+    The answer is what it prints or, for calls, the value that they return. Of statements, only calls have answers.
+    """
+    executed = program
+    if suite.assertions is not None:
+        executed = Program(f"given, source = {suite.assertions.given!r}, {program.source!r}\n{_PRINT_VALUE}")
+    elif suite.entry_point is not None:
+        executed = Program(f"source, entry_point = {program.source!r}, {suite.entry_point!r}\n{_PRINT_RETURNED}")
+    for text in inputs:
+        result = sandbox.run(executed, text, suite.limits)
+        if result.outcome is Outcome.EXITED and result.exit_code == 0:
+            yield Case(text, result.text if suite.assertions is None else result.text.rstrip("\n"))
+
+
+# Prints what the function returns, as JSON. It may use the same names as a call in the sandbox: LiveCodeBench's.
+_PRINT_RETURNED = """
+import builtins, io, json, sys
+names = {}
+for module in (
+    "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys"
+    " json builtins typing"
+).split():
+    exec(f"from {module} import *\\nimport {module}\\n", names)
+arguments = json.load(sys.stdin)
+stdout, sys.stdout = sys.stdout, io.StringIO()
+sys.setrecursionlimit(50_000)
+program = {"__name__": "solution", "__builtins__": {**names, **vars(builtins)}}
+exec(source, program)
+Solution = program.get("Solution")
+function = getattr(Solution(), entry_point) if hasattr(Solution, entry_point) else program[entry_point]
+print(json.dumps(function(*arguments)), file=stdout)
+"""
+
+# Prints the value of a call as a literal. What is not a literal value, or is not written the same each time, has none.
+_PRINT_VALUE = """
+import ast, io, sys
+sys.setrecursionlimit(50_000)
+stdout, sys.stdout = sys.stdout, io.StringIO()
+program = {"__name__": "solution"}
+exec(given, program)
+exec(source, program)
+def text(value):
+    if type(value) in (set, frozenset):
+        inner = "{" + ", ".join(sorted(map(text, value))) + "}" if value else ""
+        return "frozenset(" + inner + ")" if type(value) is frozenset else inner or "set()"
+    if type(value) in (list, tuple):
+        inner = ", ".join(map(text, value))
+        return "[" + inner + "]" if type(value) is list else "(" + inner + "," * (len(value) == 1) + ")"
+    if type(value) is dict:
+        return "{" + ", ".join(text(key) + ": " + text(item) for key, item in value.items()) + "}"
+    if type(value) is float and value in (float("inf"), float("-inf")):
+        return "1e999" if value > 0 else "-1e999"
+    if type(value) not in (int, float, complex, bool, str, bytes, type(None)):
+        sys.exit(1)
+    ast.literal_eval(repr(value))
+    return repr(value)
+print(text(eval(sys.stdin.read(), program)), file=stdout)
+"""

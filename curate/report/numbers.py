@@ -1,0 +1,276 @@
+"""The numbers of the report as plain values, which are the content of `report.json`. compute_report names them all.
+
+Queries aggregate as they read, and read only the columns that they count, so memory does not grow with the dataset.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from curate.dataset.dataset import Dataset
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, judging_description, program_names
+from curate.dataset.query import query, read_table
+from curate.json_records import to_json
+from curate.manifest import Manifest, SelectedBand, SourceCounts
+from curate.report.duplicate_section import DuplicateSection, rebuild_duplicate_section
+from curate.report.histogram import COUNT_EDGES, SECONDS_EDGES, SHARE_EDGES, histograms, trimmed
+
+Numbers = dict[str, Any]
+STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
+_BATCH_ROWS = 256  # of evidence, whose rows have texts
+_N_BORDERLINE = 5
+_N_EXAMPLES = 3
+_N_TIGHTEST = 5
+_TEXT_CHARACTERS = 1500  # of each text, which limits the size of the page
+_MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
+_ELSEWHERE = ("dedup", "decontaminate", "difficulty")  # other sections show why these stages reject rows
+_HIT_COLUMNS = ("row", "id", "set", "item", "rule", "score", "span", "verdict")
+_SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
+_EDGES = {"n_tests": COUNT_EDGES, "test_strength": SHARE_EDGES, _SLOWEST: SECONDS_EDGES, _LIMIT: SECONDS_EDGES}
+_TIGHTEST = f"""
+    SELECT id, {_SLOWEST}, {_LIMIT}, {_SLOWEST} / {_LIMIT} AS share FROM rows WHERE {_LIMIT} <> 0 AND share IS NOT NULL
+    ORDER BY share DESC, id LIMIT {_N_TIGHTEST}
+"""
+_REJECTIONS = "SELECT stage, reason, cause, source, count(*) AS n FROM rows GROUP BY ALL ORDER BY ALL"
+_SOLVE_RATES = "SELECT model, n, n_correct, count(*) AS problems FROM rows GROUP BY ALL ORDER BY ALL"
+# For each cause the rows with the least to read. Rows with a test, whose solutions were executed, come first.
+_EXAMPLES = f"""
+    SELECT stage, reason, cause, count(*) AS n, arg_min(rows, {{
+        'unexecuted': test IS NULL,
+        'length': len(statement) + ifnull(len(input) + len(expected) + list_sum([len(p) FOR p IN programs]), 0),
+        'id': id}}, {_N_EXAMPLES}) AS examples
+    FROM rows WHERE stage NOT IN {_ELSEWHERE} GROUP BY ALL
+"""
+# The least similar rows that were removed, and the most similar rows that stayed.
+_BORDERLINE = f"""
+    SELECT set, verdict, arg_min({{'id': id, 'item': item, 'rule': rule, 'score': score, 'span': span}}, {{
+        'score': if(verdict = 'removed', score, -score), 'row': row, 'item': item}}, {_N_BORDERLINE}) AS hits
+    FROM rows WHERE rule = 'contained' GROUP BY ALL
+"""
+
+
+def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Numbers:
+    """Compute the numbers of the report.
+
+    duplicates: the section that the build has computed, if it is known
+
+    Sections about things that a dataset does not have are None or empty. Raises CurateError if a file is damaged.
+    """
+    manifest = dataset.manifest
+    options = manifest.plan.configuration
+    columns = _column_numbers(dataset)
+    rejections = _rejection_section(dataset)
+    strength = manifest.build and manifest.build.strength
+    return {
+        "dataset": _dataset_section(manifest, columns),
+        "funnel": build_funnel_section(manifest.counts),
+        "rejections": rejections,
+        "evidence": _evidence_section(dataset),
+        "tests": trimmed(columns["n_tests"])[0] if "n_tests" in columns else None,
+        "test_strength": _test_strength_section(columns, options.get("min_test_strength")),
+        "mutants": to_json(strength),
+        "reference_time": _reference_time_section(dataset, columns),
+        "solve_rates": _solve_rate_section(dataset, manifest.solve_rate),
+        "duplicates": to_json(duplicates or rebuild_duplicate_section(rejections, options.get("dedup"))),
+        "contamination": _contamination_section(dataset),
+    }
+
+
+def _column_numbers(dataset: Dataset) -> dict[str, Any]:
+    """Return the histograms and the sums of those columns that the rows have."""
+    present = dataset.columns("data")
+    edges = {name: of_column for name, of_column in _EDGES.items() if name in present}
+    further = ["count(*) FILTER (test_strength = 1) AS n_whole"] if "test_strength" in present else []
+    if "multi_answer_suspect" in present:
+        further.append("count(*) FILTER (multi_answer_suspect) AS multi_answer_suspects")
+    if not edges:
+        return {}
+    return histograms(read_table(dataset, "data", sorted(present & {*edges, "multi_answer_suspect"})), edges, further)
+
+
+def _dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": manifest.name,
+        "date": manifest.date,
+        "curate": manifest.plan.curate_version,
+        "content_hash": manifest.content_hash,
+        "reward_hash": manifest.reward_hash,
+        "options": to_json(manifest.plan.configuration),
+        "inputs": to_json(manifest.plan.inputs),
+        "seconds": to_json(manifest.seconds),
+        "executed_cpu_seconds": manifest.build and manifest.build.executed_cpu_seconds,
+        "warnings": manifest.warnings,
+        "multi_answer_suspects": columns.get("multi_answer_suspects"),
+    }
+
+
+def _test_strength_section(columns: Mapping[str, Any], least: float | None) -> dict[str, Any] | None:
+    strength = columns.get("test_strength")
+    return strength and {**strength, "n_whole": columns["n_whole"], "least": least}
+
+
+def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
+    """Return for each source how many rows were read, how many were left after each stage, and how many stay.
+
+    Stages in which no source lost a row are left out; custom stages follow those that curate knows. `verified` is None
+    for datasets that curate did not build.
+    """
+    happened = {stage for count in counts.values() for stage in count.rejected}
+    stages = [*(stage for stage in STAGES if stage in happened), *sorted(happened.difference(STAGES))]
+    return {"stages": stages, "sources": {source: _funnel_of_source(count, stages) for source, count in counts.items()}}
+
+
+def _funnel_of_source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
+    left, after = count.n_read, []
+    for stage in stages:
+        left -= count.rejected_in(stage)
+        after.append(left)
+    return {"read": count.n_read, "after": after, "kept": count.n_kept, "verified": count.n_verified}
+
+
+def _rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
+    """Return an entry for each stage, reason and cause that occurs. Each stage begins with its most frequent one."""
+    names = ("stage", "reason", "cause", "source")
+    by_cause: dict[tuple[str, str, str], dict[str, int]] = {}
+    if dataset.columns("rejected").issuperset({*names} - {"cause"}):
+        for row in query(_REJECTIONS, rows=read_table(dataset, "rejected", names)):
+            by_cause.setdefault((row["stage"], row["reason"], row["cause"] or ""), {})[row["source"]] = row["n"]
+    entries = [
+        {"stage": stage, "reason": reason, "cause": cause, "n": sum(sources.values()), "sources": sources}
+        for (stage, reason, cause), sources in by_cause.items()
+    ]
+    return sorted(entries, key=_sort_key)
+
+
+def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the key by which entries for a stage, reason and cause are sorted."""
+    stage = entry["stage"]
+    place = STAGES.index(stage) if stage in STAGES else len(STAGES)
+    return place, stage, -entry["n"], entry["reason"], entry["cause"]
+
+
+def _contamination_section(dataset: Dataset) -> dict[str, Any]:
+    """Return for each evaluation set its counts in the manifest, and the hits by shared words closest to the border.
+
+    The result is empty if no set was compared.
+    """
+    hits: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    if dataset.columns("contamination").issuperset(_HIT_COLUMNS):
+        found = query(_BORDERLINE, rows=read_table(dataset, "contamination", _HIT_COLUMNS))
+        hits = {(row["set"], row["verdict"]): row["hits"] for row in found}
+    return {
+        name: {
+            **{key: getattr(count, key) for key in ("items", "rows", "removed", "removal_rate")},
+            "rules": count.removed_by_rule,
+            "review": count.n_to_review,
+            "window": count.window,
+            "warning": count.warning,
+            "removed_least": hits.get((name, "removed"), []),
+            "kept_most": hits.get((name, "review"), []),
+        }
+        for name, count in dataset.manifest.decontamination.items()
+    }
+
+
+def _evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
+    """Return an entry for each stage, reason and cause, with the number of its rows and the shortest examples.
+
+    Rows whose solutions were executed are preferred as examples.
+    """
+    if not dataset.columns(EVIDENCE).issuperset(EVIDENCE_COLUMNS):
+        return []
+    rows = query(_EXAMPLES, rows=read_table(dataset, EVIDENCE, list(EVIDENCE_COLUMNS), rows=_BATCH_ROWS))
+    entries = [row | {"examples": [_example(example) for example in row["examples"]]} for row in rows]
+    return sorted(entries, key=_sort_key)
+
+
+def _example(row: dict[str, Any]) -> dict[str, Any]:
+    columns = zip(program_names(row), *(row[name] for name in PROGRAM_COLUMNS), strict=True)
+    programs = [
+        {
+            "name": name,
+            "language": language,
+            "verdict": verdict,
+            "message": message if output is None else "",
+            "output": None if output is None else _beginning(output),
+            "source": _beginning(source),
+        }
+        for name, language, verdict, message, output, source in columns
+    ]
+    example = {"id": row["id"], "detail": row["detail"], "statement": _beginning(row["statement"])}
+    if row["test"] is None:
+        return example | {"test": None, "programs": []}
+    texts = {name: _beginning(row[name]) for name in ("input", "expected")}
+    return example | {"test": row["test"], "how": judging_description(row), **texts, "programs": programs}
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}\n[... cut]"
+
+
+def _reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return histograms of times and limits with the same edges, and the problems with the least time to spare.
+
+    Returns None if the dataset has no such columns.
+    """
+    if _SLOWEST not in columns or _LIMIT not in columns:
+        return None
+    slowest, limit = trimmed(columns[_SLOWEST], columns[_LIMIT])
+    tightest = query(_TIGHTEST, rows=read_table(dataset, "data", ("id", _SLOWEST, _LIMIT)))
+    return {"slowest": slowest, "limit": limit, "tightest": tightest}
+
+
+def _solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
+    """Return an entry for each model in `difficulty/`, by name.
+
+    selected_band: the band that the dataset was reduced to; None if it was not reduced
+
+    Shares are i / steps, where `steps` is the usual number of samples, and `counts` has the number of problems that
+    are nearest to each share.
+    """
+    names = ("model", "n", "n_correct")
+    if not dataset.columns("difficulty").issuperset(names):
+        return []
+    counted: dict[str, dict[tuple[int, ...], int]] = {}
+    for row in query(_SOLVE_RATES, rows=read_table(dataset, "difficulty", names)):
+        counted.setdefault(row["model"], {})[row["n"], row["n_correct"]] = row["problems"]
+    filtered = selected_band.models if selected_band else ()
+    band = tuple(float(end) for end in selected_band.band.split(":")) if selected_band else (0.0, 1.0)
+    return [
+        _solve_rates_of_model(model, of_model, band if model in filtered else None)
+        for model, of_model in counted.items()
+    ]
+
+
+def _solve_rates_of_model(
+    model: str, counted: dict[tuple[int, ...], int], band: tuple[float, ...] | None
+) -> dict[str, Any]:
+    scored = {pair: rows for pair, rows in counted.items() if pair[0]}
+    samples: Counter[int] = Counter()
+    for (n, _), rows in scored.items():
+        samples[n] += rows
+    steps = min(samples.most_common(1)[0][0], _MAX_STEPS) if samples else 1
+    counts = [0] * (steps + 1)
+    for (n, n_correct), rows in scored.items():
+        counts[_nearest_step(n_correct, n, steps)] += rows
+    low, high = band or (0.0, 1.0)
+    inside = sum(rows for (n, right), rows in scored.items() if low <= right / n <= high)
+    return {
+        "model": model,
+        "n": sum(scored.values()),
+        "unknown": sum(counted.values()) - sum(scored.values()),
+        "steps": steps,
+        "counts": counts,
+        "never": sum(rows for (_, right), rows in scored.items() if right == 0),
+        "always": sum(rows for (n, right), rows in scored.items() if right == n),
+        "mean": sum(rows * right / n for (n, right), rows in scored.items()) / max(sum(scored.values()), 1),
+        "band": list(band) if band else None,
+        "in_band": inside if band else None,
+    }
+
+
+def _nearest_step(right: int, n: int, steps: int) -> int:
+    """Return the nearest step. Problems that are never or always solved have bars of their own despite rounding."""
+    if right in (0, n):
+        return 0 if right == 0 else steps
+    return min(max(round(right / n * steps), 1), steps - 1) if steps > 1 else round(right / n)

@@ -1,0 +1,249 @@
+"""Sections of titles, sentences, tables and charts, and their renderers for a terminal and for Markdown.
+
+curate/report/html.py has the renderer for HTML. Texts in sections are written by strangers, so every renderer escapes
+them: a statement with markup, escape sequences of terminals, pipes or line ends changes nothing but itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from curate.text.printable import escape_unprintable, format_table, one_line
+
+_BAR = 40  # characters of the longest bar on a terminal
+_CELL = 160  # characters of a cell in Markdown
+_LINE = 1000  # characters of what has to stand on one line of a terminal
+
+
+class Share(float):
+    """A share, from 0 to 1, which is shown in percent."""
+
+
+class Seconds(float):
+    """A duration."""
+
+
+class Code(str):
+    """An id, a hash or other text that is shown in the letters of a program."""
+
+    __slots__ = ()
+
+
+class Markdown(str):
+    """A text of ours that is Markdown already, so it is not escaped there."""
+
+    __slots__ = ()
+
+
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text. kind: empty for a sentence, "warning", "code" for a program, "message" for what a program reported"""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    header: names of the columns; empty for pairs of a name and a value
+    total: one more row for a terminal, with sums
+    style: how a page shows it. "stacked": the columns after the first number are the parts of a bar; "steps": a number,
+        its losses and what is left of it as bars; "shaded": larger numbers are darker
+    folded: title under which a page folds the table; other renderers leave a folded table out
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    total: Sequence[Cell] = ()
+    style: str = ""
+    folded: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Bars.
+
+    labels: names of the bars
+    counts: heights of the bars, by the name of their series
+    ticks: labels at the edges between bars; empty: the bars' own labels stand below them
+    band: numbers of the first and the last bar of a shaded band
+    line: position of a line, in bars from the left
+    band_label, line_label: meaning of the band and of the line
+    """
+
+    labels: Sequence[str]
+    counts: Mapping[str, Sequence[int]]
+    x_label: str
+    y_label: str = "problems"
+    ticks: Sequence[str] = ()
+    band: tuple[int, int] | None = None
+    band_label: str = ""
+    line: float | None = None
+    line_label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of several texts that a page shows beside each other, in parts that may be marked as differing."""
+
+    title: Sequence[Cell]
+    parts: Sequence[tuple[str, bool]]
+    mark: str = ""  # "removed" or "kept": the color of marked parts
+    is_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """Texts beside each other, and longer ones to unfold. Only pages show exhibits.
+
+    folded: texts and whether they are programs or outputs, by their titles
+    """
+
+    title: Sequence[Cell]
+    note: str = ""
+    sides: Sequence[Side] = ()
+    folded: Mapping[str, tuple[str, bool]] | None = None
+
+
+Block = Text | Table | Chart | Exhibit
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A title and what stands below it.
+
+    note: a sentence below the title. Without blocks it says why there is nothing to show, and only pages show it
+    wide: whether a page gives it a row of its own
+    """
+
+    title: str
+    blocks: Sequence[Block] = ()
+    note: str = ""
+    wide: bool = False
+
+
+def terminal_lines(sections: Iterable[Section]) -> Iterator[str]:
+    """Yield sections as lines that are safe to print."""
+    for section in sections:
+        lines = [line for block in section.blocks for line in _terminal_block(block)]
+        if lines:
+            yield f"\n{one_line(section.title, _LINE)}\n"
+            note = [one_line(section.note, _LINE)] if section.note else []
+            yield from (f"  {line}".rstrip() for line in note + lines)
+
+
+def _terminal_block(block: Block) -> Iterator[str]:
+    match block:
+        case Text(text, kind):
+            prefix = {"code": "  ", "message": "| ", "warning": "Warning: "}.get(kind, "")
+            yield from (prefix + line for line in escape_unprintable(text.rstrip("\n")).split("\n"))
+        case Table() if not block.folded:
+            rows = [*block.rows, block.total] if block.total else block.rows
+            if block.header:
+                yield from format_table(block.header, rows)
+            else:
+                names = [one_line(str(row[0]), _LINE) for row in rows]
+                for name, (_, value) in zip(names, rows, strict=True):
+                    yield f"{name:<{max(map(len, names))}}  {one_line(str(value), _LINE)}"
+        case Chart():
+            for name, counts in block.counts.items():
+                if name:
+                    yield one_line(name, _LINE)
+                yield from _bars(block.labels, counts)
+
+
+def _bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
+    """Yield a bar for each count, except empty ones at both ends."""
+    filled = [place for place, count in enumerate(counts) if count]
+    if filled:
+        labels, counts = labels[filled[0] : filled[-1] + 1], counts[filled[0] : filled[-1] + 1]
+    names = [one_line(label.replace("\N{EN DASH}", "-"), _LINE) for label in labels]
+    most, width = max(counts, default=0), max(map(len, names), default=0)
+    for name, count in zip(names, counts, strict=True):
+        yield f"{name:<{width}}  {count:>{len(str(most))}}  {'#' * -(-_BAR * count // max(most, 1))}"
+
+
+def markdown_lines(sections: Iterable[Section], *, level: int = 2) -> Iterator[str]:
+    """Yield sections as lines of Markdown. level: of their headings"""
+    for section in sections:
+        yield f"{'#' * level} {markdown_text(section.title)}"
+        if section.note:
+            yield from ("", markdown_text(section.note))
+        for block in section.blocks:
+            match block:
+                case Text(text, kind):
+                    yield from ("", f"**{markdown_text(text)}**" if kind == "warning" else markdown_text(text))
+                case Table() if not block.folded:
+                    yield ""
+                    yield _markdown_row(block.header)
+                    yield "|" + "---|" * len(block.header)
+                    yield from map(_markdown_row, block.rows)
+        yield ""
+
+
+def _markdown_row(cells: Sequence[Cell]) -> str:
+    return f"| {' | '.join(map(_markdown_cell, cells))} |"
+
+
+def _markdown_cell(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, Share):
+        return f"{cell:.2%}"
+    if isinstance(cell, Seconds):
+        return f"{cell:.2f}"
+    if isinstance(cell, Markdown):
+        return cell
+    if isinstance(cell, Code):
+        return markdown_code(cell)
+    return f"{cell:g}" if isinstance(cell, float) else markdown_text(one_line(str(cell), _CELL))
+
+
+def markdown_code(text: str) -> str:
+    """Return a text as code in Markdown, on one line, or as text if code cannot have its characters in a table."""
+    line = " ".join(escape_unprintable(text).split())
+    return markdown_text(line) if set(line) & set("`|") else f"`{line}`"
+
+
+def markdown_text(text: str) -> str:
+    """Return a text on one line, with the characters escaped that mean something in Markdown, unless it is ours."""
+    if isinstance(text, Markdown):
+        return text
+    escapes = {"&": "&amp;", "<": "&lt;"} | {character: f"\\{character}" for character in "\\`*[]|"}
+    line = " ".join(escape_unprintable(text).split())
+    begin = "\\" if line[:1] in set("#>+-=~") else ""  # of a heading, a quotation or a list
+    return begin + "".join(escapes.get(character, character) for character in line)
+
+
+def format_number(value: Any) -> str:
+    """Return the text for a value: a number without needless zeros, a list with commas, or a dash for None."""
+    if value is None or value == [] or value == {}:
+        return "–"
+    if isinstance(value, list):
+        return ", ".join(map(format_number, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {format_number(item)}" for key, item in value.items())
+    return f"{value:,g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def format_share(share: float) -> str:
+    """Return a percentage, with enough digits to distinguish it from 0 % and 100 %."""
+    percent = 100 * share
+    if percent >= 100:
+        return f"{percent:,.0f} %"
+    rounded = f"{percent:.1f}" if 0.05 <= percent <= 99.95 or not percent else f"{percent:.2g}"
+    return rounded.removesuffix(".0") + " %"
+
+
+def format_seconds(value: float | None) -> str:
+    """Return a duration with three significant digits."""
+    if value is None:
+        return "–"
+    if value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value:.3g} s" if value < 100 else f"{value:,.0f} s"

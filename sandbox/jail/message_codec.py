@@ -1,0 +1,188 @@
+"""Requests to a worker and its responses, as bytes.
+
+Requests are pickles: a worker trusts its caller, for whom it works. Responses are not: a worker handles what programs
+have made, and if one of them has taken the worker over, it must not get any further, least of all out of a container.
+A response is numbers in a fixed layout, and strings with their lengths. It is decoded as the one type that is expected;
+bytes that are not exactly such a response raise ValueError and have no other effect.
+
+    kind, size of the numbers, number of strings | size of each string | numbers | strings
+"""
+
+import pickle
+import struct
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from sandbox import errors
+from sandbox.judge import CaseJudgement, Judgement, Verdict
+from sandbox.program import Outcome, Program, RunResult
+from sandbox.request import Answer, JudgeRequest, Request
+from sandbox.suite import Suite
+
+_KINDS = ("layers", "error", "RunResult", "Judgement")
+_LAYERS, _ERROR, _RUN_RESULT, _JUDGEMENT = range(len(_KINDS))
+_MAX_ERROR_CHARS = 10_000
+_MAX_CACHED_BYTES = 8 << 20  # of encoded suites
+_HEAD = struct.Struct("<BII")
+_RUN = struct.Struct("<Bi3d?")  # outcome, exit code, CPU seconds, wall seconds, megabytes, whether a value is returned
+_JUDGED = struct.Struct("<BI")  # verdict, number of cases in the suite
+_CASE = struct.Struct("<B4d")  # verdict, CPU seconds, wall seconds, megabytes, partial credit
+_VERDICTS, _OUTCOMES = tuple(Verdict), tuple(Outcome)
+_ERRORS: dict[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.BackendUnavailable,
+        errors.CannotIsolate,
+        errors.ExecutionLost,
+        errors.KilledExternally,
+        errors.RefereeError,
+        errors.SandboxError,
+        KeyError,
+        TypeError,
+        ValueError,
+    )
+}
+
+
+class _EncodedSuites:
+    """Pickles of the latest suites, since many programs are judged by the same one. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, which is not reused as long as the suite is here
+        self._n_bytes = 0
+
+    def get(self, suite: Suite) -> bytes:
+        if entry := self._entries.get(id(suite)):
+            return entry[1]
+        encoded = pickle.dumps(suite, protocol=5)
+        # Without a lock, which a fork might leave locked; a thread that interferes costs no more than a pickle.
+        if self._n_bytes + len(encoded) > _MAX_CACHED_BYTES:
+            self._entries, self._n_bytes = {}, 0
+        if len(encoded) <= _MAX_CACHED_BYTES:
+            self._entries[id(suite)] = suite, encoded
+            self._n_bytes += len(encoded)
+        return encoded
+
+
+_suites = _EncodedSuites()
+
+
+def encode_request(request: Request[Any]) -> bytes:
+    """Return a request as bytes. Raises what pickling raises."""
+    if isinstance(request, JudgeRequest):
+        program, suite = request.program, _suites.get(request.suite)
+        return pickle.dumps(
+            (program.source, program.language, suite, request.run_all, request.keep_outputs), protocol=5
+        )
+    return pickle.dumps(request, protocol=5)
+
+
+def decode_request(data: bytes) -> Any:
+    """Return the request."""
+    match pickle.loads(data):
+        case str(source), language, suite, run_all, keep_outputs:
+            return JudgeRequest(Program(source, language), pickle.loads(suite), run_all, keep_outputs)
+        case request:
+            return request
+
+
+def encode_response(response: RunResult | Judgement | dict[str, str] | Exception) -> bytes:
+    """Return a response, the layers that isolate runs, or an error as bytes."""
+    match response:
+        case Judgement(verdict, cases, n_cases, outputs):
+            numbers = [
+                _CASE.pack(
+                    _VERDICTS.index(case.verdict), case.cpu_seconds, case.wall_seconds, case.memory_mb, case.partial
+                )
+                for case in cases
+            ]
+            head = _JUDGED.pack(_VERDICTS.index(verdict), n_cases)
+            texts = [*(case.detail for case in cases), *outputs]
+            return _pack(_JUDGEMENT, b"".join([head, *numbers]), [_to_bytes(text) for text in texts])
+        case RunResult(outcome, code, stdout, stderr, cpu_seconds, wall_seconds, memory_mb, returned, files):
+            has_returned = returned is not None
+            run = _RUN.pack(_OUTCOMES.index(outcome), code, cpu_seconds, wall_seconds, memory_mb, has_returned)
+            flat = [part for name, content in files.items() for part in (_to_bytes(name), content)]
+            return _pack(_RUN_RESULT, run, [stdout, stderr, returned or b"", *flat])
+        case Exception():
+            kind = next(base.__name__ for base in type(response).__mro__ if base.__name__ in _ERRORS)
+            return _pack(_ERROR, b"", [kind.encode(), _to_bytes(str(response)[:_MAX_ERROR_CHARS])])
+    return _pack(_LAYERS, b"", [_to_bytes(text) for layer in response.items() for text in layer])
+
+
+def decode_answer(kind: type[Answer], data: bytes) -> Answer | Exception:
+    """Return the answer of this type, or the error in its place. Raises ValueError."""
+    decode: Any = _decode_judgement if kind is Judgement else _decode_run_result
+    return _decode(_KINDS.index(kind.__name__), decode, data)
+
+
+def decode_layers(data: bytes) -> dict[str, str] | Exception:
+    """Return the layers that isolate runs, or the error in their place. Raises ValueError."""
+    return _decode(_LAYERS, _decode_layers, data)
+
+
+def _pack(kind: int, numbers: bytes, strings: Sequence[bytes]) -> bytes:
+    lengths = struct.pack(f"<{len(strings)}Q", *map(len, strings))
+    return b"".join([_HEAD.pack(kind, len(numbers), len(strings)), lengths, numbers, *strings])
+
+
+def _decode(expected: int, decode: Any, data: bytes) -> Any:
+    try:
+        kind, n_numbers, n_strings = _HEAD.unpack_from(data)
+        lengths = struct.unpack_from(f"<{n_strings}Q", data, _HEAD.size)
+        start = _HEAD.size + 8 * n_strings
+        end = start + n_numbers
+        numbers, strings = data[start:end], []
+        for length in lengths:
+            strings.append(data[end : end + length])
+            end += length
+        if end != len(data):
+            raise ValueError(f"its parts have {end} bytes, the message {len(data)}")
+        if kind == _ERROR:
+            name, message = strings
+            return _ERRORS[name.decode()](_to_text(message))
+        if kind != expected:
+            raise ValueError(f"expected {_KINDS[expected]}, not {_KINDS[kind]!r}")
+        return decode(numbers, strings)
+    except (struct.error, IndexError, KeyError) as error:
+        raise ValueError(repr(error)) from None
+
+
+def _decode_judgement(numbers: bytes, strings: list[bytes]) -> Judgement:
+    verdict, n_cases = _JUDGED.unpack_from(numbers)
+    rows = list(_CASE.iter_unpack(numbers[_JUDGED.size :]))
+    n_run, texts = len(rows), [_to_text(string) if string else "" for string in strings]
+    if not 1 <= n_run <= n_cases or len(texts) not in (n_run, 2 * n_run):
+        raise ValueError(f"{n_run} of {n_cases} cases, with {len(texts)} texts")
+    cases = []
+    for (index, cpu_seconds, wall_seconds, memory_mb, partial), detail in zip(rows, texts, strict=False):
+        if not isfinite(cpu_seconds + wall_seconds + memory_mb + partial):
+            raise ValueError("a number is not finite")
+        cases.append(CaseJudgement(_VERDICTS[index], cpu_seconds, wall_seconds, memory_mb, detail, partial))
+    return Judgement(_VERDICTS[verdict], tuple(cases), n_cases, tuple(texts[n_run:]))
+
+
+def _decode_run_result(numbers: bytes, strings: list[bytes]) -> RunResult:
+    outcome, exit_code, cpu_seconds, wall_seconds, memory_mb, has_returned = _RUN.unpack(numbers)
+    stdout, stderr, returned, *flat = strings
+    if not isfinite(cpu_seconds + wall_seconds + memory_mb) or (returned and not has_returned):
+        raise ValueError("a number is not finite, or a value both is there and is not")
+    files = {_to_text(name): content for name, content in zip(flat[::2], flat[1::2], strict=True)}
+    return RunResult(
+        _OUTCOMES[outcome], exit_code, stdout, stderr, cpu_seconds, wall_seconds, memory_mb,
+        returned if has_returned else None, files,
+    )  # fmt: skip
+
+
+def _decode_layers(numbers: bytes, strings: list[bytes]) -> dict[str, str]:
+    texts = [_to_text(string) for string in strings]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _to_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
