@@ -13,12 +13,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from curate.dataset.digests import RowHasher, write_digests
+from curate.dataset.writer import REJECTED_COLUMNS, merge_parts, rejected_row, write_part
 from curate.errors import CurateError
 from curate.ingestion import repeated, repeats_problems
 from curate.json_records import from_json, to_json
 from curate.judging import map_with_retries
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
-from curate.problem import Rejection, to_row
+from curate.problem import COLUMNS, Problem, Rejection, decode_problem, to_row
 from curate.progress import Progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.shards import Shard, ShardPool
@@ -30,6 +32,10 @@ from sandbox.closeable import Closeable
 log = logging.getLogger(__name__)
 
 Record = TypeVar("Record")
+Place = TypeVar("Place")
+
+KEPT, REJECTED = "data.arrow", "rejected.arrow"  # parts of tables, in the folder of a shard
+REJECTED_KEY = ("id", "stage", "reason", "detail")  # by which the table is sorted
 
 
 class Address(NamedTuple):
@@ -64,7 +70,6 @@ class BuildState(Closeable):
     stages    all stages of the build, in order
     machine   opens a sandbox with a seed
     pool      calls functions for several shards
-    seconds   wall time of each step so far
     resumed   whether an earlier process has begun the build
     outputs   what stages add to the dataset beside its rows
     """
@@ -79,7 +84,6 @@ class BuildState(Closeable):
         machine: Callable[..., Sandbox],
         pool: ShardPool,
         progress: Progress,
-        seconds: dict[str, float],
         resumed: bool,
     ) -> None:
         self.folder = folder
@@ -87,7 +91,6 @@ class BuildState(Closeable):
         self.sources = tuple(sources)
         self.stages = list(stages)
         self.progress = progress
-        self.seconds = seconds
         self.outputs = BuildOutputs()
         self._machine = machine
         self._pool = pool
@@ -139,13 +142,9 @@ class BuildState(Closeable):
         """Return a problem with the results of the stages that have examined it, and the rejection if there is one."""
         return load_row(self._files[address.shard], address.number, self.stages)
 
-    def row(self, address: Address) -> dict[str, Any]:
-        """Return a problem as it was read from its source, as a row of values."""
-        return to_row(self._files[address.shard].load(address.number))
-
-    def is_examined(self, address: Address) -> bool:
-        """Return whether a stage has examined a problem. If not, it is as it was read."""
-        return bool(self._files[address.shard].records(address.number))
+    def problem_as_read(self, address: Address) -> Problem:
+        """Return a problem as it was read from its source."""
+        return self._files[address.shard].load(address.number)
 
     def examine(self, stage: ProblemStage[Any]) -> None:
         """Examine the problems that a stage has no record of, and settle each as soon as its record is there."""
@@ -153,25 +152,30 @@ class BuildState(Closeable):
         if self._resumed:
             for file in self._files:
                 _reopen_stale(file, self.stages, index)
-        pending = [file.pending(index, rejected=stage.includes_rejected) for file in self._files]
+        pending = [file.count_pending(index, rejected=stage.includes_rejected) for file in self._files]
         done = sum(file.count_records(stage.name) for file in self._files)
-        total = done + sum(map(len, pending))
+        total = done + sum(pending)
         self.progress(stage.name, done, total)
         if done == total:
             return
         if stage.seed is None:
-            calls = [(self.shards[shard], self.stages, index) for shard, numbers in enumerate(pending) if numbers]
+            calls = [(self.shards[shard], self.stages, index) for shard, n in enumerate(pending) if n]
             for _, n_examined in self._pool.map(examine_shard, calls, here=True):
                 done += n_examined
                 self.progress(stage.name, done, total)
             return
-        addresses = (Address(shard, number) for shard, numbers in enumerate(pending) for number in numbers)
-        rows = ((address, self.load(address)) for address in addresses)
+        rows = ((address, self.load(address)) for address in self._pending(stage, index))
         examined = map_with_retries(rows, lambda entry: stage.examine(entry[1], self.sandbox), self.sandbox(stage.seed))
         for (address, row), record in examined:
             _settle(self._files[address.shard], address.number, row, record, self.stages, index)
             done += 1
             self.progress(stage.name, done, total)
+
+    def _pending(self, stage: ProblemStage[Any], index: int) -> Iterator[Address]:
+        """Yield what a stage has to examine, for one shard after another, since memory may not hold all addresses."""
+        for shard, file in enumerate(self._files):
+            for number in file.pending(index, rejected=stage.includes_rejected):
+                yield Address(shard, number)
 
     def is_problem(self, address: Address) -> bool:
         """Return whether a row was a problem of the build, rather than rejected while it was read."""
@@ -217,9 +221,33 @@ class BuildState(Closeable):
                 yield id, Address(shard, number), rejection
 
         merged = heapq.merge(*map(of_shard, range(len(self._files))), key=lambda entry: entry[:2])
-        for _, group in groupby(merged, key=lambda entry: entry[0]):
-            same_id = sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))
-            yield from ((address, rejection) for _, address, rejection in same_id)
+        return ((address, rejection) for _, address, rejection in _sorted_rejections(merged))
+
+    def write_tables(self, folder: Path) -> tuple[RowHasher, dict[str, int], dict[str, int]]:
+        """Write `data/`, `rejected/` and `digests.parquet` into a folder.
+
+        Returns the hashes of the rows, and the numbers of rows that stay, and of verified ones, by source.
+        """
+        kept: Counter[str] = Counter()
+        verified: Counter[str] = Counter()
+        total = self.count_problems()
+        # Other stages leave nothing in a row, and evaluation sets are large.
+        stages = [stage for stage in self.stages if isinstance(stage, ProblemStage)]
+        calls = [(shard, stages) for shard in self.shards]
+        for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, here=True):
+            kept[self.shards[index].source] += n_kept
+            verified[self.shards[index].source] += n_verified
+            self.progress("write", kept.total(), total)
+        hasher, n_merged = RowHasher(), 0
+        parts = [shard.folder / KEPT for shard in self.shards]
+        for n_rows in merge_parts(parts, ("id",), COLUMNS, folder / "data", hasher):
+            n_merged += n_rows
+            self.progress("merge", n_merged, total)
+        parts = [shard.folder / REJECTED for shard in self.shards]
+        for _ in merge_parts(parts, REJECTED_KEY, REJECTED_COLUMNS, folder / "rejected", hasher):
+            pass
+        write_digests(hasher, folder)
+        return hasher, kept, verified
 
     def counts(
         self, stages: Sequence[str], kept: Mapping[str, int], verified: Mapping[str, int]
@@ -232,12 +260,6 @@ class BuildState(Closeable):
             for stage, reason, n in file.rejection_counts():
                 rejected[shard.source, stage, reason] += n
         return source_counts(self.sources, read, rejected, kept, verified, stages)
-
-    @contextmanager
-    def measure_step(self, step: str) -> Iterator[None]:
-        """Measure and record how long a step of the build takes."""
-        with measure_step(step, self.seconds):
-            yield
 
     def _merge(
         self, rows: Callable[[WorkFile], Iterator[tuple[bytes, int]]], shards: Sequence[int] | None = None
@@ -260,6 +282,29 @@ def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
             row = load_row(file, number, stages)
             _settle(file, number, row, stage.examine(row, _no_sandbox), stages, index)
     return len(pending)
+
+
+def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[int, int]:
+    """Write what stays of a shard and what was rejected as parts of two tables.
+
+    stages: all of the build that examine one problem at a time
+
+    Returns the numbers of rows that stay, and of verified ones.
+    """
+    verified = 0
+    with WorkFile(shard.work_file) as file:
+
+        def kept() -> Iterator[dict[str, Any]]:
+            nonlocal verified
+            for number, encoded, is_examined in file.kept():
+                problem = load_row(file, number, stages).problem if is_examined else decode_problem(encoded)
+                verified += problem.verified
+                yield to_row(problem)
+
+        rejections = (rejection for _, _, rejection in _sorted_rejections(file.rejections()))
+        write_part(kept(), COLUMNS, shard.folder / KEPT, rewards=True)
+        write_part(map(rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, rewards=False)
+        return file.count("rejected_by IS NULL"), verified
 
 
 def load_row(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
@@ -302,6 +347,12 @@ def _reopen_stale(file: WorkFile, stages: list[Stage], index: int) -> None:
     for number, key in file.keys(stage.name):
         if stage.key(_replay(file, number, stages[:index])) != key:
             file.reopen(number, stage.name, index)
+
+
+def _sorted_rejections(rows: Iterable[tuple[bytes, Place, Rejection]]) -> Iterator[tuple[bytes, Place, Rejection]]:
+    """Sort the rejections of rows that have the same id; rows are sorted by id."""
+    for _, group in groupby(rows, key=lambda entry: entry[0]):
+        yield from sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))
 
 
 def _no_sandbox(seed: int) -> Sandbox:

@@ -8,8 +8,9 @@ import hashlib
 import heapq
 import json
 import shutil
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -54,7 +55,8 @@ def derive(
     out: Path,
     *,
     overwrite: bool,
-    complete: Callable[[Manifest], Manifest] = lambda manifest: manifest,
+    changes: Mapping[str, Any] | None = None,
+    timer: tuple[str, float] | None = None,
     files: DatasetFiles | None = None,
     removed_rows_kept_elsewhere: bool = False,
     duplicates: DuplicateSection | None = None,
@@ -68,8 +70,8 @@ def derive(
     removed                      rejections of the rows to remove
     plan                         plan of the new dataset
     tables                       all tables other than `data`, `rejected` and `evidence`
-    complete                     completes the manifest, which has the counts and hashes; it is that of the only input,
-                                 or a new one
+    changes                      further fields of the manifest, which is otherwise that of the only input, or a new one
+    timer                        name of a duration in the manifest, and its start by time.monotonic()
     files                        the rows, if curate did not build the dataset; there are no inputs if it has no
                                  manifest
     removed_rows_kept_elsewhere  whether the removed rows are in another dataset, or an equal row stays, so that no
@@ -119,8 +121,12 @@ def derive(
             reward_hash=hasher.reward_hash if files is None else "",
             counts=_counts(before, removed.values(), kept, None if files else verified),
             recipe=recipe,
+            **(changes or {}),
         )
-        manifest = with_name_and_date(complete(manifest), out)
+        if timer is not None:
+            name, start = timer
+            manifest = replace(manifest, seconds={**manifest.seconds, name: round(time.monotonic() - start, 3)})
+        manifest = with_name_and_date(manifest, out)
         card.write(manifest, final)
         if duplicates is None and len(inputs) == 1:
             duplicates = load_duplicate_section(inputs[0].path)

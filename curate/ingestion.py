@@ -21,8 +21,7 @@ from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, encode_problem, to_row
 from curate.reading.location import LocationSpec
 from curate.reading.solutions import candidate_solutions
-from curate.reading.table_shards import divide
-from curate.reading.tables import TableFiles, locate, validate_options
+from curate.reading.tables import TableFiles, divide, locate, validate_options
 from curate.reading.values import shorten
 
 MAPPING_SOURCE = "generic"  # the source that reads data by a mapping

@@ -84,20 +84,16 @@ def merge(
         tables[DIFFICULTY] = rates, solve_rates.COLUMNS
     n_lost = Counter(index for index, _ in removed)
 
-    def complete(manifest: Manifest) -> Manifest:
-        bands = {dataset.manifest.solve_rate for dataset in inputs}
-        return replace(
-            manifest,
-            decontamination={name: _sum_sets(counts, hits) for name, counts in shared.items()},
-            build=_merge_builds(inputs),
-            seconds={"merge": round(time.monotonic() - started, 3)},
-            solve_rate=bands.pop() if len(bands) == 1 else None,
-            merged=tuple(
-                MergeSource(str(given), of_one.content_hash, of_one.n_kept, of_one.n_kept - n_lost[index])
-                for index, (given, of_one) in enumerate(zip(datasets, (d.manifest for d in inputs), strict=True))
-            ),
-        )
-
+    bands = {dataset.manifest.solve_rate for dataset in inputs}
+    changes = {
+        "decontamination": {name: _sum_sets(counts, hits) for name, counts in shared.items()},
+        "build": _merge_builds(inputs),
+        "solve_rate": bands.pop() if len(bands) == 1 else None,
+        "merged": tuple(
+            MergeSource(str(given), of_one.content_hash, of_one.n_kept, of_one.n_kept - n_lost[index])
+            for index, (given, of_one) in enumerate(zip(datasets, (d.manifest for d in inputs), strict=True))
+        ),
+    }
     return derive(
         inputs,
         removed,
@@ -105,7 +101,8 @@ def merge(
         tables,
         out,
         overwrite=overwrite,
-        complete=complete,
+        changes=changes,
+        timer=("merge", started),
         removed_rows_kept_elsewhere=True,
         duplicates=section,
         progress=progress,

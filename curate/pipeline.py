@@ -3,9 +3,10 @@
     read and filter in shards -> drop repeated ids -> the stages, one after another (curate/stages) -> write
 
 Problems and results about them are on disk, in a folder for each shard; memory holds what one shard or one row needs,
-and less than 100 bytes for each row of all shards. Each result is kept as soon as it is there. After a kill, the same
-command therefore reads the shards that were not complete, and executes only what is missing. The manifest is written
-last.
+and less than 100 bytes for each row of all shards. Shards are read, and their rows prepared for writing, side by side;
+this process compares rows of different shards, and merges what the shards have prepared. Each result is kept as soon as
+it is there. After a kill, the same command therefore reads the shards that were not complete, and executes only what is
+missing. The manifest is written last.
 """
 
 import os
@@ -37,8 +38,8 @@ from curate.manifest import (
     with_name_and_date,
 )
 from curate.options import BuildOptions
-from curate.problem import Rejection, to_row
-from curate.progress import Progress, no_progress, with_progress
+from curate.problem import Rejection
+from curate.progress import Progress, no_progress
 from curate.reading.location import LocationSpec
 from curate.reading.tables import TableFiles, path_sha256, size_bytes
 from curate.recipe import recipe_of_build
@@ -115,15 +116,14 @@ def build(
             machine=sandbox.open,
             pool=pool,
             progress=progress,
-            seconds=seconds,
             resumed=resumed,
         ) as state:
             state.drop_repeated_ids()
             for stage in stages:
-                with state.measure_step(stage.name):
+                with measure_step(stage.name, seconds):
                     stage.run(state)
             final = work / "final"
-            with state.measure_step("write"):
+            with measure_step("write", seconds):
                 hasher, counts = _write(state, final)
             manifest = Manifest(
                 plan=plan,
@@ -132,7 +132,7 @@ def build(
                 counts=counts,
                 decontamination=state.outputs.decontamination,
                 build=_build_info(state, tables, sandbox, packages),
-                seconds=state.seconds,
+                seconds=seconds,
                 recipe=recipe,
             )
             manifest = with_name_and_date(manifest, out)
@@ -248,17 +248,7 @@ def _read(
 def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
     """Write all tables, and return the hashes of the rows and what became of the rows of each source."""
     shutil.rmtree(final, ignore_errors=True)  # a build that was killed here may have left an incomplete folder
-    kept: Counter[str] = Counter()
-    verified: Counter[str] = Counter()
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for address in with_progress(state.problems(), "write", state.progress, total=state.count_problems()):
-            row = to_row(state.load(address).problem) if state.is_examined(address) else state.row(address)
-            kept[row["source"]] += 1
-            verified[row["source"]] += row["verified"]
-            yield row
-
-    hasher = writer.write(rows(), (rejection for _, rejection in state.rejections()), final)
+    hasher, kept, verified = state.write_tables(final)
     for folder, (table, columns) in state.outputs.tables.items():
         writer.write_table(iter(table), columns, final / folder)
     stage_words = [*ingestion.STAGES, *(stage.rejection_name or stage.name for stage in state.stages)]

@@ -30,7 +30,7 @@ from curate.progress import Progress
 from curate.reading.tables import TableFiles
 from curate.sources.generic import FieldsWithoutValues
 from curate.stage import BuildRow, Stage, first_pending
-from curate.work import FILE, ReadItem, create_work_file
+from curate.work import FILE, create_work_file
 from sandbox import SandboxOptions
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def _read(
             try:
                 for item, row in read_table(shard.source, shard.table, options):
                     pending = first_pending(BuildRow(item), stages) if isinstance(item, Problem) else None
-                    new.add(ReadItem(item, row, pending))
+                    new.add(item, row, pending)
                     n_rows += 1
                     progress("read", n_rows, None)
                     if isinstance(item, Problem):

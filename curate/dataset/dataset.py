@@ -102,24 +102,23 @@ class Dataset:
         """Return the number of rows of a table."""
         return sum(map(_count_rows, self.files(table)))
 
-    def find(self, table: str, id: str, *, key: str = "id") -> Iterator[Row]:
-        """Yield the complete rows whose `key` is this id. Other columns are read only if there is a match."""
+    def find(self, table: str, id: str) -> Iterator[Row]:
+        """Yield the complete rows with this id. Other columns are read only if there is a match."""
+        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        if key not in self.columns(table):
+        if "id" not in self.columns(table):
             return
         for path in self.files(table):
             with translate_read_errors(path):
                 if path.suffix == ".jsonl":
                     lines = (row for batch in _line_batches(path, BATCH_ROWS) for row in batch.to_pylist())
-                    yield from (row for row in lines if row[key] == id)
+                    yield from (row for row in lines if row["id"] == id)
                     continue
                 with pq.ParquetFile(path) as file:
                     for group in range(file.num_row_groups):
-                        ids = file.read_row_group(group, columns=[key]).column(key).to_pylist()
-                        if id in ids:
-                            rows = file.read_row_group(group)
-                            yield from (rows.slice(n, 1).to_pylist()[0] for n, other in enumerate(ids) if other == id)
+                        if id in file.read_row_group(group, columns=["id"]).column("id").to_pylist():
+                            yield from file.read_row_group(group).filter(pc.field("id") == id).to_pylist()
 
     def __len__(self) -> int:
         """Return the number of problems."""

@@ -7,9 +7,10 @@ measured or not. The digests cover all columns.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from curate.problem import MEASURED_COLUMNS, REWARD_COLUMNS
 
@@ -21,8 +22,30 @@ _GROUP_ROWS = 50_000
 _encode = json.JSONEncoder(sort_keys=True).encode
 
 
+class HashedRow(NamedTuple):
+    """What the hashes of a dataset need of a row.
+
+    content, reward  lines of JSON that the two hashes are made of; a row of `rejected` has no line for rewards
+    digest           of the whole row
+    """
+
+    content: bytes
+    reward: bytes
+    digest: bytes
+
+
+def hash_row(row: Mapping[str, Any], *, rewards: bool) -> HashedRow:
+    """Return the lines and the digest of a row. rewards: whether rewards depend on it, as on the rows of `data`"""
+    texts = {name: _json(value) for name, value in row.items()}
+    content = _object(texts, _content_names(tuple(row))) + b"\n"
+    digest = hashlib.blake2b(content, digest_size=_BYTES)
+    digest.update(_measured_json(row, texts, _MEASURED))
+    reward = _measured_json(row, texts, _REWARD) + b"\n" if rewards else b""
+    return HashedRow(content, reward, digest.digest())
+
+
 class RowHasher:
-    """SHA-256 hashes of the rows in their order, and a digest of each whole row."""
+    """SHA-256 hashes of the rows in their order, and a digest of each whole row, for which it holds 8 bytes."""
 
     def __init__(self) -> None:
         self._content = hashlib.sha256()
@@ -31,24 +54,20 @@ class RowHasher:
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
         """Add a row of `data` to both hashes and return it."""
-        texts = self._add_content(row)
-        self._reward.update(_measured_json(row, texts, _REWARD) + b"\n")
+        self.add_hashed([hash_row(row, rewards=True)])
         return row
 
     def add_rejected(self, row: dict[str, Any]) -> dict[str, Any]:
         """Add a row of `rejected`, on which no reward depends, to the content hash and return it."""
-        self._add_content(row)
+        self.add_hashed([hash_row(row, rewards=False)])
         return row
 
-    def _add_content(self, row: dict[str, Any]) -> dict[str, str]:
-        """Add a row to the content hash, and return the JSON of each value."""
-        texts = {name: _json(value) for name, value in row.items()}
-        line = _object(texts, sorted(row.keys() - MEASURED_COLUMNS)) + b"\n"
-        self._content.update(line)
-        digest = hashlib.blake2b(line, digest_size=_BYTES)
-        digest.update(_measured_json(row, texts, _MEASURED))
-        self._digests += digest.digest()
-        return texts
+    def add_hashed(self, rows: Iterable[HashedRow]) -> None:
+        """Add rows whose lines and digests are known."""
+        contents, rewards, digests = map(b"".join, zip(*rows, strict=True))
+        self._content.update(contents)
+        self._reward.update(rewards)
+        self._digests += digests
 
     @property
     def content_hash(self) -> str:
@@ -59,10 +78,9 @@ class RowHasher:
         return self._reward.hexdigest()
 
     @property
-    def digests(self) -> list[str]:
+    def digests(self) -> Iterator[str]:
         """The digests of all rows that were added, in order, as hexadecimal numbers."""
-        text = self._digests.hex()
-        return [text[place : place + 2 * _BYTES] for place in range(0, len(text), 2 * _BYTES)]
+        return (self._digests[place : place + _BYTES].hex() for place in range(0, len(self._digests), _BYTES))
 
 
 def write_digests(hasher: RowHasher, folder: Path) -> None:
@@ -73,7 +91,7 @@ def write_digests(hasher: RowHasher, folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    digests = iter(hasher.digests)
+    digests = hasher.digests
     schema = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("table", "id", "digest")])
     with pq.ParquetWriter(folder / DIGESTS, schema, compression="zstd") as writer:
         for table in TABLES:
@@ -90,7 +108,15 @@ def _json(value: Any) -> str:
         return str(value)
     if value is None:
         return "null"
+    if type(value) is bool:
+        return "true" if value else "false"
     return "[]" if value == [] else _encode(value)
+
+
+@cache
+def _content_names(columns: tuple[str, ...]) -> list[str]:
+    """Return the columns that the content hash covers, in its order."""
+    return sorted(set(columns) - MEASURED_COLUMNS)
 
 
 def _object(texts: Mapping[str, str], names: Iterable[str]) -> bytes:

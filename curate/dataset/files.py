@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curate.errors import CurateError
-from curate.reading.arrow_files import open_batches
-from curate.reading.tables import TableFiles, locate, path_sha256, validate_options
+from curate.reading.tables import TableFiles, locate, open_batches, path_sha256, validate_options
 from curate.reading.values import shorten
 
 if TYPE_CHECKING:

@@ -47,6 +47,8 @@ def show_row(dataset: Dataset, id: str) -> Iterator[str]:
         yield from terminal_lines(_kept_sections(dataset, row))
     for row in rejected:
         yield f"{escape_unprintable(row['id'])} fell out"
+        facts = ((name, row[name]) for name in ("stage", "reason", "cause", "detail") if row.get(name))
+        yield from (f"  {name:<7} {one_line(value, 1000)}" for name, value in facts)
         yield from terminal_lines(_rejected_sections(dataset, row))
 
 
@@ -97,8 +99,6 @@ def _kept_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section
 
 
 def _rejected_sections(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Section]:
-    facts = [(name, row[name]) for name in ("stage", "reason", "cause", "detail") if row.get(name)]
-    yield Section("Why", [Table((), facts)])
     yield from _contamination(dataset, row["id"])
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if (evidence["stage"], evidence["reason"]) == (row["stage"], row["reason"]):
@@ -162,7 +162,7 @@ def _provenance(dataset: Dataset, row: Mapping[str, Any]) -> Table:
         "tags": ", ".join(row.get("tags") or ()),
         "licence": row.get("licence"),
     }
-    return Table((), [(name, value) for name, value in facts.items() if value])
+    return Table((), [(f"{name:<10}", value) for name, value in facts.items() if value])
 
 
 def _contamination(dataset: Dataset, id: str) -> Iterator[Section]:

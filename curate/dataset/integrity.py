@@ -276,7 +276,7 @@ def _changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequenc
     hasher, ids: of the rows as they are now
     """
     same = hasher.content_hash == dataset.manifest.content_hash
-    digests = iter(hasher.digests)
+    digests = hasher.digests
     for table in TABLES:
         now = [(id, next(digests)) for id in ids[table]]
         try:

@@ -2,23 +2,40 @@
 
 Tables are Parquet files. Only those beside lines of JSON that curate did not build are lines of JSON as well, because
 `load_dataset` reads all configs of a folder in one format.
+
+Several processes can prepare a table: each writes sorted rows to an Arrow file, a part, and one process merges the
+parts. A part holds, beside the columns of a row, what the merge would otherwise have to compute: the lines and the
+digest for the hashes, and the number of characters. So the merge only copies values, compresses and hashes.
 """
 
+import heapq
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from curate.dataset.digests import RowHasher, write_digests
-from curate.problem import COLUMNS, Rejection
+from curate.dataset.digests import HashedRow, RowHasher, hash_row
+from curate.problem import Rejection
+from sandbox.closeable import Closeable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
+
+Item = TypeVar("Item")
+Row = dict[str, Any]
 
 # The Hub's viewer refuses to scan row groups of 300 MB, and readers hold one row group in memory at a time.
 ROW_GROUP_BYTES = 16 * 2**20
 ROW_GROUP_ROWS = 500
 FILE_BYTES = 400 * 2**20
+_BATCH_BYTES = 2**20  # of a part; a merge holds one batch of each part
+_HASHED = tuple(f"_{name}" for name in HashedRow._fields)  # columns that only parts have
+_SIZE = "_size"
 
 Columns = dict[str, tuple[str, str]]  # type and meaning by name
 
@@ -37,68 +54,81 @@ def rejected_row(rejection: Rejection) -> dict[str, Any]:
     return {name: getattr(rejection, name) for name in REJECTED_COLUMNS}
 
 
-def write(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> RowHasher:
-    """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the hashes of the rows.
-
-    Rows must be sorted by id, so that the same content gives the same files.
-    """
-    hasher = RowHasher()
-    write_table(map(hasher.add, rows), COLUMNS, folder / "data")
-    write_table(map(hasher.add_rejected, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
-    write_digests(hasher, folder)
-    return hasher
-
-
-def write_table(rows: Iterable[dict[str, Any]], columns: Columns, folder: Path, *, suffix: str = ".parquet") -> None:
+def write_table(rows: Iterable[Row], columns: Columns, folder: Path, *, suffix: str = ".parquet") -> None:
     """Write rows into the folder. suffix: the format: .parquet or .jsonl"""
-    folder.mkdir(parents=True, exist_ok=True)
+    import pyarrow as pa
+
     if suffix == ".jsonl":
+        folder.mkdir(parents=True, exist_ok=True)
         with (folder / "train-00000-of-00001.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(json.dumps({name: row[name] for name in columns}) + "\n" for row in rows)
-    else:
-        _write_parquet(rows, columns, folder)
+        return
+    with ParquetFiles(columns, folder) as files:
+        for group, n_characters in row_groups(((row, count_characters(row.values())) for row in rows), ROW_GROUP_BYTES):
+            files.write(pa.Table.from_pylist(group, schema=files.schema), n_characters)
 
 
-def _write_parquet(rows: Iterable[dict[str, Any]], columns: Columns, folder: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def row_groups(rows: Iterable[tuple[Item, int]], max_characters: int) -> Iterator[tuple[list[Item], int]]:
+    """Yield rows in lists of ROW_GROUP_ROWS at most, each with its number of characters.
 
-    schema = schema_of(columns)
-    parts: list[Path] = []
-    group: list[dict[str, Any]] = []
-    group_bytes = 0
-    writer: pq.ParquetWriter | None = None
-    file_bytes = 0
-
-    def flush() -> None:
-        nonlocal writer, group_bytes, file_bytes
-        if writer is None:
-            parts.append(folder / f"part-{len(parts)}")
-            writer = pq.ParquetWriter(parts[-1], schema, compression="zstd", write_page_index=True)
-        writer.write_table(pa.Table.from_pylist(group, schema=schema))
-        file_bytes += group_bytes
-        group.clear()
-        group_bytes = 0
-        if file_bytes >= FILE_BYTES:
-            writer.close()
-            writer, file_bytes = None, 0
-
-    for row in rows:
+    rows            rows, each with its number of characters
+    max_characters  a list with so many characters ends
+    """
+    group: list[Item] = []
+    n_characters = 0
+    for row, n in rows:
         group.append(row)
-        group_bytes += _n_characters(row.values())
-        if group_bytes >= ROW_GROUP_BYTES or len(group) >= ROW_GROUP_ROWS:
-            flush()
-    if group or not parts:
-        flush()
-    if writer is not None:
-        writer.close()
-    for number, part in enumerate(parts):
-        part.rename(folder / f"train-{number:05d}-of-{len(parts):05d}.parquet")
+        n_characters += n
+        if n_characters >= max_characters or len(group) >= ROW_GROUP_ROWS:
+            yield group, n_characters
+            group, n_characters = [], 0
+    if group:
+        yield group, n_characters
 
 
-def _n_characters(values: Iterable[Any]) -> int:
-    texts = sum([len(value) for value in values if type(value) is str])
-    return texts + sum([_n_characters(value) for value in values if type(value) is list])
+class ParquetFiles(Closeable):
+    """The files of a table that is being written, each with FILE_BYTES characters at least, except for the last."""
+
+    def __init__(self, columns: Columns, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.schema = schema_of(columns)
+        self._folder = folder
+        self._parts: list[Path] = []
+        self._writer: pq.ParquetWriter | None = None
+        self._n_characters = 0
+
+    def write(self, group: "pa.Table", n_characters: int) -> None:
+        """Append a row group."""
+        import pyarrow.parquet as pq
+
+        if self._writer is None:
+            self._parts.append(self._folder / f"part-{len(self._parts)}")
+            self._writer = pq.ParquetWriter(self._parts[-1], self.schema, compression="zstd", write_page_index=True)
+        self._writer.write_table(group)
+        self._n_characters += n_characters
+        if self._n_characters >= FILE_BYTES:
+            self._writer.close()
+            self._writer, self._n_characters = None, 0
+
+    def close(self) -> None:
+        """Complete the files and give them their names; there is one even without rows."""
+        if not self._parts:
+            self.write(self.schema.empty_table(), 0)
+        if self._writer is not None:
+            self._writer.close()
+        for number, part in enumerate(self._parts):
+            part.rename(self._folder / f"train-{number:05d}-of-{len(self._parts):05d}.parquet")
+
+
+def count_characters(values: Iterable[Any]) -> int:
+    """Return the length of all texts, also of those in lists."""
+    n_characters = 0
+    for value in values:
+        if type(value) is str:
+            n_characters += len(value)
+        elif value and type(value) is list:
+            n_characters += count_characters(value)
+    return n_characters
 
 
 def schema_of(columns: Columns) -> "pa.Schema":
@@ -116,3 +146,74 @@ def schema_of(columns: Columns) -> "pa.Schema":
     return pa.schema(
         [pa.field(name, types[kind.rstrip("?")], nullable=kind.endswith("?")) for name, (kind, _) in columns.items()]
     )
+
+
+def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bool) -> None:
+    """Write rows of a table to an Arrow file. rewards: whether rewards depend on them, as on the rows of `data`"""
+    import pyarrow as pa
+
+    schema = schema_of(columns)
+    for name in _HASHED:
+        schema = schema.append(pa.field(name, pa.binary()))
+    schema = schema.append(pa.field(_SIZE, pa.int64()))
+
+    def complete(row: Row) -> tuple[Row, int]:
+        n_characters = count_characters(row.values())
+        hashed = zip(_HASHED, hash_row(row, rewards=rewards), strict=True)
+        return {**row, **dict(hashed), _SIZE: n_characters}, n_characters
+
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as writer:
+        for group, _ in row_groups(map(complete, rows), _BATCH_BYTES):
+            writer.write_batch(pa.RecordBatch.from_pylist(group, schema=schema))
+
+
+def merge_parts(
+    paths: Sequence[Path], key: Sequence[str], columns: Columns, folder: Path, hasher: RowHasher
+) -> Iterator[int]:
+    """Write the rows of all files as the table in this folder and add them to the hashes; yield the number written.
+
+    key: columns by which the rows of each file are sorted; equal rows stay in the order of the files
+    """
+    rows = heapq.merge(*(_read_part(path, key) for path in paths), key=itemgetter(0))
+    members = (((batch, place), size) for _, batch, place, size in rows)
+    with ParquetFiles(columns, folder) as files, ThreadPoolExecutor(1) as executor:
+        writing: Future[None] | None = None
+        for group, n_characters in row_groups(members, ROW_GROUP_BYTES):
+            table = _gather(group)
+            hashed = (table.column(name).to_pylist() for name in _HASHED)
+            hasher.add_hashed(map(HashedRow, *hashed))
+            if writing is not None:
+                writing.result()
+            writing = executor.submit(files.write, table.select(list(columns)), n_characters)
+            yield len(group)
+        if writing is not None:
+            writing.result()
+
+
+def _read_part(path: Path, key: Sequence[str]) -> Iterator[tuple[Any, "pa.RecordBatch", int, int]]:
+    """Yield the key of each row, its batch and its place there, and its number of characters."""
+    import pyarrow as pa
+
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as batches:
+        for batch in batches:
+            keys = zip(*(batch.column(name).to_pylist() for name in key), strict=True)
+            sizes = batch.column(_SIZE).to_pylist()
+            for place, (values, size) in enumerate(zip(keys, sizes, strict=True)):
+                yield values, batch, place, size
+
+
+def _gather(rows: Sequence[tuple["pa.RecordBatch", int]]) -> "pa.Table":
+    """Return rows of several batches as one table. Of each batch, they are in order and there is none between them."""
+    import pyarrow as pa
+
+    first = {id(batch): (batch, place) for batch, place in reversed(rows)}
+    n_rows = Counter(id(batch) for batch, _ in rows)
+    table = pa.Table.from_batches([batch.slice(place, n_rows[key]) for key, (batch, place) in first.items()])
+    table = table.combine_chunks()
+    if len(first) == 1:
+        return table
+    ends = accumulate(n_rows[key] for key in first)
+    begins = {key: end - n_rows[key] for key, end in zip(first, ends, strict=True)}
+    places = [begins[id(batch)] + place - first[id(batch)][1] for batch, place in rows]
+    return table.take(pa.array(places))

@@ -7,7 +7,7 @@ that stay are copied into `data/`, beside `rejected/`, `contamination/`, a manif
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
@@ -65,13 +65,7 @@ def write_clean_copy(
     before, _ = tables.get("contamination", ((), {}))
     tables["contamination"] = itertools.chain(before, map(asdict, findings.hits)), HIT_COLUMNS
 
-    def complete(manifest: Manifest) -> Manifest:
-        return replace(
-            manifest,
-            decontamination=_sets(manifest, findings),
-            seconds={**manifest.seconds, "decontaminate": round(time.monotonic() - started, 3)},
-        )
-
+    earlier = origin.manifest.decontamination if origin is not None else {}
     return derive(
         [origin] if origin is not None else [],
         {(0, position): rejection for position, rejection in findings.rejections.items()},
@@ -79,7 +73,8 @@ def write_clean_copy(
         tables,
         out,
         overwrite=overwrite,
-        complete=complete,
+        changes={"decontamination": _sets(earlier, findings)},
+        timer=("decontaminate", started),
         files=None if origin is not None and origin.manifest.build is not None else files,
         recipe=with_evaluation_sets(origin.manifest.recipe, against) if origin is not None else None,
     )
@@ -94,9 +89,9 @@ def _plan(origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[Eva
     return Plan(metadata.version("curate-code"), {"dataset": inputs}, {"text": text}, sets)
 
 
-def _sets(before: Manifest, findings: ContaminationResult) -> dict[str, SetCounts]:
+def _sets(earlier: Mapping[str, SetCounts], findings: ContaminationResult) -> dict[str, SetCounts]:
     """Return the counts of all sets, including those of earlier comparisons. Repeated names are numbered."""
-    counts = dict(before.decontamination)
+    counts = dict(earlier)
     for name, count in findings.counts.items():
         names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
         counts[next(free for free in names if free not in counts)] = count

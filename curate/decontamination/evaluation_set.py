@@ -16,8 +16,7 @@ from typing import Any
 from curate.decontamination import evaluations
 from curate.errors import CurateError
 from curate.manifest import EvaluationSource, InputFile
-from curate.reading.chat import prompt_texts
-from curate.reading.prompt_templates import strip_prompt_template
+from curate.reading.prompt_templates import prompt_texts, strip_prompt_template
 from curate.reading.tables import TableFiles, UnreadableRow, locate, path_sha256, read_rows, validate_options
 from curate.recipe import EvaluationSetConfig
 from curate.text.ngrams import words

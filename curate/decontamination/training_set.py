@@ -1,7 +1,7 @@
 """Training rows, in the form in which evaluation sets are compared with them, and training sets of any form on disk.
 
-A prompt may be a conversation (curate/reading/chat.py), as in exports for TRL and verl: then only what the user says is
-compared, without the words of our own prompts.
+A prompt may be a conversation (curate/reading/prompt_templates.py), as in exports for TRL and verl: then only what the
+user says is compared, without the words of our own prompts.
 
 A row is named by its id, or if it has none, by its file and its zero-based place in it.
 """
@@ -15,8 +15,7 @@ from curate.decontamination.problem_keys import derive_keys
 from curate.errors import CurateError
 from curate.problem import Problem
 from curate.progress import Progress, with_progress
-from curate.reading.chat import prompt_texts
-from curate.reading.prompt_templates import strip_prompt_template
+from curate.reading.prompt_templates import prompt_texts, strip_prompt_template
 from curate.reading.tables import UnreadableRow, read_rows
 from curate.reading.values import optional_text
 
@@ -106,8 +105,9 @@ class TrainingSet:
                 f"{self.files.table.location}: {place} holds neither text nor messages of a chat, but "
                 f"{type(prompt).__name__}. {self._hint()}"
             )
-        more = row[_MORE] if isinstance(row[_MORE], dict) else {}
-        known = {**more, **{name: value for name, value in row.items() if value is not None}}
+        more = row[_MORE]
+        others = more if isinstance(more, dict) else {}
+        known = {**others, **{name: value for name, value in row.items() if value is not None}}
         values = {name: optional_text(known.get(name)) for name in (*_IDS, *_OTHERS)}
         id = next((values[name] for name in _IDS if values[name]), place)
         names = (id.rpartition("/")[2], *(values[name] for name in ("title", "question_title", "name")))

@@ -57,15 +57,14 @@ class LshIndex:
     overfull  buckets with too many kept rows to compare all of them
     """
 
-    def __init__(self, bands: Iterable["Keys"]) -> None:
+    def __init__(self, n_rows: int, bands: Iterable["Keys"]) -> None:
         """Find the shared buckets. bands: the keys of all rows, one band after another"""
         import numpy as np
 
+        is_shared = np.zeros(n_rows, dtype=bool)
         members = []
-        is_shared = np.zeros(0, dtype=bool)
         n_buckets = 0
         for keys in bands:
-            is_shared = is_shared if members else np.zeros(len(keys), dtype=bool)
             rows, is_first = _shared_rows(keys)
             is_shared[rows] = True
             members.append((rows, (np.cumsum(is_first) + (n_buckets - 1)).astype(np.int32)))

@@ -100,10 +100,11 @@ class Sketches(Closeable):
         places = [_places(folder, numbers) for folder, numbers in shards]
         n_bands = max((_count_bands(folder) for folder, _ in shards), default=0)
         folders = [folder for folder, _ in shards]
-        self.index = LshIndex(
+        bands = (
             np.concatenate([_band(folder, band)[rows] for folder, rows in zip(folders, places, strict=True)])
             for band in range(n_bands)
         )
+        self.index = LshIndex(sum(map(len, places)), bands)
         self.rows = self.index.rows
         starts = np.cumsum([0, *map(len, places)])
         self.shard = (np.searchsorted(starts, self.rows, side="right") - 1).astype(np.int32)

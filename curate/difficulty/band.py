@@ -96,7 +96,7 @@ def filter_by_solve_rate(
         solve_rates.remaining_tables(origin, ()),
         out,
         overwrite=overwrite,
-        complete=lambda manifest: replace(manifest, solve_rate=chosen),
+        changes={"solve_rate": chosen},
         recipe=recipe,
     )
 

@@ -1,23 +1,39 @@
-"""Read the value after NAME= in --source: a place, and options for the source that reads it.
+"""Where the rows of a table are: the value after NAME= in --source, and the files in a folder.
 
-PATH?release=v5&from=2024-08-01      the options follow the place
+PATH?release=v5&from=2024-08-01      options for the source that reads the rows follow the place
 source.toml                          both are in a file: `location`, relative to it, and the options beside it
 """
 
 import json
+import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from curate.errors import CurateError
-from curate.reading.text_files import toml_text
+from curate.reading.text_files import COMPRESSION_SUFFIXES, toml_text
 from curate.reading.values import shorten
 
 HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
 
+FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
+# These are read if there is no file of FORMATS.
+FALLBACK_FORMATS = (
+    *(f"{ending}{packing}" for ending in (".jsonl", ".json") for packing in COMPRESSION_SUFFIXES),
+    *(f"{ending}{packing}" for ending in (".csv", ".tsv") for packing in ("", *COMPRESSION_SUFFIXES)),
+    ".feather",
+    ".ipc",
+)
+COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
+LISTED_FORMATS = f"{', '.join(COLUMNAR)}, .jsonl, .json, .csv or .tsv"
+STATE = "state.json"  # of a data set that `datasets` saved; it names the files of the rows
+# Files beside the rows, which the tools of the Hub write.
+_DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", STATE)
 
 # A text as above, or what such a TOML file contains, with a location that is relative to the working folder.
 LocationSpec = str | Mapping[str, Any]
@@ -58,3 +74,91 @@ def _from_file(place: str) -> tuple[str, dict[str, Any]]:
         inner = str(path.parent / Path(inner).expanduser())
     # TOML has dates. As text they are the same as in a query, and a manifest can hold them.
     return inner, json.loads(json.dumps(options, default=str))
+
+
+def format_of(path: Path) -> str:
+    """Return the ending of a file if it is one of FORMATS or FALLBACK_FORMATS, and otherwise the empty text."""
+    name = path.name.lower()
+    if name in _DESCRIPTIONS:
+        return ""
+    return next((ending for ending in (*FALLBACK_FORMATS, *FORMATS) if name.endswith(ending)), "")
+
+
+def check_format(path: Path) -> None:
+    """Raise CurateError if a file cannot be read because of what it is."""
+    if format_of(path):
+        return
+    if path.suffix in (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar") or ".tar." in path.name:
+        raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
+    if path.suffix in (*COMPRESSION_SUFFIXES, ".bz2"):
+        raise CurateError(
+            f"{path}: this compression is not read. Unpack it; .jsonl, .json, .csv and .tsv may end in .gz, .zst or "
+            ".xz."
+        )
+    raise CurateError(
+        f"{path}: not a file of rows. Give a file that ends in {LISTED_FORMATS}; the last four may also end in .gz, "
+        ".zst or .xz."
+    )
+
+
+def files_with_rows(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
+    """Return the files in a folder to read, in order, as `locate` describes them. Raises CurateError if none is found.
+
+    location: the name of the folder in error messages
+    pattern: a pattern that the files must match; None: all
+    """
+    paths = list(files_below(folder))
+    if pattern:
+        matching = [path for path in paths if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
+        if not matching:
+            names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in paths)[:5])
+            raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
+        paths = matching
+    for ending in (*FORMATS, *FALLBACK_FORMATS):
+        files = sorted((path for path in paths if format_of(path) == ending), key=_natural)
+        if files:
+            train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
+            return tuple(files if pattern else train or files)
+    if pattern:
+        check_format(sorted(paths)[0])
+    raise CurateError(f"{location}: no file inside that can be read ({LISTED_FORMATS}). Give the folder of the data.")
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder. Raises OSError or CurateError rather than leaving something out unnoticed."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for place, folders, names in os.walk(folder, onerror=fail):
+        # Folders that begin with a dot are caches of download tools.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        shown = [name for name in names if not name.startswith(".")]
+        for path in (Path(place, name) for name in _without_caches(Path(place), shown)):
+            if path.is_file():
+                yield path
+            elif path.is_symlink() and format_of(path):
+                raise CurateError(f"{path}: a link to a missing file. Fetch the file again, or remove the link.")
+
+
+def _without_caches(folder: Path, names: list[str]) -> list[str]:
+    """Return the names without Arrow files with results of `map` and `filter`, which `datasets` keeps beside the rows.
+
+    Raises CurateError if a file with rows is missing.
+    """
+    rows = None
+    if STATE in names:
+        with suppress(ValueError, KeyError, TypeError):  # written by something else
+            rows = [file["filename"] for file in json.loads((folder / STATE).read_bytes())["_data_files"]]
+    if rows is None:
+        prepared = "dataset_info.json" in names  # in the cache of `datasets`
+        return [name for name in names if not (prepared and fnmatchcase(name, "cache-*.arrow"))]
+    if missing := [name for name in rows if name not in names]:
+        raise CurateError(f"{folder / STATE} names {missing[0]}, which is missing. Fetch it again.")
+    return [name for name in names if name in rows or not name.endswith(".arrow")]
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Return a sort key by which test comes before test2, and test2 before test10."""
+    parts = re.split(r"(\d+)", str(path.with_suffix("")))
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -1,7 +1,7 @@
 """Check whether the arguments of a test fit its function. If the test belongs to another problem, they often do not."""
 
 import ast
-from collections.abc import Collection
+from functools import lru_cache
 
 _VALUES: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -38,17 +38,6 @@ def parameter_names(starter_code: str, entry_point: str) -> list[str] | None:
     return None if function is None else [parameter.arg for parameter in _parameters(function)]
 
 
-def function_headers(source: str, names: Collection[str]) -> str:
-    """Return the first lines of those functions of a program that have one of these names, as starter code."""
-    try:
-        functions = [
-            node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name in names
-        ]
-        return "\n\n".join(f"def {node.name}({ast.unparse(node.args)}):\n    ..." for node in functions)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-
-
 def sole_function_name(starter_code: str) -> str | None:
     """Return the name of the function that the starter code asks for; None unless there is exactly one."""
     names = {function.name for function in _functions(starter_code) if not function.name.startswith("_")}
@@ -63,6 +52,7 @@ def _function(starter_code: str, entry_point: str) -> ast.FunctionDef | None:
     return next((function for function in _functions(starter_code) if function.name == entry_point), None)
 
 
+@lru_cache(8)  # all tests of a problem have the same
 def _functions(starter_code: str) -> list[ast.FunctionDef]:
     """Return the functions in starter code. It ends where a body should begin, so a body is added before parsing."""
     last = starter_code.rstrip().splitlines()[-1:] or [""]

@@ -1,41 +1,47 @@
-"""Stream the rows of a dataset on disk or on the Hub as plain dictionaries, one batch of a file at a time."""
+"""Stream the rows of a dataset on disk or on the Hub as plain dictionaries, one batch of a file at a time.
+
+A table can be divided into shards, ranges of rows that can be read without reading what is before them. A shard begins
+at a row group of a Parquet file, at a record batch of an Arrow file, or at a line of a plain JSONL file. Any other file
+can only be read from its beginning, and the rows before it have to be counted, so a table that has one is one shard.
+"""
 
 import csv
 import hashlib
 import json
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from curate.errors import CurateError
-from curate.reading.arrow_files import open_batches
-from curate.reading.location import HUB_ID, LocationSpec, split_location
-from curate.reading.text_files import COMPRESSION_SUFFIXES, is_encoding, open_text
+from curate.reading.location import (
+    COLUMNAR,
+    FALLBACK_FORMATS,
+    FORMATS,
+    HUB_ID,
+    LISTED_FORMATS,
+    STATE,
+    LocationSpec,
+    check_format,
+    files_below,
+    files_with_rows,
+    format_of,
+    split_location,
+)
+from curate.reading.text_files import is_encoding, open_text
 from curate.reading.values import shorten
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Row = dict[str, Any]
-FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
-# These are read if there is no file of FORMATS.
-FALLBACK_FORMATS = (
-    *(f"{ending}{packing}" for ending in (".jsonl", ".json") for packing in COMPRESSION_SUFFIXES),
-    *(f"{ending}{packing}" for ending in (".csv", ".tsv") for packing in ("", *COMPRESSION_SUFFIXES)),
-    ".feather",
-    ".ipc",
-)
-COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
-_LISTED = f"{', '.join(COLUMNAR)}, .jsonl, .json, .csv or .tsv"
-_STATE = "state.json"  # of a data set that `datasets` saved; it names the files of the rows
-# Files beside the rows, which the tools of the Hub write.
-_DESCRIPTIONS = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
 # Rows with all their tests can take tens of megabytes, so only a few are held at once.
 BATCH_ROWS = 16
 _MAX_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
+_ARROW_MAGIC = b"ARROW1"  # the first bytes of an Arrow file with an index
+_BLANK_BYTES = 64  # longer lines are taken for rows without looking for blanks of other alphabets
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class TableFiles:
 
     revision  the Hub commit; empty for a local path
     options   options that were given with the location; the source interprets them, but for `encoding`
-    begin     place of the first row to read, in the first of the files (table_shards.py)
+    begin     place of the first row to read, in the first of the files
     n_rows    number of rows to read from there; None: all
     """
 
@@ -103,25 +109,24 @@ def locate(location: LocationSpec) -> TableFiles:
         raise CurateError(f"{place}: files must be one pattern, such as train-*.parquet")
     path = Path(place).expanduser()
     if path.is_file():
-        _check_format(path)
+        check_format(path)
         table = TableFiles(place, (path,))
     elif path.is_dir():
-        table = TableFiles(place, _files(path, place, pattern))
+        table = TableFiles(place, files_with_rows(path, place, pattern))
     # `data/taco` with a folder `data` beside it is a mistyped path rather than a Hub id.
     elif HUB_ID.fullmatch(place) and not Path(path.parts[0]).exists():
         table = _from_hub(place, pattern)
     else:
         raise CurateError(f"{place}: no such file or folder. Give a file, a folder or a Hub id.")
-    _check_encoding(table, options)
+    if "encoding" in options:
+        _check_encoding(table, options["encoding"])
     return replace(table, options=options)
 
 
-def _check_encoding(table: TableFiles, options: Mapping[str, Any]) -> None:
-    if "encoding" not in options:
-        return
-    if not is_encoding(options["encoding"]):
+def _check_encoding(table: TableFiles, encoding: object) -> None:
+    if not is_encoding(encoding):
         raise CurateError(
-            f"{table.location}: no encoding {options['encoding']!r}. Write the name of one, such as latin-1 or utf-16."
+            f"{table.location}: no encoding {encoding!r}. Write the name of one, such as latin-1 or utf-16."
         )
     for path in table.files:
         if format_of(path) in COLUMNAR:
@@ -137,119 +142,31 @@ def validate_options(table: TableFiles, names: Sequence[str]) -> Mapping[str, An
     return table.options
 
 
-def _files(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
-    paths = list(_below(folder))
-    if pattern:
-        matching = [path for path in paths if fnmatchcase(path.relative_to(folder).as_posix(), pattern)]
-        if not matching:
-            names = ", ".join(sorted(path.relative_to(folder).as_posix() for path in paths)[:5])
-            raise CurateError(f"{location}: no file matches {pattern}. There are {names or 'none'}.")
-        paths = matching
-    for ending in (*FORMATS, *FALLBACK_FORMATS):
-        files = sorted((path for path in paths if format_of(path) == ending), key=_natural)
-        if files:
-            train = [p for p in files if p.name.startswith("train") or p.parent.name == "train"]
-            return tuple(files if pattern else train or files)
-    if pattern:
-        _check_format(sorted(paths)[0])
-    raise CurateError(f"{location}: no file inside that can be read ({_LISTED}). Give the folder of the data.")
-
-
-def format_of(path: Path) -> str:
-    """Return the ending of a file if it is one of FORMATS or FALLBACK_FORMATS, and otherwise the empty text."""
-    name = path.name.lower()
-    if name in _DESCRIPTIONS:
-        return ""
-    return next((ending for ending in (*FALLBACK_FORMATS, *FORMATS) if name.endswith(ending)), "")
-
-
-def _check_format(path: Path) -> None:
-    """Raise CurateError if a file cannot be read because of what it is."""
-    if format_of(path):
-        return
-    if path.suffix in (".zip", ".tar", ".tgz", ".txz", ".7z", ".rar") or ".tar." in path.name:
-        raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
-    if path.suffix in (*COMPRESSION_SUFFIXES, ".bz2"):
-        raise CurateError(
-            f"{path}: this compression is not read. Unpack it; .jsonl, .json, .csv and .tsv may end in .gz, .zst or "
-            ".xz."
-        )
-    raise CurateError(
-        f"{path}: not a file of rows. Give a file that ends in {_LISTED}; the last four may also end in .gz, .zst or "
-        ".xz."
-    )
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder. Raises OSError or CurateError rather than leaving something out unnoticed."""
-    for place, folders, names in os.walk(folder, onerror=_raise):
-        # Folders that begin with a dot are caches of download tools.
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        shown = [name for name in names if not name.startswith(".")]
-        for path in (Path(place, name) for name in _without_caches(Path(place), shown)):
-            if path.is_file():
-                yield path
-            elif path.is_symlink() and format_of(path):
-                raise CurateError(f"{path}: a link to a missing file. Fetch the file again, or remove the link.")
-
-
-def _without_caches(folder: Path, names: list[str]) -> list[str]:
-    """Return the names without Arrow files with results of `map` and `filter`, which `datasets` keeps beside the rows.
-
-    Raises CurateError if a file with rows is missing.
-    """
-    rows = None
-    if _STATE in names:
-        with suppress(ValueError, KeyError, TypeError):  # written by something else
-            rows = [file["filename"] for file in json.loads((folder / _STATE).read_bytes())["_data_files"]]
-    if rows is None:
-        prepared = "dataset_info.json" in names  # in the cache of `datasets`
-        return [name for name in names if not (prepared and fnmatchcase(name, "cache-*.arrow"))]
-    if missing := [name for name in rows if name not in names]:
-        raise CurateError(f"{folder / _STATE} names {missing[0]}, which is missing. Fetch it again.")
-    return [name for name in names if name in rows or not name.endswith(".arrow")]
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _natural(path: Path) -> list[tuple[int, str]]:
-    """Return a sort key by which test comes before test2, and test2 before test10."""
-    parts = re.split(r"(\d+)", str(path.with_suffix("")))
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
-
-
 def _from_hub(location: str, pattern: str | None) -> TableFiles:
-    name, _, revision = location.partition("@")
-    if pattern:
-        folder = _downloaded(location, [pattern, f"*{_STATE}"])
-        return TableFiles(location, _files(folder, location, pattern), revision=folder.name)
-    for endings in (FORMATS, FALLBACK_FORMATS):
-        folder = _downloaded(location, [*(f"*{ending}" for ending in endings), f"*{_STATE}"])
-        if any(format_of(path) for path in _below(folder)):
-            return TableFiles(location, _files(folder, location), revision=folder.name)
-    known = f"{name}@refs/convert/parquet"
-    hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
-    raise CurateError(
-        f"{location}: this dataset has no file that can be read ({_LISTED}; it may need a script, "
-        f"which is not executed).{hint}"
-    )
-
-
-def _downloaded(location: str, patterns: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
 
     name, _, revision = location.partition("@")
-    try:
-        return Path(
-            snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=list(patterns))
-        )
-    except Exception as error:  # the Hub client raises errors of half a dozen libraries
-        raise CurateError(
-            f"{location}: no such file or folder, and the Hub did not give a data set of that name "
-            f"({type(error).__name__}: {shorten(error)}). Check the path, or give the folder of a copy."
-        ) from error
+    formats = ([f"*{ending}" for ending in endings] for endings in (FORMATS, FALLBACK_FORMATS))
+    for patterns in [[pattern]] if pattern else formats:
+        try:
+            folder = Path(
+                snapshot_download(
+                    name, repo_type="dataset", revision=revision or None, allow_patterns=[*patterns, f"*{STATE}"]
+                )
+            )
+        except Exception as error:  # the Hub client raises errors of half a dozen libraries
+            raise CurateError(
+                f"{location}: no such file or folder, and the Hub did not give a data set of that name "
+                f"({type(error).__name__}: {shorten(error)}). Check the path, or give the folder of a copy."
+            ) from error
+        if pattern or any(map(format_of, files_below(folder))):
+            return TableFiles(location, files_with_rows(folder, location, pattern), revision=folder.name)
+    known = f"{name}@refs/convert/parquet"
+    hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
+    raise CurateError(
+        f"{location}: this dataset has no file that can be read ({LISTED_FORMATS}; it may need a script, "
+        f"which is not executed).{hint}"
+    )
 
 
 def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
@@ -265,48 +182,71 @@ def _file_rows(
     path: Path, table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 ) -> Iterator[Row | UnreadableRow]:
     begin = table.begin if path == table.files[0] else RowPlace()
-    ending = format_of(path)
+    ending, wanted = format_of(path), (*columns, *optional)
+    rows: Iterator[Row | UnreadableRow]
     if ending in COLUMNAR:
-        yield from _columnar(path, begin.offset, columns, optional)
+        rows = _columnar(path, begin.offset, columns, wanted)
     elif ending.startswith(".jsonl"):
-        yield from _jsonl(path, table.encoding, begin, columns, optional)
+        rows = _jsonl(path, table.encoding, begin)
     elif ending.startswith(".json"):
-        yield from _json(path, table.encoding, columns, optional)
+        rows = _json(path, table.encoding)
     else:
-        yield from _csv(path, table.encoding, columns, optional)
+        rows = _csv(path, table.encoding, columns)
+    for row in rows:
+        if isinstance(row, dict):
+            _check_columns(path, row, columns)
+            yield {name: row.get(name) for name in wanted}
+        else:
+            yield row
 
 
-def _columnar(path: Path, offset: int, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
+def _columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         if format_of(path) == ".parquet":
             with pq.ParquetFile(path) as file:
-                present = _present(path, file.schema_arrow.names, columns, optional)
+                present = _present(path, file.schema_arrow.names, columns, wanted)
                 groups = list(range(offset, file.num_row_groups))
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=present):
-                    yield from (_row(row, columns, optional) for row in batch.to_pylist())
+                    yield from batch.to_pylist()
         else:
             with open_batches(path) as (schema, batches):
-                present = _present(path, schema.names, columns, optional)
+                present = _present(path, schema.names, columns, wanted)
                 for batch in islice(batches, offset, None):
-                    wanted = batch.select(present)
-                    for start in range(0, len(wanted), BATCH_ROWS):
-                        rows = wanted.slice(start, BATCH_ROWS).to_pylist()
-                        yield from (_row(row, columns, optional) for row in rows)
+                    for start in range(0, len(batch), BATCH_ROWS):
+                        yield from batch.select(present).slice(start, BATCH_ROWS).to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CurateError(f"{path}: damaged or incomplete ({shorten(error)}). Fetch it again.") from error
 
 
-def _present(path: Path, names: Sequence[str], columns: Sequence[str], optional: Sequence[str]) -> list[str]:
-    _check(path, names, columns)
-    return [name for name in (*columns, *optional) if name in names]
+def _present(path: Path, names: Sequence[str], columns: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    _check_columns(path, names, columns)
+    return [name for name in wanted if name in names]
 
 
-def _jsonl(
-    path: Path, encoding: str, begin: RowPlace, columns: Sequence[str], optional: Sequence[str]
-) -> Iterator[Row | UnreadableRow]:
+@contextmanager
+def open_batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.RecordBatch"]]]:
+    """Open a file of Arrow record batches and return its schema and its batches.
+
+    The file is a stream, or has an index at the end (an IPC file, or Feather). Raises ArrowException or OSError if it
+    is damaged.
+    """
+    import pyarrow as pa
+
+    with path.open("rb") as raw:
+        has_index = raw.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
+    with pa.memory_map(str(path)) as source:
+        if has_index:
+            with pa.ipc.open_file(source) as file:
+                yield file.schema, map(file.get_batch, range(file.num_record_batches))
+        else:
+            with pa.ipc.open_stream(source) as stream:
+                yield stream.schema, iter(stream)
+
+
+def _jsonl(path: Path, encoding: str, begin: RowPlace) -> Iterator[Row | UnreadableRow]:
     with open_text(path, encoding, offset=begin.offset) as file:
         for number, line in enumerate(file, start=begin.line):
             if not line.strip():
@@ -322,12 +262,11 @@ def _jsonl(
                         f"{path}: line 1 is not a JSON object. One JSON object per line is read."
                     ) from None
                 yield UnreadableRow(f"{path.name}:{number}", f"line is not a JSON object: {shorten(error)}")
-                continue
-            _check(path, row, columns)
-            yield _row(row, columns, optional)
+            else:
+                yield row
 
 
-def _json(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row]:
+def _json(path: Path, encoding: str) -> Iterator[Row]:
     try:
         with open_text(path, encoding) as file:
             rows = json.load(file)
@@ -335,34 +274,27 @@ def _json(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[
         raise CurateError(f"{path}: not JSON ({shorten(error)}). Fetch it again.") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise CurateError(f"{path}: not a JSON list of objects. One object per problem is read.")
-    for row in rows:
-        _check(path, row, columns)
-        yield _row(row, columns, optional)
+    yield from rows
 
 
-def _csv(path: Path, encoding: str, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
+def _csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | UnreadableRow]:
     """Yield the rows of a CSV or TSV file. Their values are texts, and None if a field is empty."""
     csv.field_size_limit(_MAX_FIELD)
     with open_text(path, encoding) as file:
         reader = csv.DictReader(file, delimiter="\t" if format_of(path).startswith(".tsv") else ",", strict=True)
         try:
             for row in reader:
-                _check(path, reader.fieldnames or (), columns)
+                _check_columns(path, reader.fieldnames or (), columns)
                 if None in row or None in row.values():
-                    yield UnreadableRow(
-                        f"{path.name}:{reader.line_num}", "more or fewer fields than the first line has"
-                    )
+                    place = f"{path.name}:{reader.line_num}"
+                    yield UnreadableRow(place, "more or fewer fields than the first line has")
                 else:
-                    yield _row({name: value or None for name, value in row.items()}, columns, optional)
+                    yield {name: value or None for name, value in row.items()}
         except csv.Error as error:
             raise CurateError(f"{path}: not CSV, near line {reader.line_num} ({error}). Fetch it again.") from None
 
 
-def _row(row: Row, columns: Sequence[str], optional: Sequence[str]) -> Row:
-    return {name: row.get(name) for name in (*columns, *optional)}
-
-
-def _check(path: Path, present: Any, columns: Sequence[str]) -> None:
+def _check_columns(path: Path, present: Any, columns: Sequence[str]) -> None:
     missing = [name for name in columns if name not in present]
     if missing:
         raise CurateError(
@@ -370,6 +302,67 @@ def _check(path: Path, present: Any, columns: Sequence[str]) -> None:
             "Is this the right file, and the right --source NAME for it? Of several files, LOCATION?files=PATTERN "
             "chooses some."
         )
+
+
+def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
+    """Return the shards of a table, each with at least `max_rows` rows but the last, if its files can be divided.
+
+    A shard is larger if a row group of its file is. A damaged file is not an error here, but when its rows are read.
+    """
+    shards: list[TableFiles] = []
+    begin, first_file, n_before = RowPlace(), 0, 0
+    for number, path in enumerate(table.files):
+        places = _places(path, table.encoding, max_rows)
+        if not places:
+            return [table]
+        for place in places[:-1]:
+            position = n_before + place.position
+            if position - begin.position >= max_rows:
+                files = table.files[first_file : number + 1]
+                shards.append(replace(table, files=files, begin=begin, n_rows=position - begin.position))
+                begin, first_file = replace(place, position=position), number
+        n_before += places[-1].position
+    return [*shards, replace(table, files=table.files[first_file:], begin=begin)]
+
+
+def _places(path: Path, encoding: str, max_rows: int) -> list[RowPlace]:
+    """Return the places in a file at which a shard can begin, and its end; none if the file cannot be divided.
+
+    A place of a JSONL file is the end of `max_rows` lines that are not blank, if lines end in the usual way.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ending = format_of(path)
+    try:
+        if ending == ".parquet":
+            file = pq.read_metadata(path)
+            counts = [file.row_group(number).num_rows for number in range(file.num_row_groups)]
+        elif ending in COLUMNAR:
+            with open_batches(path) as (_, batches):
+                counts = [len(batch) for batch in batches]
+        else:
+            return list(_line_places(path, max_rows)) if ending == ".jsonl" and not encoding else []
+    except (pa.ArrowException, OSError):
+        return []
+    return [RowPlace(position, number) for number, position in enumerate(accumulate(counts, initial=0))]
+
+
+def _line_places(path: Path, max_rows: int) -> Iterator[RowPlace]:
+    places = [RowPlace()]
+    n_rows = offset = number = 0
+    with path.open("rb") as file:
+        if file.read(3) == b"\xef\xbb\xbf":
+            return
+        file.seek(0)
+        for number, line in enumerate(file, start=1):
+            if b"\r" in line.removesuffix(b"\r\n"):
+                return
+            if n_rows - places[-1].position == max_rows:
+                places.append(RowPlace(n_rows, offset, number))
+            n_rows += bool(line.strip() if len(line) > _BLANK_BYTES else line.decode(errors="replace").strip())
+            offset += len(line)
+    yield from [*places, RowPlace(n_rows, offset, number)]
 
 
 def path_sha256(path: Path) -> str:

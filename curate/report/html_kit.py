@@ -3,6 +3,7 @@
 Every text goes through Jinja's escaping, since statements, answers and names come from strangers.
 """
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,19 +36,19 @@ def _environment(folder: Path) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "count": "{:,}".format,
-        "percent": _percent,
-        "seconds": format_seconds,
-        "cell": _cell,
-        "number": format_number,
-    }
-    environment.filters |= {"printable": escape_unprintable}
+    environment.filters |= {"count": "{:,}".format, "percent": _percent, "number": format_number, "cell": _cell}
+    environment.filters |= {"printable": escape_unprintable, "code_spans": _code_spans}
     return environment
 
 
 def _percent(share: float) -> str:
     return format_share(share).replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _code_spans(text: str) -> "Markup":
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _cell(value: Cell) -> "Markup":

@@ -94,7 +94,7 @@ def _rejections(numbers: Numbers) -> Section:
 def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not entries:
         yield Section("", note="No evidence was kept: no row fell out, or this dataset was made before evidence was.")
-    for entry in entries:
+    for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):  # first what was executed
         n, stays = entry["n"], ", which may have several right answers and stay in the dataset"
         note = f"{n:,} row{'' if n == 1 else 's'}{stays if entry['reason'] == SUSPECT_REASON else ''}; "
         note += f"stage {entry['stage']}" + ("" if entry["examples"][0]["test"] else ", without executing solutions")

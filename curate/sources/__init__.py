@@ -4,53 +4,117 @@ livecodebench, mbpp, synthetic1 and taco.
 `--source` takes the name of the file. Each file has the constants that `curate sources` shows, TITLE, HUB_ID, LICENCE,
 SIZE_DESCRIPTION and DEFECTS, and these functions:
 
-read(table)    yields a Problem for each row, or a Rejection for a row that cannot be read; see read_problems
+read(table)    yields a Problem for each row, or a Rejection for a row that cannot be read. `read_problems` is all of it
+               but the columns, and a function that returns the problem of one row, made with `make_problem`
 select_files(table)  returns the table with the files to read; only sources with options or folders of their own have it
 
 A source whose rows cannot be read in shards has ONE_SHARD. One that has several rows for a problem, of which only the
 first counts, has SEVERAL_ROWS_PER_PROBLEM.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from curate.problem import Problem, Rejection
-from curate.reading.tables import Row, UnreadableRow
-from curate.reading.values import ParseError
+from curate.problem import Problem, Rejection, Wrapping
+from curate.reading.dialects import ParsedTests
+from curate.reading.stated_limits import UNSTATED
+from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows
+from curate.reading.values import ParseError, optional_text
+from sandbox import Limits, Program
+
+ParseRow = Callable[[str, Row], Problem | None]
 
 
 def read_problems(
     source: str,
-    rows: Iterable[Row | UnreadableRow],
-    parse: Callable[[str, Row], Problem | None],
-    name: Callable[[Row, str], str] | None = None,
-    *,
-    by_position: bool = False,
-    first: int = 0,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    parse: ParseRow,
+    name: str | Callable[[Row, str], str],
+    table: TableFiles,
 ) -> Iterator[Problem | Rejection]:
-    """Yield the problem of each row of a source, or the row's rejection, in order. Ids are SOURCE/NAME.
+    """Yield the problem of each row of a table, or the row's rejection, in order. Ids are SOURCE/NAME.
 
-    source       the name of the source, which may be followed by a slash and the name of one of its parts
-    parse        returns the problem of a row with this id, None to leave the row out, or raises ParseError
-    name         returns the name of a row, given the one by its position; None: rows are named by position
-    by_position  the names by position are `17`, not `row-17`, and lines that are not rows have them, too
-    first        position of the first row
+    source    the name of the source
+    columns   columns that the table must have
+    optional  columns that it may have; a missing one is None
+    parse     returns the problem of a row with this id, None to leave the row out, or raises ParseError
+    name      the column with the names of rows, some of which may be missing; or a function that returns the name of a
+              row, given the one by its position; "": rows are named by position
     """
-    kind = source.partition("/")[0]
+    return name_problems(source, read_rows(table, columns, optional), parse, name, table.begin.position)
+
+
+def name_problems(
+    source: str,
+    rows: Iterable[Row | UnreadableRow],
+    parse: ParseRow,
+    name: str | Callable[[Row, str], str] = "",
+    first: int = 0,
+    *,
+    by_number: bool = False,
+) -> Iterator[Problem | Rejection]:
+    """Yield the problems of rows as read_problems does.
+
+    source     the name of the source, which may be followed by a slash and the name of one of its parts
+    first      position of the first row
+    by_number  positions are named `17`, not `row-17`, and lines that are not rows have such names, too, as they have in
+               sources without names
+    """
+    by_number = by_number or name == ""
     for position, row in enumerate(rows, start=first):
-        unnamed = str(position) if by_position else f"row-{position}"
+        unnamed = str(position) if by_number else f"row-{position}"
         id = f"{source}/{unnamed}"
-        if isinstance(row, UnreadableRow):
-            place, detail = f"{source}/{row.location}", row.detail
-            if by_position:
-                place, detail = id, f"{row.location}: {row.detail}"
-            yield Rejection(place, kind, "parse", "unparsable", detail)
-            continue
         try:
-            if name is not None:
-                id = f"{source}/{name(row, unnamed)}"
+            if isinstance(row, UnreadableRow):
+                if not by_number:
+                    id = f"{source}/{row.location}"
+                raise ParseError(f"{row.location}: {row.detail}" if by_number else row.detail)
+            if name:
+                id = f"{source}/{name(row, unnamed) if callable(name) else optional_text(row[name]) or unnamed}"
             problem = parse(id, row)
         except ParseError as error:
-            yield Rejection(id, kind, "parse", error.reason, str(error))
+            yield Rejection(id, source.partition("/")[0], "parse", error.reason, str(error))
         else:
             if problem is not None:
                 yield problem
+
+
+def make_problem(
+    id: str,
+    tests: ParsedTests,
+    solutions: tuple[Program, ...] | None,
+    licence: str,
+    *,
+    limits: Limits = UNSTATED,
+    checker: str = "",
+    n_public_tests: int = 0,
+    n_pictures: int = 0,
+    tags: object = None,
+    **texts: object,
+) -> Problem:
+    """Return a problem.
+
+    id         the id, which begins with the name of the source
+    solutions  None: the source publishes none
+    limits     limits of one test
+    checker    a checker that replaces the one of the tests' dialect; "": none
+    tags       topics; anything but a list is left out
+    texts      values of other fields of Problem; a missing text is None, and a number becomes text
+
+    Raises ParseError if the tests cannot have this checker.
+    """
+    written: dict[str, Any] = {name: optional_text(value) for name, value in texts.items()}
+    return Problem(
+        id=id,
+        source=id.partition("/")[0],
+        tests=tests.suite(limits, checker),
+        n_tests_read=len(tests.cases),
+        n_public_tests=n_public_tests,
+        n_pictures=n_pictures,
+        wrapping=Wrapping.NONE if solutions is None else tests.wrapping,
+        solutions=solutions,
+        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+        licence=licence,
+        **written,
+    )

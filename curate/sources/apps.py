@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from curate.problem import Problem, Rejection
-from curate.reading.dialects import inputs_outputs
+from curate.reading.dialects import json_tests
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
 from curate.reading.values import optional_text, parse_text_list, shorten
-from curate.sources import read_problems
+from curate.sources import make_problem, name_problems
 
 TITLE = "APPS"
 HUB_ID = "codeparrot/apps"
@@ -39,11 +39,11 @@ def select_files(table: TableFiles) -> TableFiles:
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table; `apps/17` is problem 17 of its split."""
-    return read_problems("apps", _rows(table), _problem, _number)
+    return name_problems("apps", _rows(table), _problem, _number)
 
 
 def _number(row: Row, unnamed: str) -> str:
-    return next((str(row[name]) for name in ("problem_id", "id") if row[name] not in (None, "")), unnamed)
+    return optional_text(row["problem_id"]) or optional_text(row["id"]) or unnamed
 
 
 def _rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:
@@ -73,17 +73,14 @@ def _row(folder: Path, encoding: str) -> Row | UnreadableRow:
 
 
 def _problem(id: str, row: Row) -> Problem:
-    tests = inputs_outputs.read(row["input_output"])
-    return Problem(
-        id=id,
-        source="apps",
-        statement=optional_text(row["question"]),
-        starter_code=optional_text(row["starter_code"]),
-        tests=tests.suite(),
-        n_tests_read=len(tests.cases),
-        wrapping=tests.wrapping,
-        solutions=tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))),
-        url=optional_text(row["url"]),
-        difficulty=optional_text(row["difficulty"]),
-        licence=LICENCE,
+    tests = json_tests.read_columns(row["input_output"])
+    return make_problem(
+        id,
+        tests,
+        tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))),
+        LICENCE,
+        statement=row["question"],
+        starter_code=row["starter_code"],
+        url=row["url"],
+        difficulty=row["difficulty"],
     )

@@ -5,14 +5,16 @@ Languages and sites are numbers. Names are unique only within a site, so a probl
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from curate.problem import Problem, Rejection
+from curate.problem import Problem
+from curate.reading.dialects import ParsedTests
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.tables import Row
 from curate.reading.values import ParseError, distinct_cases, join_lines, optional_text, shorten
-from curate.sources import read_problems
-from sandbox import Case, Program, Suite
+from curate.sources import make_problem, read_problems
+from sandbox import Case, Program
 
 TITLE = "CodeContests"
 HUB_ID = "deepmind/code_contests"
@@ -29,20 +31,12 @@ _LANGUAGES = {1: "python2", 2: "cpp", 3: "python", 4: "java"}
 _DIFFICULTIES = dict(enumerate("EASY MEDIUM HARD HARDER HARDEST EXTERNAL A B C D E F G H I J K".split(), start=1))
 
 
-def read(table: TableFiles) -> Iterator[Problem | Rejection]:
-    """Yield problems in the order of the table."""
-    rows = read_rows(table, COLUMNS, OPTIONAL)
-    return read_problems(
-        "codecontests",
-        rows,
-        _problem,
-        lambda row, unnamed: f"{_site(row)}/{optional_text(row['name']) or unnamed}",
-        first=table.begin.position,
-    )
-
-
 def _site(row: Row) -> str:
     return _name(_SITES, row["source"]) or "unknown"
+
+
+def _name_on_site(row: Row, unnamed: str) -> str:
+    return f"{_site(row)}/{optional_text(row['name']) or unnamed}"
 
 
 def _problem(id: str, row: Row) -> Problem:
@@ -54,24 +48,20 @@ def _problem(id: str, row: Row) -> Problem:
     contest, index, rating = row["cf_contest_id"], optional_text(row["cf_index"]), row["cf_rating"]
     on_codeforces = site == "codeforces" and contest and index
     rated = isinstance(rating, int) and rating > 0
-    return Problem(
-        id=id,
-        source="codecontests",
-        statement=optional_text(row["description"]),
-        tests=Suite(
-            distinct_cases(public + others),
-            limits=limits(_seconds(row["time_limit"]), _megabytes(row["memory_limit_bytes"])),
-        ),
-        n_tests_read=len(public + others),
+    return make_problem(
+        id,
+        ParsedTests(tuple(public + others)),
+        _solutions(row["solutions"]),
+        LICENCE,
+        limits=limits(_seconds(row["time_limit"]), _megabytes(row["memory_limit_bytes"])),
         n_public_tests=len(distinct_cases(public)),
-        solutions=_solutions(row["solutions"]),
+        statement=row["description"],
         platform=site,
-        title=optional_text(row["name"]),
+        title=row["name"],
         url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if on_codeforces else "",
         # The words have different meanings on different sites, so codeforces' rating is better if there is one.
-        difficulty=str(rating) if rated else _name(_DIFFICULTIES, row["difficulty"]),
-        tags=tuple(map(str, row["cf_tags"])) if isinstance(row["cf_tags"], list) else (),
-        licence=LICENCE,
+        difficulty=rating if rated else _name(_DIFFICULTIES, row["difficulty"]),
+        tags=row["cf_tags"],
     )
 
 
@@ -114,3 +104,6 @@ def _seconds(limit: object) -> str:
 
 def _megabytes(limit: object) -> str:
     return f"{limit // 2**20} MB" if isinstance(limit, int) and limit > 0 else ""
+
+
+read = partial(read_problems, "codecontests", COLUMNS, OPTIONAL, _problem, _name_on_site)

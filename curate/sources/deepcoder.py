@@ -15,14 +15,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from curate.problem import Problem, Rejection, Wrapping
-from curate.reading.dialects import cases, inputs_outputs
-from curate.reading.dialects.parsed_tests import ParsedTests, function_name
+from curate.problem import Problem, Rejection
+from curate.reading.dialects import ParsedTests, function_name, json_tests
 from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row, TableFiles, read_rows
 from curate.reading.values import optional_text, parse_json_or_literal, parse_text_list
-from curate.sources import read_problems
+from curate.sources import make_problem, name_problems
 
 TITLE = "DeepCoder-Preview"
 HUB_ID = "agentica-org/DeepCoder-Preview-Dataset"
@@ -43,7 +42,7 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
         config = _config(path)
         rows = read_rows(replace(table, files=(path,)), COLUMNS, OPTIONAL)
         parse = partial(_problem, config)
-        for item in read_problems(f"deepcoder/{config}", rows, parse, by_position=True, first=counts[config]):
+        for item in name_problems(f"deepcoder/{config}", rows, parse, first=counts[config]):
             counts[config] += 1
             yield item
 
@@ -58,29 +57,19 @@ def _problem(config: str, id: str, row: Row) -> Problem:
     encoded = parse_json_or_literal(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
     tests = _tests(encoded, row["metadata"], starter_code)
     published = row["solutions"] is not None or _has_solutions(encoded)
-    return Problem(
-        id=id,
-        source="deepcoder",
-        statement=statement,
-        starter_code=starter_code,
-        tests=tests.suite(),
-        n_tests_read=len(tests.cases),
-        wrapping=tests.wrapping if published else Wrapping.NONE,
-        solutions=tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))) if published else None,
-        platform=config,
-        licence=LICENCE,
-    )
+    solutions = tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))) if published else None
+    return make_problem(id, tests, solutions, LICENCE, statement=statement, starter_code=starter_code, platform=config)
 
 
 def _tests(encoded: object, metadata: object, starter_code: str) -> ParsedTests:
     if isinstance(encoded, dict):
-        return inputs_outputs.read(encoded, "tests")
+        return json_tests.read_columns(encoded, "tests")
     entry_point = None
     if isinstance(metadata, str) and metadata:
         metadata = parse_json_or_literal(metadata, "metadata")
     if isinstance(metadata, dict):
         entry_point = function_name(metadata.get("func_name"), "func_name")
-    return cases.read(encoded, entry_point, starter_code)
+    return json_tests.read_objects(encoded, entry_point, starter_code)
 
 
 def _has_solutions(encoded: object) -> bool:

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from curate.errors import CurateError
-from curate.problem import Problem, Rejection, Wrapping
-from curate.reading.dialects import detection, named_arguments
-from curate.reading.dialects.parsed_tests import ParsedTests, function_name, join_tests
+from curate.problem import Problem, Rejection
+from curate.reading.dialects import ParsedTests, detection, function_name, join_tests, json_tests
 from curate.reading.solutions import parse_solution, strip_code_fence
 from curate.reading.stated_limits import limits
 from curate.reading.tables import Row, TableFiles, read_rows, validate_options
@@ -34,7 +33,7 @@ from curate.reading.values import (
     parse_json_or_literal,
     shorten,
 )
-from curate.sources import read_problems
+from curate.sources import make_problem, name_problems
 from sandbox import Program, checkers
 
 TITLE = "Data of your own"
@@ -42,13 +41,13 @@ HUB_ID = ""
 LICENCE = "as the mapping says"
 SIZE_DESCRIPTION = "any number of problems"
 DEFECTS = "what the reasons of the rejected rows say"
-COLUMNS = ()
 
 FIELDS = (
     "id statement starter_code tests public_tests inputs outputs fn_name given setup solutions language time_limit"
     " memory_limit title platform url date difficulty tags"
 ).split()
 _TESTS = {"tests", "inputs", "outputs"}
+_TEXTS = ("statement", "platform", "title", "url", "date", "difficulty")  # fields that are columns as they are
 OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit")
 # Columns of tasks that change a repository, as in SWE-bench and SWE-Gym; all have the first two.
 _REPOSITORY = ("repo", "patch", "base_commit", "test_patch", "FAIL_TO_PASS")
@@ -117,10 +116,10 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
         values = {field: _value(row, path) for field, path in fields.items()}
         any_read = True
         missing.difference_update(field for field, value in values.items() if value is not None)
-        return _problem(id, name, values, table.options)
+        return _problem(id, values, table.options)
 
     rows = read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))
-    yield from read_problems(name, rows, parse, own_name, by_position=True, first=table.begin.position)
+    yield from name_problems(name, rows, parse, own_name, table.begin.position, by_number=True)
     if missing and any_read:
         raise FieldsWithoutValues(table, frozenset(missing))
 
@@ -144,7 +143,7 @@ def _value(row: Row, path: str) -> Any:
     return value
 
 
-def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
+def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
     starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))  # perhaps the prompt contains it
     time_limit = _quantity(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
     memory_limit = _quantity(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
@@ -157,24 +156,17 @@ def _problem(id: str, name: str, values: Mapping[str, Any], options: Mapping[str
     tests, n_public_tests = _tests(
         values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
     )
-    tags = values.get("tags")
-    return Problem(
-        id=id,
-        source=name,
-        statement=optional_text(values["statement"]),
-        starter_code=starter_code,
-        tests=tests.suite(limits(time_limit, memory_limit), options.get("checker", "")),
-        n_tests_read=len(tests.cases),
+    return make_problem(
+        id,
+        tests,
+        solutions,
+        options.get("licence", "unknown"),
+        limits=limits(time_limit, memory_limit),
+        checker=options.get("checker", ""),
         n_public_tests=n_public_tests,
-        wrapping=Wrapping.NONE if solutions is None else tests.wrapping,
-        solutions=solutions,
-        platform=optional_text(values.get("platform")),
-        title=optional_text(values.get("title")),
-        url=optional_text(values.get("url")),
-        date=optional_text(values.get("date")),
-        difficulty=optional_text(values.get("difficulty")),
-        tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
-        licence=options.get("licence", "unknown"),
+        starter_code=starter_code,
+        tags=values.get("tags"),
+        **{name: values.get(name) for name in _TEXTS},
     )
 
 
@@ -206,9 +198,9 @@ def _tests(
         name: parse_json_or_literal(values[name], name) if isinstance(values[name], str) else values[name]
         for name in ("inputs", "outputs")
     }
-    if entry_point and not named_arguments.all_named(content["inputs"]):
+    if entry_point and not json_tests.are_named_arguments(content["inputs"]):
         content = {name: _decoded(column, name) for name, column in content.items()}
-    return detection.read(content, entry_point, starter_code), 0
+    return json_tests.read_named_columns(content, entry_point, starter_code), 0
 
 
 def _decoded(column: Any, name: str) -> Any:

@@ -5,16 +5,16 @@ there for the submission and for the tests; upstream, the prompt is put before w
 """
 
 import ast
-from collections.abc import Iterator
+from functools import partial
 from inspect import cleandoc
 
-from curate.problem import Problem, Rejection
+from curate.problem import Problem
 from curate.reading.dialects import assertions
 from curate.reading.dialects.dependencies import parse
 from curate.reading.solutions import parse_solution
-from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.tables import Row
 from curate.reading.values import ParseError, optional_text
-from curate.sources import read_problems
+from curate.sources import make_problem, read_problems
 
 TITLE = "HumanEval"
 HUB_ID = "openai/openai_humaneval"
@@ -24,33 +24,25 @@ DEFECTS = "an evaluation set; few tests; some tests compare the function with it
 COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 
 
-def read(table: TableFiles) -> Iterator[Problem | Rejection]:
-    """Yield problems in the order of the table."""
-    rows = read_rows(table, COLUMNS, ())
-    return read_problems(
-        "humaneval",
-        rows,
-        _problem,
-        lambda row, unnamed: optional_text(row["task_id"]).rpartition("/")[2] or unnamed,
-        first=table.begin.position,
-    )
-
-
 def _problem(id: str, row: Row) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
-    given = function_preamble(prompt, name)
-    beginning, statement = _beginning_and_docstring(prompt, name)
+    function, lines = _function(prompt, name), prompt.splitlines(keepends=True)
+    given = "".join(lines[: function.lineno - 1])
+    for docstring in function.body:
+        match docstring:
+            case ast.Expr(ast.Constant(str(statement))):
+                break
+    else:
+        raise ParseError(f"the function {name} in the prompt has no docstring")
     tests = assertions.read(row["test"], name, given_code=given, classes=())
-    return Problem(
-        id=id,
-        source="humaneval",
-        statement=statement,
-        starter_code=given + beginning,
-        tests=tests.suite(),
-        n_tests_read=len(tests.cases),
-        solutions=(parse_solution(prompt + optional_text(row["canonical_solution"]), "python"),),
+    return make_problem(
+        id,
+        tests,
+        (parse_solution(prompt + optional_text(row["canonical_solution"]), "python"),),
+        LICENCE,
+        statement=cleandoc(statement),
+        starter_code="".join(lines[: docstring.lineno - 1]),
         title=name,
-        licence=LICENCE,
     )
 
 
@@ -66,11 +58,9 @@ def _function(prompt: str, name: str) -> ast.FunctionDef:
     raise ParseError(f"the prompt has no function {name}")
 
 
-def _beginning_and_docstring(prompt: str, name: str) -> tuple[str, str]:
-    function = _function(prompt, name)
-    for node in function.body:
-        match node:
-            case ast.Expr(ast.Constant(str(text))):
-                lines = prompt.splitlines(keepends=True)[function.lineno - 1 : node.lineno - 1]
-                return "".join(lines), cleandoc(text)
-    raise ParseError(f"the function {name} in the prompt has no docstring")
+def task_number(row: Row, unnamed: str) -> str:
+    """Return the name of a row such as `HumanEval/17`, given the one by its position."""
+    return optional_text(row["task_id"]).rpartition("/")[2] or unnamed
+
+
+read = partial(read_problems, "humaneval", COLUMNS, (), _problem, task_number)

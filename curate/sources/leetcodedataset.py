@@ -4,14 +4,14 @@
 them. Upstream it is put before the solution, so it is there for the submission and for the tests.
 """
 
-from collections.abc import Iterator
+from functools import partial
 
-from curate.problem import Problem, Rejection
+from curate.problem import Problem
 from curate.reading.dialects import assertions
 from curate.reading.solutions import parse_solution
-from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.tables import Row
 from curate.reading.values import optional_text, parse_text_list
-from curate.sources import read_problems
+from curate.sources import make_problem, read_problems
 
 TITLE = "LeetCodeDataset"
 HUB_ID = "newfacade/LeetCodeDataset"
@@ -22,34 +22,23 @@ COLUMNS = ("task_id", "problem_description", "completion", "entry_point", "test"
 OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 
 
-def read(table: TableFiles) -> Iterator[Problem | Rejection]:
-    """Yield problems in the order of the table."""
-    rows = read_rows(table, COLUMNS, OPTIONAL)
-    return read_problems(
-        "leetcodedataset",
-        rows,
-        _problem,
-        lambda row, unnamed: optional_text(row["task_id"]) or unnamed,
-        first=table.begin.position,
-    )
-
-
 def _problem(id: str, row: Row) -> Problem:
     name = optional_text(row["task_id"])
     tests = assertions.read(row["test"], optional_text(row["entry_point"]), given_code=optional_text(row["prompt"]))
-    return Problem(
-        id=id,
-        source="leetcodedataset",
-        statement=optional_text(row["problem_description"]),
-        starter_code=optional_text(row["starter_code"]),
-        tests=tests.suite(),
-        n_tests_read=len(tests.cases),
-        solutions=(parse_solution(optional_text(row["completion"]), "python"),),
+    return make_problem(
+        id,
+        tests,
+        (parse_solution(optional_text(row["completion"]), "python"),),
+        LICENCE,
+        statement=row["problem_description"],
+        starter_code=row["starter_code"],
         platform="leetcode",
         title=name,
         url=f"https://leetcode.com/problems/{name}/" if name else "",
         date=optional_text(row["estimated_date"])[:10],
-        difficulty=optional_text(row["difficulty"]),
-        tags=tuple(parse_text_list(row["tags"], "tags")),
-        licence=LICENCE,
+        difficulty=row["difficulty"],
+        tags=parse_text_list(row["tags"], "tags"),
     )
+
+
+read = partial(read_problems, "leetcodedataset", COLUMNS, OPTIONAL, _problem, "task_id")

@@ -17,11 +17,10 @@ from typing import Any, NoReturn
 
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection
-from curate.reading.dialects import cases
-from curate.reading.dialects.parsed_tests import function_name
-from curate.reading.tables import Row, TableFiles, read_rows, validate_options
+from curate.reading.dialects import function_name, json_tests
+from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, distinct_cases, optional_text, parse_json, shorten
-from curate.sources import read_problems
+from curate.sources import make_problem, read_problems
 
 log = logging.getLogger(__name__)
 
@@ -91,14 +90,7 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
             return None
         return _problem(id, row)
 
-    rows = read_rows(table, COLUMNS, OPTIONAL)
-    yield from read_problems(
-        "livecodebench",
-        rows,
-        parse,
-        lambda row, unnamed: optional_text(row["question_id"]) or unnamed,
-        first=table.begin.position,
-    )
+    yield from read_problems("livecodebench", COLUMNS, OPTIONAL, parse, "question_id", table)
     if outside:
         log.info("%d problems lie outside %s to %s", outside, first, last)
 
@@ -111,21 +103,19 @@ def _problem(id: str, row: Row) -> Problem:
     starter_code = optional_text(row["starter_code"])
     if not isinstance(public, list) or not isinstance(private, list):
         raise ParseError("tests are not a list")
-    tests = cases.read(public + private, entry_point, starter_code)
-    return Problem(
-        id=id,
-        source="livecodebench",
-        statement=optional_text(row["question_content"]),
-        starter_code=starter_code,
-        tests=tests.suite(),
-        n_tests_read=len(tests.cases),
+    tests = json_tests.read_objects(public + private, entry_point, starter_code)
+    return make_problem(
+        id,
+        tests,
+        None,
+        LICENCE,
         n_public_tests=len(distinct_cases(tests.cases[: len(public)])),
-        solutions=None,
-        platform=optional_text(row["platform"]),
-        title=optional_text(row["question_title"]),
+        statement=row["question_content"],
+        starter_code=starter_code,
+        platform=row["platform"],
+        title=row["question_title"],
         date=optional_text(row["contest_date"])[:10],
-        difficulty=optional_text(row["difficulty"]),
-        licence=LICENCE,
+        difficulty=row["difficulty"],
     )
 
 

@@ -3,16 +3,17 @@
 MBPP+ has many more tests, as one program in the column `test`, which contains the assertions of `test_list`.
 """
 
-from collections.abc import Iterator
+import ast
+from functools import partial
 
-from curate.problem import Problem, Rejection
+from curate.problem import Problem
 from curate.reading.dialects import assertions
-from curate.reading.dialects.dependencies import defined_classes, defined_names
-from curate.reading.signature import function_headers
+from curate.reading.dialects.dependencies import defined_classes, defined_names, definitions
 from curate.reading.solutions import parse_solution
-from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.tables import Row
 from curate.reading.values import optional_text, parse_text_list
-from curate.sources import read_problems
+from curate.sources import make_problem, read_problems
+from curate.sources.humaneval import task_number
 
 TITLE = "MBPP"
 HUB_ID = "google-research-datasets/mbpp"
@@ -21,18 +22,6 @@ SIZE_DESCRIPTION = "974 problems, 427 of them sanitized; MBPP+ has 378"
 DEFECTS = "three tests, but a hundred in MBPP+; statements that say too little; it is used as an evaluation set"
 COLUMNS = ("task_id", "code", "test_list")
 OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test_list", "test")
-
-
-def read(table: TableFiles) -> Iterator[Problem | Rejection]:
-    """Yield problems in the order of the table."""
-    rows = read_rows(table, COLUMNS, OPTIONAL)
-    return read_problems(
-        "mbpp",
-        rows,
-        _problem,
-        lambda row, unnamed: optional_text(row["task_id"]).rpartition("/")[2] or unnamed,
-        first=table.begin.position,
-    )
 
 
 def _problem(id: str, row: Row) -> Problem:
@@ -49,13 +38,19 @@ def _problem(id: str, row: Row) -> Problem:
         classes=defined_classes(code),
     )
     assert tests.assertions is not None
-    return Problem(
-        id=id,
-        source="mbpp",
-        statement=optional_text(row["text"]) or optional_text(row["prompt"]),
-        starter_code=function_headers(code, tests.assertions.names),
-        tests=tests.suite(),
-        n_tests_read=len(tests.cases),
-        solutions=(parse_solution(code, "python"),),
-        licence=LICENCE,
+    headers = [
+        f"def {node.name}({ast.unparse(node.args)}):\n    ..."
+        for node in definitions(code)
+        if isinstance(node, ast.FunctionDef) and node.name in tests.assertions.names
+    ]
+    return make_problem(
+        id,
+        tests,
+        (parse_solution(code, "python"),),
+        LICENCE,
+        statement=optional_text(row["text"]) or row["prompt"],
+        starter_code="\n\n".join(headers),
     )
+
+
+read = partial(read_problems, "mbpp", COLUMNS, OPTIONAL, _problem, task_number)

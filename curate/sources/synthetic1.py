@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from curate.problem import Problem, Rejection
-from curate.reading.dialects import cases
+from curate.reading.dialects import json_tests
 from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
 from curate.reading.stated_limits import limits
-from curate.reading.tables import Row, TableFiles, read_rows
+from curate.reading.tables import Row, TableFiles
 from curate.reading.values import ParseError, optional_text, parse_json_or_literal
-from curate.sources import read_problems
+from curate.sources import make_problem, read_problems
 
 TITLE = "SYNTHETIC-1"
 HUB_ID = "PrimeIntellect/SYNTHETIC-1"
@@ -35,14 +35,7 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
         seen.add(id)
         return _problem(id, row)
 
-    rows = read_rows(table, COLUMNS, OPTIONAL)
-    return read_problems(
-        "synthetic1",
-        rows,
-        parse,
-        lambda row, unnamed: optional_text(row["problem_id"]) or unnamed,
-        first=table.begin.position,
-    )
+    return read_problems("synthetic1", COLUMNS, OPTIONAL, parse, "problem_id", table)
 
 
 def _problem(id: str, row: Row) -> Problem:
@@ -53,23 +46,22 @@ def _problem(id: str, row: Row) -> Problem:
     content = info if isinstance(info, dict) else parse_json_or_literal(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):
         raise ParseError("verification_info has no test_cases")
-    tests = cases.read(content["test_cases"], starter_code=starter_code)
+    tests = json_tests.read_objects(content["test_cases"], starter_code=starter_code)
     metadata = _metadata(row["metadata"])
     gold, language = row["gold_standard_solution"], optional_text(content.get("language"))
-    return Problem(
-        id=id,
-        source="synthetic1",
+    return make_problem(
+        id,
+        tests,
+        (parse_solution(gold, language),) if isinstance(gold, str) and gold.strip() else (),
+        LICENCE,
+        limits=limits(metadata.get("time_limit"), metadata.get("memory_limit")),
         statement=statement,
         starter_code=starter_code,
-        tests=tests.suite(limits(metadata.get("time_limit"), metadata.get("memory_limit"))),
-        n_tests_read=len(tests.cases),
-        solutions=(parse_solution(gold, language),) if isinstance(gold, str) and gold.strip() else (),
         language=language,
-        platform=optional_text(row["source"]),
-        title=optional_text(row["in_source_id"]),
-        url=optional_text(metadata.get("problem_url")),
-        difficulty=optional_text(metadata.get("difficulty")),
-        licence=LICENCE,
+        platform=row["source"],
+        title=row["in_source_id"],
+        url=metadata.get("problem_url"),
+        difficulty=metadata.get("difficulty"),
     )
 
 

@@ -6,8 +6,9 @@ solution passes, but most of them give the same answer, the test is more likely 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from curate.json_records import json_key, omit_if_default
@@ -20,7 +21,7 @@ _SECONDS = 60.0  # wall time for all tests of one solution; tests that are not r
 _MAX_COMPARED = 10  # tests at which answers are compared; wrong tests seldom come alone
 _PIVOTS = 3  # solutions whose answers the others are judged by
 
-IndexedSolution = tuple[int, Program]  # a solution, after its place among the candidates
+Solutions = Mapping[int, Program]  # by their places among the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +74,16 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> CrossCheckRecord:
         metered = MeteredSandbox(sandbox(self.seed))
-        solutions = list(enumerate(self._verify.candidates(row.problem)))
+        solutions = dict(enumerate(self._verify.candidates(row.problem)))
         suite = suite_as_judged(row.problem)
         budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
         suite = replace(suite, limits=replace(suite.limits, budget_seconds=budget))
         reference = passing_index(row.problem)
         if reference is None:
-            record = _count_wrong_tests(solutions[: self._verify.tries], suite, metered)
+            record = _count_wrong_tests(_first(solutions, self._verify.tries), suite, metered)
         else:
             del solutions[reference]
-            record = _count_agreeing(solutions[: self._others], suite, metered)
+            record = _count_agreeing(_first(solutions, self._others), suite, metered)
         return replace(record, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
     def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
@@ -104,80 +105,79 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
         return record.spent_cpu_seconds
 
 
-def _judge_all(solutions: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> list[Judgement]:
-    return sandbox.judge_many([(solution, suite) for solution in solutions], run_all=True)
+def _first(solutions: Solutions, n: int) -> Solutions:
+    return dict(islice(solutions.items(), n))
 
 
-def _count_agreeing(solutions: Sequence[IndexedSolution], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
-    """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
-    judgements = _judge_all([solution for _, solution in solutions], suite, sandbox)
-    n_cases = len(suite.cases)
-    dissenting = [
-        _wrong_answers(index, judgement)
-        for (index, _), judgement in zip(solutions, judgements, strict=True)
-        if _dissents([case.verdict for case in judgement.cases], n_cases)
+def _judge_all(solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> dict[int, Judgement]:
+    pairs = [(solution, suite) for solution in solutions.values()]
+    return dict(zip(solutions, sandbox.judge_many(pairs, run_all=True), strict=True))
+
+
+def _wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, CaseFailure]]:
+    """Return the wrong answers of each solution, by the places of the tests."""
+    return [
+        {
+            test: CaseFailure(solution, test, case.verdict, case.detail)
+            for test, case in enumerate(judgement.cases)
+            if case.verdict is Verdict.WRONG_ANSWER
+        }
+        for solution, judgement in judgements.items()
     ]
+
+
+def _count_agreeing(solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+    """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
+    judgements = _judge_all(solutions, suite, sandbox)
+    dissenting = _wrong_answers({index: judged for index, judged in judgements.items() if _dissents(judged)})
     counts = Counter(test for wrong in dissenting for test in wrong)
     disputed = min(counts, key=lambda test: (-counts[test], test), default=None)
     return CrossCheckRecord(
-        n_passing=sum(judgement.pass_rate == 1 for judgement in judgements),
+        n_passing=sum(judgement.pass_rate == 1 for judgement in judgements.values()),
         n_dissenting=len(dissenting),
         n_executed=len(solutions),
         failures=tuple(wrong[disputed] for wrong in dissenting if disputed in wrong),
     )
 
 
-def _dissents(verdicts: Sequence[Verdict], n_cases: int) -> bool:
+def _dissents(judgement: Judgement) -> bool:
+    verdicts = [case.verdict for case in judgement.cases]
     accepted, wrong = verdicts.count(Verdict.ACCEPTED), verdicts.count(Verdict.WRONG_ANSWER)
-    return accepted + wrong == n_cases and n_cases / 2 <= accepted < n_cases
+    return accepted + wrong == judgement.n_cases and judgement.n_cases / 2 <= accepted < judgement.n_cases
 
 
-def _count_wrong_tests(solutions: Sequence[IndexedSolution], suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
+def _count_wrong_tests(solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
     if len(solutions) < 2:
         return CrossCheckRecord()
-    programs = [solution for _, solution in solutions]
-    failed = {
-        solution: _wrong_answers(index, judgement)
-        for (index, solution), judgement in zip(solutions, _judge_all(programs, suite, sandbox), strict=True)
-    }
-    counts = Counter(test for failures in failed.values() for test in failures)
-    disputed = sorted(test for test, n in counts.items() if n > len(programs) / 2)[:_MAX_COMPARED]
+    failures = dict(zip(solutions, _wrong_answers(_judge_all(solutions, suite, sandbox)), strict=True))
+    counts = Counter(test for of_solution in failures.values() for test in of_solution)
+    disputed = sorted(test for test, n in counts.items() if n > len(solutions) / 2)[:_MAX_COMPARED]
     wrong: set[str] = set()
-    for pivot in sorted(programs, key=lambda solution: -len(failed[solution].keys() & set(disputed)))[:_PIVOTS]:
-        if disputed:
-            others = [solution for solution in programs if solution != pivot]
-            wrong |= _outvoted(pivot, others, replace(suite, cases=tuple(suite.cases[p] for p in disputed)), sandbox)
+    if disputed:
+        compared = replace(suite, cases=tuple(suite.cases[test] for test in disputed))
+        for pivot in sorted(solutions, key=lambda index: -len(failures[index].keys() & set(disputed)))[:_PIVOTS]:
+            wrong |= _outvoted(pivot, solutions, compared, sandbox)
     first = next((test for test in disputed if suite.cases[test].input in wrong), None)
     return CrossCheckRecord(
         n_wrong_tests=len(wrong),
         n_executed=len(solutions),
-        failures=tuple(failures[first] for failures in failed.values() if first in failures),
+        failures=tuple(of_solution[first] for of_solution in failures.values() if first in of_solution),
     )
 
 
-def _outvoted(pivot: Program, others: Sequence[Program], suite: Suite, sandbox: MeteredSandbox) -> set[str]:
+def _outvoted(pivot: int, solutions: Solutions, suite: Suite, sandbox: MeteredSandbox) -> set[str]:
     """Return the inputs to which most solutions give the same unexpected answer as the pivot solution."""
-    own = sandbox.judge(pivot, suite, run_all=True).cases
-    judged_own = zip(suite.cases, own, strict=False)
-    failed = [case.input for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
+    judged_own = zip(suite.cases, sandbox.judge(solutions[pivot], suite, run_all=True).cases, strict=False)
+    failed = [case for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
     if suite.assertions is not None:  # statements have no answer that could be compared
-        called = {case.input for case in suite.cases if case.expected}
-        failed = [text for text in failed if text in called]
-    cases = list(collect_outputs(pivot, failed, suite, sandbox))
+        failed = [case for case in failed if case.expected]
+    cases = tuple(collect_outputs(solutions[pivot], (case.input for case in failed), suite, sandbox))
     if not cases:
         return set()
     n_agreeing = Counter(case.input for case in cases)
-    for judgement in _judge_all(others, replace(suite, cases=tuple(cases)), sandbox):
+    others = {index: solution for index, solution in solutions.items() if index != pivot}
+    for judgement in _judge_all(others, replace(suite, cases=cases), sandbox).values():
         judged_cases = zip(cases, judgement.cases, strict=False)
         n_agreeing.update(case.input for case, judged in judged_cases if judged.verdict is Verdict.ACCEPTED)
-    return {text for text, n in n_agreeing.items() if n > (len(others) + 1) / 2}
-
-
-def _wrong_answers(solution: int, judgement: Judgement) -> dict[int, CaseFailure]:
-    """Return the wrong answers of a solution, by the places of the tests."""
-    return {
-        test: CaseFailure(solution, test, case.verdict, case.detail)
-        for test, case in enumerate(judgement.cases)
-        if case.verdict is Verdict.WRONG_ANSWER
-    }
+    return {text for text, n in n_agreeing.items() if n > len(solutions) / 2}

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from curate.build_state import Address, BuildState
 from curate.dataset.contamination_hits import HIT_COLUMNS
@@ -50,7 +50,5 @@ class DecontaminationStage(Stage):
 
 
 def _described(address: Address, build: BuildState) -> Problem:
-    """Return a problem without tests and solutions, which are not compared."""
-    row = build.row(address)
-    told = {name: row[name] for name in ("title", "platform", "url", "date")}
-    return Problem(row["id"], row["source"], row["statement"], Suite(()), None, row["licence"], **told)
+    """Return a problem without tests and solutions, which are not compared and may need much memory."""
+    return replace(build.problem_as_read(address), tests=Suite(()), solutions=None)

@@ -40,12 +40,16 @@ class DeduplicationStage(Stage):
         import numpy as np
 
         index = build.stages.index(self)
-        worth = [build.file(shard).worth(index) for shard in range(len(build.shards))]
-        folders = [(shard.folder, numbers) for shard, (numbers, _, _) in zip(build.shards, worth, strict=True)]
-        with Sketches(folders) as sketches:
-            columns = zip(*worth, strict=True)
-            _, verified, n_tests = (np.concatenate(column)[sketches.rows] for column in columns)
-            order = _order_by_worth(build, sketches, verified, n_tests)
+        numbers: list[Numbers] = []
+        verified, n_tests = [np.empty(0, dtype=bool)], [np.empty(0, dtype=np.int32)]
+        for shard in range(len(build.shards)):
+            of_shard = build.file(shard).worth(index)
+            numbers.append(of_shard[0].astype(np.uint32))
+            verified.append(of_shard[1].astype(bool))
+            n_tests.append(of_shard[2].astype(np.int32))
+        with Sketches([(shard.folder, numbers[place]) for place, shard in enumerate(build.shards)]) as sketches:
+            worth = np.concatenate(verified)[sketches.rows], np.concatenate(n_tests)[sketches.rows]
+            order = _order_by_worth(build, sketches, *worth)
 
             def address(row: int) -> Address:
                 return Address(int(sketches.shard[row]), int(sketches.number[row]))

@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from curate.dataset import card, evidence, output_folder, writer
+from curate.dataset import card, evidence, output_folder
+from curate.dataset.digests import RowHasher, write_digests
+from curate.dataset.writer import REJECTED_COLUMNS, rejected_row, write_table
 from curate.manifest import BuildInfo, Manifest, Plan, SourceCounts, hash_of, to_json
-from curate.problem import Problem, to_row
+from curate.problem import COLUMNS, Problem, Rejection, to_row
 from curate.report.report_files import write_report
 from sandbox import Case, Limits, Program, Referee, Suite
 
@@ -18,6 +20,15 @@ JOIN = "class Solution:\n    def join(self, words, mark):\n        return [mark.
 JOINS = tuple(Case(json.dumps([["a"] * n, "-"]), json.dumps(["-".join(["a"] * n), n])) for n in range(1, 9))
 
 JUDGE = Referee(Program("print(1)"))
+
+
+def write_tables(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> RowHasher:
+    """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the hashes of the rows."""
+    hasher = RowHasher()
+    write_table(map(hasher.add, rows), COLUMNS, folder / "data")
+    write_table(map(hasher.add_rejected, map(rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
+    write_digests(hasher, folder)
+    return hasher
 
 
 def problem(name: str, tests: Suite, reference: str | None, **changes: Any) -> Problem:
@@ -44,8 +55,8 @@ def problems() -> list[Problem]:
 def write(folder: Path, rows: Iterable[Problem]) -> Path:
     """Write the dataset as a build leaves it."""
     rows = list(rows)
-    hasher = writer.write(map(to_row, rows), [], folder)
-    writer.write_table([], evidence.EVIDENCE_COLUMNS, folder / evidence.EVIDENCE)
+    hasher = write_tables(map(to_row, rows), [], folder)
+    write_table([], evidence.EVIDENCE_COLUMNS, folder / evidence.EVIDENCE)
     counts = {"taco": SourceCounts(len(rows), {}, len(rows), sum(row.verified for row in rows))}
     manifest = Manifest(Plan(), hasher.content_hash, counts, build=BuildInfo({}), reward_hash=hasher.reward_hash)
     card.write(manifest, folder)

@@ -15,7 +15,9 @@ import pytest
 import curate.shards
 from curate import BuildOptions, build, pipeline
 from curate.errors import CurateError
-from sandbox import SandboxOptions
+from curate.problem import Problem, Rejection, encode_problem
+from curate.work import FILE, WorkFile, create_work_file
+from sandbox import Case, SandboxOptions, Suite
 
 OPTIONS = BuildOptions(mutants=0, cross_checks=0)
 N_ROWS = 900
@@ -124,3 +126,17 @@ def test_a_cluster_that_does_not_see_the_files_leaves_the_shards_to_this_machine
     monkeypatch.setattr(curate.shards, "_map_on_ray", None)
     assert built(rows, tmp_path / "out", SandboxOptions(backend="ray", address=ray_cluster.address)) == undivided
     assert "the shards are worked on here" in caplog.text
+
+
+def test_problems_that_take_long_are_examined_first_since_the_last_ones_leave_workers_idle(tmp_path):
+    problems = [
+        Problem(f"made/{number}", "made", "", Suite([Case("", "")] * n_tests), None, "", cpu_seconds=seconds)
+        for number, (seconds, n_tests) in enumerate([(None, 5), (0.2, 5), (9.5, 5), (None, 80)])
+    ]
+    with create_work_file(tmp_path / "00000") as new:
+        for problem in problems:
+            new.add(problem, encode_problem(problem), 0)
+        new.add(Rejection("made/4", "made", "parse", "unparsable"))
+    with WorkFile(tmp_path / "00000" / FILE) as file:
+        assert file.pending(0, rejected=True) == [2, 1, 3, 0]
+        assert file.count_pending(0, rejected=True) == 4

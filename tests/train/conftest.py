@@ -16,6 +16,20 @@ def small(tmp_path, tiny_model, six_problems):
     return small_runs.written(tmp_path, tiny_model, six_problems)
 
 
+@pytest.fixture(scope="session")
+def whole(tiny_model, six_problems):
+    """Return a function that returns the folder of an undisturbed small run with a pipeline, which tests share."""
+
+    def run(way):
+        def make(folder):
+            small = small_runs.written(folder, tiny_model, six_problems)
+            small_runs.trained(small, folder / "run", f"rollout.pipeline={way}")
+
+        return make_once(run_folder() / f"whole-{way}", make) / "run"
+
+    return run
+
+
 @pytest.fixture(scope="module", params=[pytest.param("vllm", marks=pytest.mark.thorough), "transformers"])
 def engine(request, tiny_model):
     """Return an engine of each kind, with the tiny model."""

@@ -42,21 +42,6 @@ def steps_of(run, name="samples.jsonl"):
     return [(line["step"], line["problem"], line["text"]) for line in small_runs.lines(run / name)]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory, tiny_model, six_problems):
-    """Return an undisturbed run of each pipeline."""
-    made = {}
-
-    def run(way):
-        if way not in made:
-            folder = tmp_path_factory.mktemp(way)
-            trained(small_runs.written(folder, tiny_model, six_problems), folder / "run", f"rollout.pipeline={way}")
-            made[way] = folder / "run"
-        return made[way]
-
-    return run
-
-
 @pytest.mark.parametrize("way", ["sync", pytest.param("one-off", marks=pytest.mark.thorough)])
 def test_a_run_that_is_killed_ends_with_the_same_weights_as_one_that_is_not(way, whole, small, tmp_path):
     undisturbed, run = whole(way), tmp_path / "run"

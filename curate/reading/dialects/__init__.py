@@ -1,18 +1,71 @@
-"""The formats in which sources write tests, one file each. `read(encoded, ...)` returns ParsedTests or raises
-ParseError.
+"""The formats in which sources write tests. Each is read without executing anything, and becomes ParsedTests:
 
-inputs_outputs   TACO and APPS: an object of two lists
-cases            LiveCodeBench, PrimeIntellect, codeforces: a list of objects, one for each test
-named_arguments  LeetCode: `nums = [1, 2], k = 3`
-check_function   trainers' copies of LeetCodeDataset: a function of examples, which become calls
-assertions       HumanEval, MBPP, KodCode, LeetCodeDataset: Python code, which stays Python
-detection        any of these, distinguished by their shape
-parsed_tests     the type that all of them return
+json_tests  JSON: two lists of inputs and outputs (TACO, APPS), or a list of objects, one for each test (LiveCodeBench,
+            PrimeIntellect, codeforces)
+assertions  Python code, which stays Python (HumanEval, MBPP, KodCode, LeetCodeDataset), or becomes calls if it consists
+            of examples (trainers' copies of LeetCodeDataset)
+detection   any of these, distinguished by their shape
 
-Tests that are Python code are read without executing them, by these parts:
+Tests that are Python code are read by these parts:
 
-functions        test functions and test classes
-statements       a body of statements, turned into cases
-dependencies     what a test needs of the statements before it, and of the submission
-literals         values of expressions and calls of literals, and literals for values
+statements    a body of statements, test functions and test classes, turned into cases
+dependencies  what a test needs of the statements before it, and of the submission
+literals      values of expressions and calls of literals, and literals for values
 """
+
+from dataclasses import dataclass, replace
+
+from curate.problem import Wrapping
+from curate.reading.stated_limits import UNSTATED
+from curate.reading.values import ParseError, distinct_cases, shorten
+from sandbox import Assertions, Case, Limits, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTests:
+    """The tests of one problem as its source has them, including repeated tests."""
+
+    cases: tuple[Case, ...]
+    entry_point: str | None = None
+    checker: str = "lcb"
+    wrapping: Wrapping = Wrapping.NONE
+    assertions: Assertions | None = None
+
+    def suite(self, limits: Limits = UNSTATED, checker: str = "") -> Suite:
+        """Return the distinct tests as a suite to judge with.
+
+        limits: limits of one test; by default those where a source states none
+        checker: a checker that replaces the one of the dialect
+
+        Raises ParseError for another checker of tests that are Python code.
+        """
+        if self.assertions is not None and checker not in ("", self.checker):
+            raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")
+        cases = distinct_cases(self.cases)
+        return Suite(
+            cases,
+            entry_point=self.entry_point,
+            checker=checker or self.checker,
+            limits=limits,
+            assertions=self.assertions,
+        )
+
+
+def join_tests(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
+    """Return the tests of both, the public ones first. Raises ParseError if they are not of one kind."""
+    if not (public.cases and hidden.cases):
+        return public if public.cases else hidden
+    wrapping = public.wrapping if public.wrapping is hidden.wrapping else Wrapping.NONE
+    both = replace(public, cases=public.cases + hidden.cases, wrapping=wrapping)
+    if replace(hidden, cases=both.cases, wrapping=wrapping) != both:
+        raise ParseError("public_tests and tests are of several kinds or for several functions")
+    return both
+
+
+def function_name(value: object, name: str) -> str | None:
+    """Return the name of the function to call, such as f for `Solution().f`; None without one. Raises ParseError."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and (function := value.rpartition(".")[2]).isidentifier():
+        return function
+    raise ParseError(f"{name} is no name of a function: {shorten(value)}")

@@ -4,22 +4,30 @@ a list     ["assert f(1) == 2", ...], or one text of such lines: MBPP, AceCode
 a check    def check(candidate): ...: HumanEval, LeetCodeDataset
 a module   test functions and classes of pytest or unittest, which import from `solution`: KodCode
 
-They become an assertion suite; see `sandbox.Assertions`. Nothing is executed here.
+They become an assertion suite; see `sandbox.Assertions`. A check that consists of examples, as trainers copied it from
+LeetCodeDataset, can become calls instead. Nothing is executed here.
 """
 
 import ast
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from curate.reading.dialects import ParsedTests, function_name
 from curate.reading.dialects.dependencies import BINDING, bound_names, parse, undefined_names, unparse, used_names
-from curate.reading.dialects.functions import extract_definition_cases, is_test, required_class
+from curate.reading.dialects.json_tests import order_arguments
 from curate.reading.dialects.literals import NotLiteral, evaluate
-from curate.reading.dialects.parsed_tests import ParsedTests
-from curate.reading.dialects.statements import asserting_functions, extract_cases
-from curate.reading.values import ParseError
-from sandbox import Assertions
+from curate.reading.dialects.statements import (
+    asserting_functions,
+    extract_cases,
+    extract_definition_cases,
+    is_no_op,
+    is_test,
+    required_class,
+)
+from curate.reading.signature import parameter_names
+from curate.reading.values import ParseError, allow_long_integers, dump_json, shorten
+from sandbox import Assertions, Case
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # of the stand-in, sandbox/languages/_pytest.py
@@ -73,19 +81,54 @@ def read(
         shared += [node for node in map(required_class, code.tests) if node is not None]
     if not suite_cases:
         raise ParseError("the tests assert nothing")
-    if all(case.expected for case in suite_cases):  # nothing runs but calls, so there is nothing to prepare
-        return ParsedTests(
-            tuple(suite_cases), checker="python", assertions=Assertions(names, given_code, classes=tested)
-        )
-    imports = parse("\n".join(f"import {name}" for name in modules if name not in bound_names(shared)), "imports")
-    shared_code = unparse([*imports, *shared])
-    return ParsedTests(
-        tuple(suite_cases), checker="python", assertions=Assertions(names, given_code, shared_code, tested)
-    )
+    shared_code = ""
+    if not all(case.expected for case in suite_cases):  # otherwise nothing runs but calls: nothing is to be prepared
+        imports = parse("\n".join(f"import {name}" for name in modules if name not in bound_names(shared)), "imports")
+        shared_code = unparse([*imports, *shared])
+    suite_assertions = Assertions(names, given_code, shared_code, tested)
+    return ParsedTests(tuple(suite_cases), checker="python", assertions=suite_assertions)
 
 
-@dataclass(frozen=True, slots=True)
-class _TestSections:
+def read_examples(code: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
+    """Read a check of examples, such as `assert candidate(nums = [1, 2]) == 3`, as calls with JSON arguments.
+
+    entry_point   name of the function; None: what the call at the end of the text says
+    starter_code  shows the order of the parameters; if it does not, the order stays
+
+    Raises ParseError if the check contains anything else.
+    """
+    nodes = parse(code, "the check")
+    check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
+    if check is None:
+        raise ParseError("there is no function check(candidate)")
+    function = entry_point or function_name(_called_with(nodes), "the argument of check")
+    if function is None:
+        raise ParseError("the function that check is for is not named")
+    order = parameter_names(starter_code, function)
+    candidate = check.args.args[0].arg
+    try:
+        with allow_long_integers():
+            cases = [_example(node, candidate, order) for node in check.body if not is_no_op(node)]
+    except ParseError:
+        raise
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise ParseError(f"the check cannot be read: {shorten(error)}") from None
+    return ParsedTests(tuple(cases), function, "exact")
+
+
+def _example(node: ast.stmt, candidate: str, order: list[str] | None) -> Case:
+    match node:
+        case ast.Assert(ast.Compare(ast.Call(ast.Name(name), positional, keywords), [ast.Eq()], [expected])) if (
+            name == candidate
+        ):
+            values = [ast.literal_eval(argument) for argument in positional]
+            named = [(keyword.arg, ast.literal_eval(keyword.value)) for keyword in keywords]
+            arguments = order_arguments(values, named, order)
+            return Case(dump_json(arguments, "an input"), dump_json(ast.literal_eval(expected), "an output"))
+    raise ParseError(f"an assertion that is not an example: {shorten(ast.unparse(node))}")
+
+
+class _TestSections(NamedTuple):
     """The parts of test code.
 
     shared       statements that run before each test

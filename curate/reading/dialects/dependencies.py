@@ -4,6 +4,8 @@ import ast
 import builtins
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from curate.reading.values import ParseError, allow_long_integers, shorten
 
@@ -82,38 +84,57 @@ def _free(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
     return (free | {node.id for node in inside if isinstance(node, ast.Name)}) - own
 
 
-def defined_names(solution: str) -> set[str]:
-    """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
+@lru_cache(8)
+def definitions(solution: str) -> tuple[ast.FunctionDef | ast.ClassDef, ...]:
+    """Return the functions and classes that a solution defines; none if it cannot be read."""
     try:
         nodes = parse(solution, "the solution")
     except ParseError:
-        return set()
-    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        return ()
+    return tuple(node for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef))
+
+
+def defined_names(solution: str) -> set[str]:
+    """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
+    return {node.name for node in definitions(solution)}
 
 
 def defined_classes(solution: str) -> set[str]:
     """Return the names of the classes that a solution defines; none if it cannot be read."""
-    try:
-        return {node.name for node in parse(solution, "the solution") if isinstance(node, ast.ClassDef)}
-    except ParseError:
-        return set()
+    return {node.name for node in definitions(solution) if isinstance(node, ast.ClassDef)}
 
 
-def required_statements(node: ast.stmt, earlier: Sequence[ast.stmt], test_mask: Sequence[bool]) -> list[ast.stmt]:
+@dataclass(frozen=True, slots=True)
+class EarlierStatement:
+    """A statement before a test.
+
+    is_test  whether it is a test itself
+    bound    names that it binds
+    names    names that it binds or uses
+    """
+
+    node: ast.stmt
+    is_test: bool
+    bound: frozenset[str]
+    names: frozenset[str]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether it is there for its effects, rather than to bind a name or as a test."""
+        return not self.is_test and not isinstance(self.node, BINDING)
+
+
+def required_statements(node: ast.stmt, earlier: Sequence[EarlierStatement]) -> list[ast.stmt]:
     """Return those of the earlier statements that must be executed before `node`.
-
-    test_mask  says for each of the earlier statements whether it is a test itself
 
     Assignments, imports, definitions and tests are needed if they bind a variable that is needed, or use one that the
     statements assign, since they may change its value. Other statements are there for their effects: all are needed.
     """
-    local = bound_names(earlier)
+    local = frozenset[str]().union(*(statement.bound for statement in earlier))
     names = used_names(node) & local
     chosen: list[ast.stmt] = []
-    for statement, is_test in reversed(list(zip(earlier, test_mask, strict=True))):
-        if (not is_test and not isinstance(statement, BINDING)) or names & (
-            bound_names([statement]) | used_names(statement)
-        ):
-            chosen.append(statement)
-            names |= (used_names(statement) | bound_names([statement])) & local
+    for statement in reversed(earlier):
+        if statement.has_effects or names & statement.names:
+            chosen.append(statement.node)
+            names |= statement.names & local
     return chosen[::-1]

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from curate.reading.dialects import assertions, cases, check_function, inputs_outputs, named_arguments
+from curate.reading.dialects import ParsedTests, assertions, json_tests
 from curate.reading.dialects.dependencies import defined_classes, defined_names
-from curate.reading.dialects.parsed_tests import ParsedTests, function_name
 from curate.reading.values import ParseError, parse_json_or_literal
 
 
@@ -19,10 +18,10 @@ def read(
 ) -> ParsedTests:
     """Read tests that are given as values or as text.
 
-    entry_point     the function that the problem names outside of its tests
-    starter_code    the starter code
-    given, setup    code that belongs to tests that are Python code; see assertions.read
-    solution        one of the solutions, if there are any
+    entry_point   the function that the problem names outside of its tests
+    starter_code  the starter code
+    given, setup  code that belongs to tests that are Python code; see assertions.read
+    solution      one of the solutions, if there are any
 
     Raises ParseError.
     """
@@ -30,8 +29,8 @@ def read(
     def python(code: object) -> ParsedTests:
         if not (given_code or setup or isinstance(code, list)):
             try:
-                return check_function.read(code, entry_point, starter_code)
-            except named_arguments.SignatureMismatch:
+                return assertions.read_examples(code, entry_point, starter_code)
+            except json_tests.SignatureMismatch:
                 raise
             except ParseError:
                 pass  # it is more than examples of calls
@@ -44,17 +43,13 @@ def read(
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
         return python(encoded)
     content: Any = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
-    if isinstance(content, dict):
-        if "functional" in content:
-            return python(content["functional"])
-        if "test_cases" in content:
-            return cases.read(content["test_cases"], entry_point, starter_code)
-        if entry_point:
-            content = {**content, "fn_name": entry_point}
-        function = function_name(content.get("fn_name"), "fn_name")
-        if function and named_arguments.all_named(content.get("inputs")):
-            content = named_arguments.decode_tests(content, function, starter_code)
-        return inputs_outputs.read(content, "tests")
-    if isinstance(content, list) and content and all(isinstance(item, str) for item in content):
-        return python(content)
-    return cases.read(content, entry_point, starter_code)
+    match content:
+        case {"functional": code}:
+            return python(code)
+        case {"test_cases": tests}:
+            return json_tests.read_objects(tests, entry_point, starter_code)
+        case dict():
+            return json_tests.read_named_columns(content, entry_point, starter_code)
+        case [_, *_] if all(isinstance(item, str) for item in content):
+            return python(content)
+    return json_tests.read_objects(content, entry_point, starter_code)

@@ -1,37 +1,146 @@
-"""Turn the body of a test into cases: each assertion, and each other statement that contains one, is a test.
+"""Turn statements, test functions and test classes into cases.
 
-From an assertion such as `assert f([1, 2], k=3) == 7`, also in a loop over literals, the expected value is taken out if
-the call and the value are literals. The value is then compared outside of the submission's process, by Python's `==`.
-Assertions that differ from that, if only in how they treat 1 and True, stay as they are.
+In a body of statements, each assertion, and each other statement that contains one, is a test. From an assertion such
+as `assert f([1, 2], k=3) == 7`, also in a loop over literals, the expected value is taken out if the call and the value
+are literals. The value is then compared outside of the submission's process, by Python's `==`. Assertions that differ
+from that, if only in how they treat 1 and True, stay as they are.
 
 The function `assertion(out, exp, atol)` of EvalPlus (MBPP+) compares with `==`, except for decimal numbers, which it
 compares with a tolerance. So the expected value can be taken out unless it is such a number.
+
+Test functions and classes are run as pytest and unittest would run them. If all that a test says is that calls of the
+submission return certain values, each of these calls becomes a case. Otherwise the function or method is one case.
+Skipped tests are left out.
 """
 
 import ast
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from curate.reading.dialects.dependencies import BINDING, bound_names, required_statements, unparse, used_names
+from curate.reading.dialects.dependencies import (
+    BINDING,
+    EarlierStatement,
+    bound_names,
+    required_statements,
+    unparse,
+    used_names,
+)
 from curate.reading.dialects.literals import NotLiteral, evaluate, to_literal
+from curate.reading.values import ParseError, shorten
 from sandbox import Case
 
-_EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
-
-# For each function that contains assertions: does f(call, expected, 0) say just that the two are equal?
-Helpers = Mapping[str, Callable[[Any], bool]]
-
 MAX_ITERATIONS = 20_000  # turns of a loop
+_EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
 _RAISING = {"raises", "warns", "fail"}  # of pytest, beside everything whose name begins with "assert"
 _FIXED = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
 _EVALPLUS = "assertion"  # EvalPlus's function; the digest is of it and of the function that it calls
 _EVALPLUS_SHA256 = "b16f1887bdc9e6ccfbf73bdd9a532219e4b9958328e8a17c84344b7598f49e6e"
+_SKIPPED = {"skip", "skipif", "xfail", "skipIf", "skipUnless", "expectedFailure"}
+_FIXTURES = {"setUp", "tearDown", "setUpClass", "tearDownClass", "setup_method", "teardown_method", "setup_class"}
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What is known at a statement of a test.
+
+    names    what the submission defines
+    helpers  functions that contain assertions, and whether each is EvalPlus's
+    values   values of names that were assigned before
+    calls    calls of the submission, as text, whose results were assigned to names before
+    """
+
+    names: Collection[str]
+    helpers: dict[str, bool]
+    values: dict[str, Any]
+    calls: dict[str, str] = field(default_factory=dict)
+
+    def call(self, node: ast.expr) -> str:
+        """Return a call of the submission with literals as arguments, as the sandbox reads it. Raises NotLiteral."""
+        match node:
+            case ast.Call(ast.Name(function)) if function in self.names:
+                pass
+            case ast.Call(ast.Attribute(ast.Call(ast.Name(name), [], []), method)) if name in self.names:
+                function = f"{name}().{method}"
+            case _:
+                raise NotLiteral("not a call of the submission")
+        assert isinstance(node, ast.Call)
+        arguments = [to_literal(argument) for argument in evaluate(ast.List(node.args), self.values)]
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise NotLiteral("unpacked keywords")
+            arguments.append(f"{keyword.arg}={to_literal(evaluate(keyword.value, self.values))}")
+        return f"{function}({', '.join(arguments)})"
+
+    def case(self, node: ast.stmt) -> Case | None:
+        """Return the case that says the same as a statement, or None if there is none."""
+        match node:
+            case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
+                sides, has_tolerance = (left, right), True
+            case _:
+                sides, has_tolerance = _equation(node), False
+        for call, expected in (sides, sides[::-1]) if sides else ():
+            with suppress(NotLiteral):
+                is_named = isinstance(call, ast.Name) and call.id in self.calls
+                text = self.calls[call.id] if is_named else self.call(call)
+                value = evaluate(expected, self.values)
+                return None if has_tolerance and _is_decimal(value) else Case(text, to_literal(value))
+        return None
+
+    def take_out(self, node: ast.stmt, *, is_apart: bool) -> tuple[list[Case], list[ast.stmt]]:
+        """Return the examples in a test, and the tests that are left of it.
+
+        is_apart  whether the test uses nothing that earlier statements have got from the submission. If so, each turn
+                  of a loop that only asserts is a test
+        """
+        if (case := self.case(node)) is not None:
+            return [case], []
+        if not isinstance(node, ast.For) or (items := _iterations(node, self.values)) is None:
+            return [], [node]
+        examples: list[Case] = []
+        other_turns = []
+        for item in items:
+            at_turn = replace(self, values={**self.values, **item}, calls={})
+            in_turn = [at_turn.case(inner) for inner in node.body if not is_no_op(inner)]
+            if None in in_turn:
+                other_turns.append(item)
+            else:
+                examples += filter(None, in_turn)
+        if is_apart and all(isinstance(inner, ast.Assert | ast.Expr) for inner in node.body):
+            return examples, [_restrict_loop(node, [item]) for item in other_turns]
+        if not examples:
+            return [], [node]
+        return examples, [_restrict_loop(node, other_turns)] if other_turns else []
+
+    def follow(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
+        """Learn what a statement assigns, and forget what it may change in place.
+
+        used, bound  names that the statement uses and binds
+        """
+        fixed = {name: value for name, value in self.values.items() if isinstance(value, _FIXED)}
+        values, calls = dict[str, Any](), dict[str, str]()
+        match node:
+            case ast.Assign([ast.Name(name)], value) if not is_test:
+                try:
+                    calls[name] = self.call(value)
+                except NotLiteral:
+                    with suppress(NotLiteral):
+                        # A second name for something that can change in place is not followed.
+                        values[name] = evaluate(value, fixed)
+        if isinstance(node, ast.Assert) and not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
+            used = ()
+        self.values = {
+            name: value
+            for name, value in self.values.items()
+            if name not in bound and (name not in used or name in fixed)
+        } | values
+        self.calls = {name: call for name, call in self.calls.items() if name not in bound and name not in used} | calls
 
 
 def extract_cases(
-    body: Sequence[ast.stmt], names: Collection[str], values: Mapping[str, Any], helpers: Helpers
+    body: Sequence[ast.stmt], names: Collection[str], values: Mapping[str, Any], helpers: Mapping[str, bool]
 ) -> Iterator[Case]:
     """Yield the tests in a body of statements.
 
@@ -41,72 +150,45 @@ def extract_cases(
 
     A test whose expected value cannot be taken out keeps the earlier statements that it needs.
     """
-    known, calls = dict(values), dict[str, str]()
-    checking = dict(helpers)
-    earlier: list[ast.stmt] = []
-    tests: list[bool] = []
+    scope = _Scope(names, dict(helpers), dict(values))
+    earlier: list[EarlierStatement] = []
     reaching = set(names)  # what the submission defines, and what comes from it
     independent = True  # no statement before has called the submission for an effect that a later test may see
     for node in body:
         if is_no_op(node):
             continue
-        is_test = contains_assertion(node, checking)
-        if is_test:
-            examples: list[Case] = []
-            others = [node]
+        used, bound = used_names(node), bound_names([node])
+        if is_test := _asserts(node, scope.helpers):
+            examples, others = list[Case](), [node]
             if independent:
-                is_apart = not used_names(node) & (reaching - set(names))
-                examples, others = _taken_out(node, names, known, calls, checking, is_apart=is_apart)
+                examples, others = scope.take_out(node, is_apart=not used & (reaching - set(names)))
             yield from examples
             for test in others:
-                yield Case(unparse([*required_statements(test, earlier, tests), test]), "")
-        elif isinstance(node, ast.FunctionDef) and any(contains_assertion(inner, checking) for inner in node.body):
-            checking[node.name] = never_compares_exactly
-        assigned = None if is_test else _assignment(node, names, known)
-        _forget(node, known, calls)
-        if not is_test and used_names(node) & reaching:
+                yield Case(unparse([*required_statements(test, earlier), test]), "")
+        elif isinstance(node, ast.FunctionDef) and _body_asserts(node, scope.helpers):
+            scope.helpers[node.name] = False
+        scope.follow(node, used, bound, is_test=is_test)
+        if not is_test and used & reaching:
             if isinstance(node, BINDING):
-                reaching |= bound_names([node])
+                reaching |= bound
             else:
                 independent = False
-        if assigned is not None:
-            (calls if assigned.is_call else known)[assigned.name] = assigned.value
-        earlier.append(node)
-        tests.append(is_test)
+        earlier.append(EarlierStatement(node, is_test, frozenset(bound), frozenset(used | bound)))
 
 
-def _taken_out(
-    node: ast.stmt,
-    names: Collection[str],
-    known: Mapping[str, Any],
-    calls: Mapping[str, str],
-    helpers: Helpers,
-    *,
-    is_apart: bool,
-) -> tuple[list[Case], list[ast.stmt]]:
-    """Return the examples in a test, and the tests that are left of it.
+def asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
+    """Return the functions among the nodes that contain assertions, directly or through each other, by their names.
 
-    is_apart  whether the test uses nothing that earlier statements have got from the submission. If so, each turn of a
-              loop that only asserts is a test
+    The value says whether it is EvalPlus's function, word for word.
     """
-    if (case := extract_case(node, names, known, calls, helpers)) is not None:
-        return [case], []
-    if not isinstance(node, ast.For) or (items := evaluate_iterations(node, known)) is None:
-        return [], [node]
-    examples: list[Case] = []
-    other_turns = []
-    for item in items:
-        at_turn = {**known, **item}
-        in_turn = [extract_case(inner, names, at_turn, {}, helpers) for inner in node.body if not is_no_op(inner)]
-        if None in in_turn:
-            other_turns.append(item)
-        else:
-            examples += filter(None, in_turn)
-    if is_apart and all(isinstance(inner, ast.Assert | ast.Expr) for inner in node.body):
-        return examples, [restrict_loop(node, [item]) for item in other_turns]
-    if not examples:
-        return [], [node]
-    return examples, [restrict_loop(node, other_turns)] if other_turns else []
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    helpers: dict[str, bool] = {}
+    while more := [node.name for node in functions if node.name not in helpers and _body_asserts(node, helpers)]:
+        helpers |= dict.fromkeys(more, False)
+    evalplus = unparse(node for node in functions if node.name in (_EVALPLUS, "is_floats"))
+    if hashlib.sha256(evalplus.encode()).hexdigest() == _EVALPLUS_SHA256:
+        helpers[_EVALPLUS] = True
+    return helpers
 
 
 def is_no_op(node: ast.stmt) -> bool:
@@ -117,7 +199,7 @@ def is_no_op(node: ast.stmt) -> bool:
     return False
 
 
-def contains_assertion(node: ast.AST, helpers: Collection[str]) -> bool:
+def _asserts(node: ast.AST, helpers: Collection[str]) -> bool:
     """Say whether a statement asserts something when it is executed. helpers: functions that contain assertions"""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
@@ -127,102 +209,16 @@ def contains_assertion(node: ast.AST, helpers: Collection[str]) -> bool:
         case ast.Call(ast.Name(name) | ast.Attribute(attr=name)):
             if name in helpers or name in _RAISING or name.startswith("assert"):
                 return True
-    return any(contains_assertion(inner, helpers) for inner in ast.iter_child_nodes(node))
+    return any(_asserts(inner, helpers) for inner in ast.iter_child_nodes(node))
 
 
-def asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, Callable[[Any], bool]]:
-    """Return the functions among the nodes that contain assertions, directly or through each other, by their names.
-
-    The value says whether such a function, given a result and an expected value, only says that they are equal.
-    """
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-    helpers: dict[str, Callable[[Any], bool]] = {}
-    while more := {
-        function.name: never_compares_exactly
-        for function in functions
-        if function.name not in helpers and any(contains_assertion(inner, helpers) for inner in function.body)
-    }:
-        helpers |= more
-    if _defines_evalplus(functions):
-        helpers[_EVALPLUS] = _evalplus_compares_exactly
-    return helpers
+def _body_asserts(function: ast.FunctionDef, helpers: Collection[str]) -> bool:
+    return any(_asserts(node, helpers) for node in function.body)
 
 
-@dataclass(frozen=True, slots=True)
-class _Assignment:
-    """A name and its value: a literal, or the text of a call of the submission."""
-
-    name: str
-    value: Any
-    is_call: bool
-
-
-def _assignment(node: ast.stmt, names: Collection[str], known: Mapping[str, Any]) -> _Assignment | None:
-    if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)):
-        return None
-    name = node.targets[0].id
-    try:
-        return _Assignment(name, call_text(node.value, names, known), is_call=True)
-    except NotLiteral:
-        pass
-    try:
-        # A second name for something that can change in place is not followed.
-        return _Assignment(name, evaluate(node.value, _fixed(known)), is_call=False)
-    except NotLiteral:
-        return None
-
-
-def _fixed(known: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in known.items() if isinstance(value, _FIXED)}
-
-
-def _forget(node: ast.stmt, known: dict[str, Any], calls: dict[str, str]) -> None:
-    """Forget what a statement assigns, and what it may change in place."""
-    assigned, names = bound_names([node]), used_names(node)
-    fixed = _fixed(known)
-    changes = any(isinstance(inner, ast.Call) for inner in ast.walk(node)) or not isinstance(node, ast.Assert)
-    for name in [name for name in known if name in assigned or (name in names and changes and name not in fixed)]:
-        del known[name]
-    for name in [name for name in calls if name in assigned or (name in names and changes)]:
-        del calls[name]
-
-
-def extract_case(
-    node: ast.stmt, names: Collection[str], values: Mapping[str, Any], calls: Mapping[str, str], helpers: Helpers
-) -> Case | None:
-    """Return the case that says the same as a statement, or None if there is none.
-
-    names    names that the submission defines
-    values   values of names that were assigned before
-    calls    calls of the submission, as text, whose results were assigned to names before
-    helpers  functions that contain assertions
-    """
-    says_equal: Callable[[Any], bool] = always_compares_exactly
-    match node:
-        case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if name in helpers:
-            sides, says_equal = (left, right), helpers[name]
-        case _ if (equation := _equation(node)) is not None:
-            sides = equation
-        case _:
-            return None
-    for side, other in (sides, sides[::-1]):
-        try:
-            call = calls[side.id] if isinstance(side, ast.Name) and side.id in calls else call_text(side, names, values)
-            expected = evaluate(other, values)
-            return Case(call, to_literal(expected)) if says_equal(expected) else None
-        except NotLiteral:
-            continue
-    return None
-
-
-def always_compares_exactly(expected: Any) -> bool:
-    """Say that an expected value is compared by `==`."""
-    return True
-
-
-def never_compares_exactly(expected: Any) -> bool:
-    """Say that an expected value may be compared in another way than by `==`."""
-    return False
+def _is_decimal(expected: Any) -> bool:
+    """Say whether EvalPlus's function compares results with this value with a tolerance."""
+    return all(isinstance(item, float) for item in (expected if isinstance(expected, list | tuple) else [expected]))
 
 
 def _equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
@@ -239,34 +235,7 @@ def _equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
-def call_text(node: ast.expr, names: Collection[str], values: Mapping[str, Any]) -> str:
-    """Return a call of the submission with literals as arguments, as the sandbox reads it.
-
-    names   names that the submission defines
-    values  values of names that were assigned before
-
-    Raises NotLiteral for anything else.
-    """
-    if not isinstance(node, ast.Call):
-        raise NotLiteral("no call")
-    arguments = [to_literal(argument) for argument in evaluate(ast.List(node.args), values)]
-    for keyword in node.keywords:
-        if keyword.arg is None:
-            raise NotLiteral("unpacked keywords")
-        arguments.append(f"{keyword.arg}={to_literal(evaluate(keyword.value, values))}")
-    return f"{_called_function(node.func, names)}({', '.join(arguments)})"
-
-
-def _called_function(node: ast.expr, names: Collection[str]) -> str:
-    match node:
-        case ast.Name(name) if name in names:
-            return name
-        case ast.Attribute(ast.Call(ast.Name(name), [], []), method) if name in names:
-            return f"{name}().{method}"
-    raise NotLiteral("not a function of the submission")
-
-
-def evaluate_iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def _iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the values that each turn of a loop gives to its variables; None if they are not known."""
     if node.orelse or any(isinstance(inner, ast.Break | ast.Continue) for inner in ast.walk(node)):
         return None
@@ -275,19 +244,6 @@ def evaluate_iterations(node: ast.For, values: Mapping[str, Any]) -> list[dict[s
         return [_bound(node.target, item) for item in items] if len(items) <= MAX_ITERATIONS else None
     except (NotLiteral, ValueError, TypeError):
         return None
-
-
-def restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
-    """Return the loop with only some of its turns. Raises NotLiteral.
-
-    items: the values that these turns give to the loop's variables
-    """
-    names = list(items[0])
-    rows = ", ".join(f"({', '.join(to_literal(item[name]) for name in names)},)" for item in items)
-    (loop,) = ast.parse(f"for ({', '.join(names)},) in [{rows}]: pass").body
-    assert isinstance(loop, ast.For)
-    loop.body = node.body
-    return loop
 
 
 def _iterated(node: ast.expr, values: Mapping[str, Any]) -> list[Any]:
@@ -314,13 +270,122 @@ def _bound(target: ast.expr, item: Any) -> dict[str, Any]:
     raise NotLiteral("a target that is not a name")
 
 
-def _defines_evalplus(nodes: Sequence[ast.stmt]) -> bool:
-    """Say whether the statements define EvalPlus's function, word for word."""
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name in (_EVALPLUS, "is_floats")]
-    return hashlib.sha256(unparse(functions).encode()).hexdigest() == _EVALPLUS_SHA256
+def _restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
+    """Return the loop with only some of its turns. Raises NotLiteral.
+
+    items: the values that these turns give to the loop's variables
+    """
+    names = list(items[0])
+    rows = ", ".join(f"({', '.join(to_literal(item[name]) for name in names)},)" for item in items)
+    (loop,) = ast.parse(f"for ({', '.join(names)},) in [{rows}]: pass").body
+    assert isinstance(loop, ast.For)
+    loop.body = node.body
+    return loop
 
 
-def _evalplus_compares_exactly(expected: Any) -> bool:
-    """Say whether the function compares results with this value by `==` alone."""
-    items = expected if isinstance(expected, list | tuple) else [expected]
-    return not all(isinstance(item, float) for item in items)
+def is_test(node: ast.stmt) -> bool:
+    """Say whether pytest or unittest would find tests in this statement of a module."""
+    if isinstance(node, ast.ClassDef):
+        return (_is_unittest(node) or node.name.startswith("Test")) and bool(_methods(node))
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
+
+
+def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) -> Iterator[Case]:
+    """Yield the tests in a test function or a test class.
+
+    names   what the submission defines
+    values  values of names that the module assigns
+
+    Raises ParseError for a test that needs more of pytest than marks and parameters.
+    """
+    if isinstance(node, ast.ClassDef):
+        if not _is_skipped(node):
+            for method in _methods(node):
+                yield from _function_cases(method, node, names, values)
+    elif isinstance(node, ast.FunctionDef):
+        yield from _function_cases(node, None, names, values)
+    else:
+        raise ParseError("a test is a coroutine")
+
+
+def required_class(node: ast.stmt) -> ast.stmt | None:
+    """Return the definition that the cases of a test need: its class, without decorators; None for a function."""
+    if not isinstance(node, ast.ClassDef):
+        return None
+    node.decorator_list = []
+    for method in _methods(node):
+        method.decorator_list = []
+    return node
+
+
+def _function_cases(
+    node: ast.FunctionDef, owner: ast.ClassDef | None, names: Collection[str], values: Mapping[str, Any]
+) -> Iterator[Case]:
+    """Yield the tests in a test function, or in a method of its owner."""
+    if _is_skipped(node):
+        return
+    inner = owner.body if owner else ()
+    has_fixtures = any(isinstance(method, ast.FunctionDef) and method.name in _FIXTURES for method in inner)
+    for arguments in _parameter_sets(node, values):
+        if not has_fixtures:
+            examples = list(extract_cases(node.body, names, {**values, **arguments}, {}))
+            if examples and all(case.expected for case in examples):
+                yield from examples
+                continue
+        yield Case(_program(node, owner, arguments, has_fixtures=has_fixtures), "")
+
+
+def _program(
+    node: ast.FunctionDef, owner: ast.ClassDef | None, arguments: Mapping[str, Any], *, has_fixtures: bool
+) -> str:
+    """Return the program that runs a test with these arguments."""
+    if owner and _is_unittest(owner):
+        return f'unittest.TestSuite([{owner.name}("{node.name}")]).debug()'
+    call = f"{node.name}({', '.join(f'{name}={to_literal(value)}' for name, value in arguments.items())})"
+    if owner:
+        return "\n".join([f"test = {owner.name}()", *["test.setup_method()"] * has_fixtures, f"test.{call}"])
+    plain = ast.FunctionDef(node.name, node.args, node.body, [], None, lineno=0, col_offset=0)
+    return f"{unparse([plain])}\n{call}"
+
+
+def _parameter_sets(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the arguments of each call of a test function, from its parametrize marks. Raises ParseError."""
+    sets: list[dict[str, Any]] = [{}]
+    for decorator in node.decorator_list:
+        match decorator:
+            case ast.Call(ast.Attribute(attr="parametrize"), [ast.expr() as named, ast.expr() as rows, *_]):
+                sets = [{**arguments, **row} for row in _rows(named, rows, values) for arguments in sets]
+            case ast.Attribute(ast.Attribute(attr="mark")) | ast.Call(ast.Attribute(ast.Attribute(attr="mark"))):
+                pass
+            case _:
+                raise ParseError(f"a test is decorated: {shorten(ast.unparse(decorator))}")
+    expected = {argument.arg for argument in node.args.args} - {"self"}
+    if missing := expected - sets[0].keys() if sets else ():
+        raise ParseError(f"a test needs the fixture {', '.join(sorted(missing))}")
+    return sets
+
+
+def _rows(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the sets of arguments that one parametrize mark gives. Raises ParseError."""
+    try:
+        parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)
+        names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
+        return [dict(zip(names, [row] if len(names) == 1 else row, strict=True)) for row in values_of_rows]
+    except (NotLiteral, ValueError, TypeError) as error:
+        raise ParseError(f"the parameters of a test are not literals: {shorten(error)}") from None
+
+
+def _methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [inner for inner in node.body if isinstance(inner, ast.FunctionDef) and inner.name.startswith("test")]
+
+
+def _is_unittest(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+
+
+def _is_skipped(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    return any(
+        getattr(inner, "attr", getattr(inner, "id", "")) in _SKIPPED
+        for decorator in node.decorator_list
+        for inner in ast.walk(decorator)
+    )

@@ -11,7 +11,7 @@ from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Manifest, Plan
 from curate.problem import Rejection
-from curate.work import ReadItem, create_work_file, has_records
+from curate.work import create_work_file, has_records
 
 PLAN = Plan("1", {}, {"min_tests": 5})
 OTHER = Plan("1", {}, {"min_tests": 6})
@@ -59,7 +59,7 @@ def work_file(work):
 def keep_record(work):
     """Keep the result of an execution, as a build does."""
     with create_work_file(work_file(work).parent) as new:
-        new.add(ReadItem(Rejection("taco/0", "taco", "parse", "unparsable")))
+        new.add(Rejection("taco/0", "taco", "parse", "unparsable"))
     with closing(sqlite3.connect(work_file(work), isolation_level=None)) as file:
         file.execute("INSERT INTO record VALUES (0, 'verify', 'key', '{}')")
 

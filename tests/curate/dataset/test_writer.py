@@ -1,6 +1,7 @@
 import datasets
 import pyarrow.parquet as pq
 import pytest
+from exported import write_tables
 
 from curate.dataset import writer
 from curate.dataset.digests import RowHasher
@@ -32,7 +33,7 @@ def test_a_problem_survives_being_written_as_a_row():
 
 def test_written_files_open_with_datasets(tmp_path):
     folder = tmp_path / "out"
-    writer.write(map(to_row, [problem(1), problem(2)]), REJECTIONS, folder)
+    write_tables(map(to_row, [problem(1), problem(2)]), REJECTIONS, folder)
     kept = datasets.load_dataset("parquet", data_dir=str(folder / "data"), cache_dir=str(tmp_path / "cache"))["train"]
     assert [from_row(row) for row in kept] == [problem(1), problem(2)]
     rejected = pq.read_table(folder / "rejected").to_pylist()
@@ -42,7 +43,7 @@ def test_written_files_open_with_datasets(tmp_path):
 
 
 def test_an_empty_dataset_still_has_files_with_columns(tmp_path):
-    writer.write([], [], tmp_path)
+    write_tables([], [], tmp_path)
     table = pq.read_table(tmp_path / "data")
     assert (table.num_rows, table.column_names) == (0, list(COLUMNS))
 
@@ -50,7 +51,7 @@ def test_an_empty_dataset_still_has_files_with_columns(tmp_path):
 def test_row_groups_and_files_have_a_largest_size(tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "ROW_GROUP_BYTES", 1000)
     monkeypatch.setattr(writer, "FILE_BYTES", 5000)
-    writer.write((to_row(problem(n)) for n in range(100)), [], tmp_path)
+    write_tables((to_row(problem(n)) for n in range(100)), [], tmp_path)
     files = sorted((tmp_path / "data").iterdir())
     assert len(files) > 1
     assert files[0].name == f"train-00000-of-{len(files):05}.parquet"
@@ -58,9 +59,30 @@ def test_row_groups_and_files_have_a_largest_size(tmp_path, monkeypatch):
     assert pq.read_table(tmp_path / "data").column("id").to_pylist() == [f"taco/{n:03}" for n in range(100)]
 
 
+def test_a_table_merged_of_sorted_parts_is_the_table_written_in_one_go(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr(writer, "FILE_BYTES", 5000)
+    rows = [to_row(problem(n, tags=("a",) * (n % 3), cpu_seconds=n / 8 if n % 2 else None)) for n in range(100)]
+    hasher = write_tables(rows, [], tmp_path / "whole")
+    parts = []
+    for name, part in (("even", rows[:60:2]), ("odd", rows[1:60:2]), ("last", rows[60:]), ("empty", [])):
+        parts.append(tmp_path / name)
+        writer.write_part(part, COLUMNS, parts[-1], rewards=True)
+    merged = RowHasher()
+    assert sum(writer.merge_parts(parts, ("id",), COLUMNS, tmp_path / "merged" / "data", merged)) == 100
+    assert contents(tmp_path / "merged" / "data") == contents(tmp_path / "whole" / "data")
+    assert merged.content_hash == hasher.content_hash
+    assert merged.reward_hash == hasher.reward_hash
+    assert list(merged.digests) == list(hasher.digests)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def test_the_content_hash_covers_rows_and_rejections_but_nothing_measured(tmp_path):
     def content_hash(problems, rejections=REJECTIONS):
-        return writer.write(
+        return write_tables(
             map(to_row, problems), rejections, tmp_path / str(len(list(tmp_path.iterdir())))
         ).content_hash
 

@@ -28,7 +28,7 @@ def signed(texts):
 
 
 def indexed(signed_rows, shape=(BANDS, ROWS)):
-    return LshIndex(band_keys(signed_rows, shape).T)
+    return LshIndex(len(signed_rows), band_keys(signed_rows, shape).T)
 
 
 def pairs(index):
@@ -67,7 +67,7 @@ def test_rows_that_are_not_kept_are_never_candidates():
 
 
 def test_no_rows_make_no_buckets():
-    assert pairs(LshIndex([])) == set()
+    assert pairs(LshIndex(0, [])) == set()
     assert pairs(indexed(signed([]))) == set()
 
 

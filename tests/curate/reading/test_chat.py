@@ -5,8 +5,7 @@ import json
 import pytest
 
 from curate.prompt import PromptFormat
-from curate.reading.chat import prompt_texts
-from curate.reading.prompt_templates import strip_prompt_template
+from curate.reading.prompt_templates import prompt_texts, strip_prompt_template
 from sandbox import Assertions, Case, Suite
 
 ASKED = [

@@ -1,6 +1,6 @@
 import pytest
 
-from curate.reading.dialects import cases, check_function, detection, inputs_outputs
+from curate.reading.dialects import assertions, detection, json_tests
 from curate.reading.values import ParseError
 from sandbox import Case
 
@@ -9,14 +9,14 @@ CHECK = "def check(candidate):\n    assert candidate(nums = [1, 2], k = 3) == (T
 
 
 def test_assertions_become_calls_and_are_not_executed():
-    suite = check_function.read(CHECK)
+    suite = assertions.read_examples(CHECK)
     assert (suite.entry_point, suite.checker) == ("f", "exact")
     assert suite.cases == (Case("[[1, 2], 3]", "[true, null]"),)
 
 
 def test_named_arguments_are_put_in_the_order_of_the_starter_code():
     swapped = CHECK.replace("nums = [1, 2], k = 3", "k = 3, nums = [1, 2]")
-    assert check_function.read(swapped, starter_code=STARTER).cases == (Case("[[1, 2], 3]", "[true, null]"),)
+    assert assertions.read_examples(swapped, starter_code=STARTER).cases == (Case("[[1, 2], 3]", "[true, null]"),)
 
 
 def test_the_name_may_be_given_separately_and_arguments_need_no_names():
@@ -25,7 +25,7 @@ def test_the_name_may_be_given_separately_and_arguments_need_no_names():
     assert True, "This prints if this assert fails"
     assert candidate("a", -1) == 1.5, "first"
 '''
-    suite = check_function.read(code, "g")
+    suite = assertions.read_examples(code, "g")
     assert (suite.entry_point, suite.cases) == ("g", (Case('["a", -1]', "1.5"),))
 
 
@@ -48,30 +48,30 @@ def test_the_name_may_be_given_separately_and_arguments_need_no_names():
 )
 def test_checks_that_contain_more_than_examples_are_refused(code):
     with pytest.raises(ParseError):
-        check_function.read(code)
+        assertions.read_examples(code)
 
 
 def test_assertions_about_another_function_are_noticed():
     with pytest.raises(ParseError, match="another problem: it passes parents"):
-        check_function.read("def check(candidate):\n    assert candidate(parents = [1]) == 1", "f", STARTER)
+        assertions.read_examples("def check(candidate):\n    assert candidate(parents = [1]) == 1", "f", STARTER)
 
 
 def test_tests_of_several_kinds_are_refused():
     stdin = {"input": "1", "output": "1", "testtype": "stdin"}
     with pytest.raises(ParseError, match="several kinds"):
-        cases.read([stdin, {"input": "1", "output": "1", "testtype": "functional"}])
+        json_tests.read_objects([stdin, {"input": "1", "output": "1", "testtype": "functional"}])
     with pytest.raises(ParseError, match="asks for f"):
-        cases.read([stdin], "f")
+        json_tests.read_objects([stdin], "f")
 
 
 def test_both_sides_of_a_call_may_be_json_text():
-    suite = cases.read([{"type": "function_call", "fn_name": "f", "input": "[[1], 2]", "output": '"a"'}])
+    suite = json_tests.read_objects([{"type": "function_call", "fn_name": "f", "input": "[[1], 2]", "output": '"a"'}])
     assert suite.cases == (Case("[[1], 2]", '"a"'),)
 
 
 def test_a_problem_that_names_a_function_has_calls_without_saying_so():
-    assert cases.read([{"input": [1, 2], "output": 3}], "f").cases == (Case("[1, 2]", "3"),)
-    assert cases.read([{"input": "1\n2", "output": "3"}], "f").cases == (Case("[1, 2]", "3"),)
+    assert json_tests.read_objects([{"input": [1, 2], "output": 3}], "f").cases == (Case("[1, 2]", "3"),)
+    assert json_tests.read_objects([{"input": "1\n2", "output": "3"}], "f").cases == (Case("[1, 2]", "3"),)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_dialect_of_tests_is_recognised_by_their_shape(encoded):
 
 
 def test_code_is_distinguished_from_values():
-    assert detection.read(CHECK) == detection.read({"functional": CHECK}) == check_function.read(CHECK)
+    assert detection.read(CHECK) == detection.read({"functional": CHECK}) == assertions.read_examples(CHECK)
     assert detection.read({"inputs": [[1]], "outputs": [2]}, "f").entry_point == "f"
 
 
@@ -158,4 +158,4 @@ def test_values_that_are_not_tests_are_refused(encoded):
 
 
 def test_a_method_of_a_class_is_called_by_its_own_name():
-    assert inputs_outputs.read({"inputs": [[1]], "outputs": [1], "fn_name": "Solution().f"}).entry_point == "f"
+    assert json_tests.read_columns({"inputs": [[1]], "outputs": [1], "fn_name": "Solution().f"}).entry_point == "f"

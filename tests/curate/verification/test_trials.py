@@ -14,7 +14,7 @@ from curate.shards import Shard, ShardPool
 from curate.stage import BuildRow, first_pending
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import VerificationStage
-from curate.work import ReadItem, create_work_file
+from curate.work import create_work_file
 from sandbox import Case, Limits, Program, Referee, RefereeConvention, Sandbox, SandboxOptions, Suite, Verdict
 
 # A divisor between 1 and the number, on a line behind the word; a number that has none never occurs.
@@ -65,11 +65,11 @@ def verified(folder, *, report=no_progress):
         with create_work_file(shard.folder) as new:
             for name, (suite, source) in PROBLEMS.items():
                 read = replace(problem(name, suite, None), solutions=(Program(source),))
-                new.add(ReadItem(read, encode_problem(read), first_pending(BuildRow(read), stages)))
+                new.add(read, encode_problem(read), first_pending(BuildRow(read), stages))
     options = SandboxOptions(workers=2)
     with BuildState(
         folder, [shard], ["taco"], stages,
-        machine=options.open, pool=ShardPool(options, 0), progress=report, seconds={}, resumed=True,
+        machine=options.open, pool=ShardPool(options, 0), progress=report, resumed=True,
     ) as build:  # fmt: skip
         for stage in stages:
             stage.run(build)
@@ -113,7 +113,7 @@ def test_a_row_holds_trials_in_a_column_of_the_reward_hash_alone(settled):
         assert written | {"trial_outputs": []} == written_without
         assert hashed.content_hash == hashed_without.content_hash
         assert (hashed.reward_hash == hashed_without.reward_hash) == (row == without)
-        assert (hashed.digests == hashed_without.digests) == (row == without)
+        assert (list(hashed.digests) == list(hashed_without.digests)) == (row == without)
 
 
 def test_trials_of_another_number_of_tests_are_refused(settled):

@@ -1,0 +1,240 @@
+"""Tests as JSON values, for standard input or for calls of a function:
+
+an object of two lists, `inputs` and `outputs`, with `fn_name` for calls: TACO, APPS and trainers that follow them
+
+a list of objects with `input` and `output`, one for each test, in one of these forms:
+  LiveCodeBench    testtype "stdin" or "functional", the latter with one JSON value per line and argument
+  PrimeIntellect   type "stdin_stdout" or "function_call", the latter with a list of arguments and a name, `fn_name`
+  codeforces       no further fields: the tests use stdin, unless the problem names a function
+  others           `stdin` and `stdout` in place of `input` and `output`
+
+In both, the arguments of a call may have names, as LeetCode writes them: `nums = [1, 2], k = 3`, with values of JSON or
+Python.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from curate.problem import Wrapping
+from curate.reading.dialects import ParsedTests, function_name
+from curate.reading.signature import argument_mismatch, parameter_names, sole_function_name
+from curate.reading.values import (
+    ParseError,
+    allow_long_integers,
+    dump_json,
+    join_lines,
+    parse_json,
+    parse_json_or_literal,
+    shorten,
+)
+from sandbox import Case
+
+_KINDS = {"stdin": "stdin", "stdin_stdout": "stdin", "function_call": "arguments", "functional": "lines"}
+_NAME = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
+
+
+class SignatureMismatch(ParseError):
+    """A test that is about a function with other parameters."""
+
+
+def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
+    """Read an object of two lists, or its JSON text, which error messages call `name`. Raises ParseError."""
+    content = encoded if isinstance(encoded, dict) else parse_json(encoded, name)
+    if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
+        raise ParseError(f"{name} has no inputs and outputs")
+    inputs, outputs = content["inputs"], content["outputs"]
+    entry_point = function_name(content.get("fn_name"), "fn_name")
+    if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
+        raise ParseError("inputs and outputs are not lists of one length")  # padding one would invent tests
+    if entry_point is None:
+        return ParsedTests(tuple(map(_stdin, inputs, outputs)))
+    if not all(isinstance(arguments, list) for arguments in inputs):
+        raise ParseError("the input of a call is not a list of arguments")
+    # Rows from codewars wrap each expected value in a list, and rows from leetcode do not; they look alike otherwise.
+    wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
+    wrapping = Wrapping.UNDECIDED if wrapped else Wrapping.NONE
+    return ParsedTests(tuple(map(_call, inputs, outputs)), entry_point, "exact", wrapping)
+
+
+def read_named_columns(content: Mapping[str, Any], entry_point: str | None, starter_code: str) -> ParsedTests:
+    """Read an object of two lists, in which arguments may have names. Raises ParseError.
+
+    entry_point   the function that the problem names outside of its tests
+    starter_code  shows the order of the parameters; if it does not, the order stays
+    """
+    tests = {**content, "fn_name": entry_point} if entry_point else dict(content)
+    function = function_name(tests.get("fn_name"), "fn_name")
+    if function and are_named_arguments(tests.get("inputs")):
+        outputs = tests.get("outputs")
+        tests["inputs"] = [_named_arguments(written, function, starter_code) for written in tests["inputs"]]
+        tests["outputs"] = [*map(_value, outputs)] if isinstance(outputs, list) else outputs
+    return read_columns(tests, "tests")
+
+
+def are_named_arguments(column: object) -> bool:
+    """Return whether this is a list with at least one text, all of which begin with a name and an equals sign."""
+    return isinstance(column, list) and column != [] and all(map(_is_named, column))
+
+
+def read_objects(encoded: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
+    """Read a list of objects, which must all be of one kind and for one function; if they are not, some were added by
+    mistake.
+
+    entry_point   the function that the problem names outside of its tests
+    starter_code  the starter code, which helps to recognise tests that belong to another problem
+
+    Raises ParseError.
+    """
+    if not isinstance(encoded, list):
+        raise ParseError("tests are not a list")
+    tests = [_with_usual_names(test) for test in encoded]
+    kinds = {_kind(test, entry_point, starter_code) for test in tests}
+    if len(kinds) > 1:
+        raise ParseError("tests of several kinds or for several functions: some belong to another problem")
+    kind, function = kinds.pop() if kinds else ("stdin", None)
+    if kind == "stdin":
+        return ParsedTests(tuple(_stdin(test["input"], test["output"]) for test in tests))
+    if function is None:
+        raise ParseError("tests of a function whose name is not given")
+    case = _CASES[kind]
+    cases = tuple(case(test["input"], test["output"], function, starter_code) for test in tests)
+    return ParsedTests(cases, function, "lcb" if kind == "lines" else "exact")
+
+
+def _with_usual_names(test: Any) -> Any:
+    if not isinstance(test, Mapping) or "input" in test or not {"stdin", "stdout"} <= test.keys():
+        return test
+    return {"type": "stdin", "input": test["stdin"], "output": test["stdout"]}
+
+
+def _kind(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
+    """Return "stdin" or the way in which a test writes the arguments of a call, and the function that it calls."""
+    if not isinstance(test, Mapping) or not {"input", "output"} <= test.keys():
+        raise ParseError("a test has no input and output")
+    word = test.get("type") or test.get("testtype")
+    if word is None and not entry_point:
+        entry_point = _function_with_names(test["input"], starter_code)
+    if word is None and entry_point:
+        kind: str | None = "lines" if isinstance(test["input"], str) else "arguments"
+    else:
+        kind = "stdin" if word is None else _KINDS.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise ParseError(f"a test of type {shorten(word)}")
+    if kind == "stdin":
+        if entry_point:
+            raise ParseError(f"a test for standard input in a problem that asks for {entry_point}")
+        return kind, None
+    if _is_named(test["input"]):
+        kind = "names"
+    metadata = test.get("metadata")
+    own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
+    function = function_name(test.get("fn_name") or own or entry_point, "fn_name")
+    return kind, function or sole_function_name(starter_code)
+
+
+def _function_with_names(written: object, starter_code: str) -> str | None:
+    """Return the only function of the starter code if the input names exactly its parameters."""
+    function = sole_function_name(starter_code)
+    if function is None or not isinstance(written, str) or not _is_named(written):
+        return None
+    try:
+        _named_arguments(written, function, starter_code)
+    except ParseError:
+        return None
+    return function
+
+
+def _stdin(given: object, expected: object) -> Case:
+    return Case(join_lines(given, "an input"), join_lines(expected, "an output"))
+
+
+def _call(arguments: object, expected: object) -> Case:
+    return Case(dump_json(arguments, "an input"), dump_json(expected, "an output"))
+
+
+def _argument_list(arguments: Any, expected: Any, function: str, starter_code: str) -> Case:
+    if isinstance(arguments, str):  # open-r1 writes both sides as JSON text
+        arguments, expected = parse_json(arguments, "an input"), parse_json(expected, "an output")
+    if not isinstance(arguments, list | tuple):
+        raise ParseError("the input of a call is not a list of arguments")
+    _check_signature(starter_code, function, list(arguments))
+    return _call(arguments, expected)
+
+
+def _argument_lines(written: Any, expected: Any, function: str, starter_code: str) -> Case:
+    """Return the lines as text, so that long integers and decimals stay as they are."""
+    if not isinstance(written, str) or not isinstance(expected, str):
+        raise ParseError("a test has no input and output text")
+    arguments = written.strip().split("\n") if written.strip() else []
+    _check_signature(starter_code, function, [parse_json(argument, "an argument") for argument in arguments])
+    parse_json(expected, "an expected value")  # some are error messages: "Error: list index out of range"
+    return Case(f"[{', '.join(arguments)}]", expected)
+
+
+def _argument_names(written: Any, expected: Any, function: str, starter_code: str) -> Case:
+    arguments = _named_arguments(written, function, starter_code)
+    _check_signature(starter_code, function, arguments)
+    return _call(arguments, _value(expected))
+
+
+_CASES: dict[str, Callable[[Any, Any, str, str], Case]] = {
+    "arguments": _argument_list,
+    "lines": _argument_lines,
+    "names": _argument_names,
+}
+
+
+def _check_signature(starter_code: str, function: str, arguments: list[object]) -> None:
+    if wrong := argument_mismatch(starter_code, function, arguments):
+        raise ParseError(f"a test of another problem: {wrong}")
+
+
+def _is_named(written: object) -> bool:
+    """Return whether this is text that begins with a name and an equals sign, as no JSON does."""
+    return isinstance(written, str) and _NAME.match(written) is not None
+
+
+def _named_arguments(written: str, function: str, starter_code: str) -> list[Any]:
+    """Return the arguments in the order of the function's parameters. Raises ParseError."""
+    try:
+        with allow_long_integers(), warnings.catch_warnings(action="ignore"):
+            match ast.parse(f"f({written}\n)", mode="eval").body:
+                case ast.Call(ast.Name("f"), [], keywords):
+                    named = [(keyword.arg, _literal(keyword.value)) for keyword in keywords]
+                    return order_arguments([], named, parameter_names(starter_code, function))
+    except ParseError:
+        raise
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise ParseError(f"an input is not a list of named values: {shorten(error)}") from None
+    raise ParseError(f"an input is not a list of named values: {shorten(written)}")
+
+
+def order_arguments(
+    positional: Sequence[Any], named: Sequence[tuple[str | None, Any]], order: Sequence[str] | None
+) -> list[Any]:
+    """Return the values of a call in the order of the parameters; None: as they are. Raises SignatureMismatch."""
+    values = dict(named)
+    names = [*values] if order is None else order[len(positional) :]
+    if None in values or values.keys() != set(names) or len(values) < len(named):
+        raise SignatureMismatch(f"a test of another problem: it passes {', '.join(str(name) for name, _ in named)}")
+    return [*positional, *(values[name] for name in names)]
+
+
+def _value(written: object) -> Any:
+    """Return the value that a call is to return, from JSON, from a Python literal or as it is. Raises ParseError."""
+    return parse_json_or_literal(written, "an expected value") if isinstance(written, str) else written
+
+
+def _literal(node: ast.expr) -> Any:
+    return ast.literal_eval(_WithPythonConstants().visit(node))
+
+
+class _WithPythonConstants(ast.NodeTransformer):
+    """Replaces the names of JSON's constants by these constants."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        constants = {"true": True, "false": False, "null": None}
+        return ast.Constant(constants[node.id]) if node.id in constants else node
