@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ class Backend(Pool):
     workers        number of worker processes; by default one for each processor that this process may keep busy
     packages       see Sandbox
     packages_from  see Sandbox
+    modules        see Sandbox
     levels, abi    for tests of a level: the levels of isolation to try (empty: what `isolation` says), and the highest
                    version of Landlock to use
 
@@ -60,12 +61,13 @@ class Backend(Pool):
         seed: int | None,
         packages: Sequence[str] = (),
         packages_from: str = "",
+        modules: Mapping[str, str] | None = None,
         levels: Sequence[str] = (),
         abi: int = NEWEST_ABI,
     ) -> None:
         found = find(packages, packages_from)
         self.packages = tuple(each.package for each in found)
-        seen = to_jail_packages(found, _numpy())
+        seen = to_jail_packages(found, _numpy(), modules)
         _sweep()
         self._shared = stale_resources.make_run_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
