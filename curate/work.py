@@ -265,8 +265,7 @@ class NewWorkFile:
         row         the problem as JSON; None for a rejection
         next_stage  index of the first stage that has to examine the problem; None: no stage
         """
-        is_problem = isinstance(item, Problem)
-        values = (None, None, *_worth(item)) if is_problem else (READING, _json(item), False, 0, 0.0)
+        values = (None, None, *_worth(item)) if isinstance(item, Problem) else (READING, _json(item), False, 0, 0.0)
         id = item.id.encode("utf-8", "surrogatepass")
         self._connection.execute(
             "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (self._n_items, id, next_stage, *values)
