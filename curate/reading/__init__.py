@@ -1,14 +1,12 @@
 """Read raw data as others published it.
 
-location          the value after NAME= in --source: a place and options
-tables            rows of files on disk or on the Hub
+location          the value after NAME= in --source: a place and options; the files in a folder
+tables            rows of files on disk or on the Hub, and shards of them
 text_files        the compression and the encoding of text
-arrow_files       record batches of streams and of files with an index
 values            plain values from text in the sources' encodings
 dialects/         the formats in which sources write tests
 signature         whether the arguments of a test fit its function
 stated_limits     limits from a source's own words
 solutions         the languages of solutions, and the solutions to execute
-chat              the text of a problem in a conversation
-prompt_templates  statements without the prompts that collectors put around them
+prompt_templates  the text of a problem in a prompt or a conversation, without what collectors put around it
 """

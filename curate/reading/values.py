@@ -6,6 +6,7 @@ ParseError, which the sources turn into a rejection.
 
 import ast
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from sandbox import Case
 # Python refuses integers of more than 4,300 digits, because converting them takes quadratic time, but real tests
 # have them. With this many digits a conversion still takes well under a second.
 MAX_DIGITS = 200_000
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+(?=>)")  # in Python's own messages
 
 
 class ParseError(ValueError):
@@ -118,6 +120,10 @@ def escape_surrogates(text: str) -> str:
 
 
 def shorten(error: object) -> str:
-    """Return an error's message (or any text) as a short storable line, since some messages quote the whole input."""
-    message = escape_surrogates(" ".join(str(error)[:1000].split()) or type(error).__name__)
+    """Return an error's message (or any text) as a short storable line, since some messages quote the whole input.
+
+    Addresses of objects are left out: they differ from run to run.
+    """
+    text = _ADDRESS.sub("", str(error)[:1000])
+    message = escape_surrogates(" ".join(text.split()) or type(error).__name__)
     return message if len(message) <= 120 else message[:117] + "..."

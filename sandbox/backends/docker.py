@@ -18,7 +18,8 @@ from typing import Any
 
 from sandbox import image as images
 from sandbox.backends._container import MAX_PROCESSES, host_config
-from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.backends._pool import Pool
+from sandbox.backends._workers import WaitingWorker, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
 from sandbox.jail import stale_resources
@@ -86,8 +87,12 @@ class Backend(Pool):
             raise BackendUnavailable(str(error)) from error
         installed = self._engine.installed(packages)
         self.packages = tuple(each.package for each in installed)
-        start = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY, modules))
+        in_container = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY, modules))
         number = workers or self._engine.processors
+
+        def start(level: str, refused: str) -> WaitingWorker:
+            return WaitingWorker(in_container(level, refused))
+
         super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
     def close(self) -> None:

@@ -18,12 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sandbox import machine
-from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.backends._pool import Pool
+from sandbox.backends._workers import WorkerLost
 from sandbox.errors import CannotIsolate
 from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
-from sandbox.jail.channel import Channel
+from sandbox.jail.channel import Channel, request_message
 from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerConfig
 from sandbox.packages import Package, find, to_jail_packages
@@ -207,9 +209,24 @@ class _ProcessWorker(Channel):
             raise
         self.layers: dict[str, str] = layers
 
-    def execute(self, request: Request[Answer]) -> Answer | Exception:
-        self.send_request(request)
-        return self.receive_answer(request)
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def begin(self, request: Request[Any]) -> bool:
+        self._unsent = memoryview(request_message(request))
+        return self.flush()
+
+    def flush(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent, socket.MSG_DONTWAIT) :]
+        return not self._unsent
+
+    def receive(self, request: Request[Answer]) -> Answer | Exception | None:
+        try:
+            return self.take_answer(self._socket.recv(1 << 16, socket.MSG_DONTWAIT), request)
+        except BlockingIOError:
+            return None
 
     def stderr_tail(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]

@@ -35,6 +35,12 @@ def test_hostile_text_is_unparsable_and_nothing_worse(text):
         parse_json_or_literal(text, "info")
 
 
+def test_the_reason_against_a_literal_is_the_same_in_every_run():
+    """`ast.literal_eval` names the address of the node that it does not read."""
+    with pytest.raises(ParseError, match=r"malformed node or string on line 1: <ast.Call>$"):
+        parse_json_or_literal("[f(1)]", "info")
+
+
 def test_integers_beyond_4300_digits_are_read_and_written():
     digits = "7" * 10_000
     assert dump_json(parse_json(f"[{digits}]", "input"), "input") == f"[{digits}]"
