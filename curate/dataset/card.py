@@ -160,8 +160,8 @@ def _contamination(manifest: Manifest) -> Iterator[Section]:
 
 def _tests_and_time(dataset: Dataset) -> Section:
     rows = [
-        (source, problems, tests, most_tests, *(None if value is None else Seconds(value) for value in seconds))
-        for source, problems, tests, most_tests, *seconds in (
+        (source, problems, tests, max_tests, *(None if value is None else Seconds(value) for value in seconds))
+        for source, problems, tests, max_tests, *seconds in (
             row.values()
             for row in query(_TESTS_AND_TIME, rows=read_table(dataset, "data", ("source", "n_tests", "cpu_seconds")))
         )

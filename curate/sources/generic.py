@@ -156,6 +156,7 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
     tests, n_public_tests = _tests(
         values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
     )
+    texts: dict[str, Any] = {name: values.get(name) for name in _TEXTS}
     return make_problem(
         id,
         tests,
@@ -166,7 +167,7 @@ def _problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> 
         n_public_tests=n_public_tests,
         starter_code=starter_code,
         tags=values.get("tags"),
-        **{name: values.get(name) for name in _TEXTS},
+        **texts,
     )
 
 

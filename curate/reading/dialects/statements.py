@@ -76,6 +76,7 @@ class _Scope:
 
     def case(self, node: ast.stmt) -> Case | None:
         """Return the case that says the same as a statement, or None if there is none."""
+        sides: tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
                 sides, has_tolerance = (left, right), True
@@ -83,8 +84,8 @@ class _Scope:
                 sides, has_tolerance = _equation(node), False
         for call, expected in (sides, sides[::-1]) if sides else ():
             with suppress(NotLiteral):
-                is_named = isinstance(call, ast.Name) and call.id in self.calls
-                text = self.calls[call.id] if is_named else self.call(call)
+                named = self.calls.get(call.id) if isinstance(call, ast.Name) else None
+                text = self.call(call) if named is None else named
                 value = evaluate(expected, self.values)
                 return None if has_tolerance and _is_decimal(value) else Case(text, to_literal(value))
         return None
