@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.machine import describe
 from sandbox import Case, Judgement, Program, Suite, Verdict
 from sandbox.backends._pool import Pool
-from sandbox.jail.channel import Channel
+from sandbox.jail.channel import Channel, request_message
 from sandbox.judge import CaseJudgement
 from sandbox.request import JudgeRequest, Request
 
@@ -79,7 +79,7 @@ def serve(listeners: list[socket.socket]) -> None:
 
 
 class _Worker(Channel):
-    """The caller's side of a worker that sleeps; see _pool.WorkerHandle."""
+    """The caller's side of a worker that sleeps; see _workers.Worker."""
 
     layers: dict[str, str] = {}
 
@@ -87,9 +87,18 @@ class _Worker(Channel):
         self._socket = ends.pop()
         super().__init__(self._socket.fileno(), self._socket.fileno())
 
-    def execute(self, request: Request[Any]) -> Any:
-        self.send_request(request)
-        return self.receive_answer(request)
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def begin(self, request: Request[Any]) -> bool:
+        self._socket.sendall(request_message(request))
+        return True
+
+    def flush(self) -> bool:
+        return True
+
+    def receive(self, request: Request[Any]) -> Any:
+        return self.take_answer(self._socket.recv(1 << 16), request)
 
     def stderr_tail(self) -> str:
         return ""

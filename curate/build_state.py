@@ -277,7 +277,7 @@ def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     with WorkFile(shard.work_file) as file:
-        pending = file.pending(index, rejected=stage.includes_rejected)
+        pending = sorted(file.pending(index, rejected=stage.includes_rejected))
         for number in pending:
             row = load_row(file, number, stages)
             _settle(file, number, row, stage.examine(row, _no_sandbox), stages, index)

@@ -88,7 +88,7 @@ _ARITHMETIC = {
 }
 _ORDER = {"LESSTHAN": "<", "LESSTHANOREQUALTO": "<=", "GREATERTHAN": ">", "GREATERTHANOREQUALTO": ">="}
 # By the type of a node of the syntax tree, or the sign and the number of arguments of an operator.
-_OPERATIONS = {
+_OPERATIONS: dict[str | tuple[str, int], _Operation] = {
     **{(sign, 2): _Operation((_NUMBER,), 2, _NUMBER, sql) for sign, sql in _ARITHMETIC.items()},
     ("-", 1): _Operation((_NUMBER,), 1, _NUMBER, "(- {})"),
     "OPERATOR_NOT": _Operation((_TRUTH,), 1, _TRUTH, "(NOT {})"),

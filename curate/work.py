@@ -265,9 +265,7 @@ class NewWorkFile:
         row         the problem as JSON; None for a rejection
         next_stage  index of the first stage that has to examine the problem; None: no stage
         """
-        values: tuple[Any, ...] = (READING, _json(item), False, 0, 0.0)
-        if isinstance(item, Problem):
-            values = (None, None, *_worth(item))
+        values = (None, None, *_worth(item)) if isinstance(item, Problem) else (READING, _json(item), False, 0, 0.0)
         id = item.id.encode("utf-8", "surrogatepass")
         self._connection.execute(
             "INSERT INTO item VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (self._n_items, id, next_stage, *values)

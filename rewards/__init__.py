@@ -3,13 +3,10 @@
 reward          Completion, Task and Reward: what every reward takes and returns
 errors          what callers may have to catch
 
-Rewards, one in each module:
-code            1.0 if the program in the completion passes every test
-partial         the share of tests that it passes, for analysis only
-mathematics/    whether the final answer to a question of mathematics is right
-format          whether the completion has the form <think>...</think><answer>...</answer>
-length_budget   a penalty for missing the length that the prompt asks for (INTELLECT-2)
-overlong        a penalty for completions that come near the length limit (DAPO)
+Rewards:
+code            whether the program in the completion passes every test, or the share of tests that it passes
+mathematics     whether the final answer to a question of mathematics is right
+form            whether the completion has the tags that were asked for, and penalties for its length
 weighted        the weighted sum of several rewards
 
 Their parts:
@@ -17,8 +14,8 @@ argument_checks     check the arguments of a caller
 extract/            find the program in a completion
 case_selection      choose the tests to run
 async_rewards       score many completions concurrently, as they arrive
-unknown_counter     count unknown rewards, and stop if there are too many
-process_singletons  one sandbox and one code reward per process, for the trainers below
+math_comparison     decide whether two answers are equal; a program in the sandbox
+process_singletons  one sandbox and one code reward per process, for the trainers below; too many unknown rewards
 
 For trainers other than ours:
 trl             reward functions for TRL
@@ -32,14 +29,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rewards.async_rewards import AsyncRewards
-    from rewards.code import CodeReward
+    from rewards.code import CodeReward, PartialReward
     from rewards.errors import RewardError, TooManyUnknownRewards, UnknownReward
     from rewards.extract import extract_program, extract_submission
-    from rewards.format import FormatReward
-    from rewards.length_budget import LengthBudgetReward
-    from rewards.mathematics.reward import MathReward
-    from rewards.overlong import OverlongPenalty
-    from rewards.partial import PartialReward
+    from rewards.form import FormatReward, LengthBudgetReward, OverlongPenalty
+    from rewards.mathematics import MathReward
     from rewards.reward import Completion, Reward, RewardCallable, Task
     from rewards.weighted import WeightedReward
 
@@ -65,14 +59,11 @@ __all__ = [
 
 _HOMES = {
     "async_rewards": ["AsyncRewards"],
-    "code": ["CodeReward"],
+    "code": ["CodeReward", "PartialReward"],
     "errors": ["RewardError", "TooManyUnknownRewards", "UnknownReward"],
     "extract": ["extract_program", "extract_submission"],
-    "format": ["FormatReward"],
-    "length_budget": ["LengthBudgetReward"],
-    "mathematics.reward": ["MathReward"],
-    "overlong": ["OverlongPenalty"],
-    "partial": ["PartialReward"],
+    "form": ["FormatReward", "LengthBudgetReward", "OverlongPenalty"],
+    "mathematics": ["MathReward"],
     "reward": ["Completion", "Reward", "RewardCallable", "Task"],
     "weighted": ["WeightedReward"],
 }
@@ -80,7 +71,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use: the process that compares mathematical answers imports this package and must stay small.
+    # Loaded on first use: a command that needs one of these modules does not wait for all of them.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

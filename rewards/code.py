@@ -16,7 +16,7 @@ from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED,
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
 from sandbox.concurrency.single_flight import SingleFlightCache
 
-__all__ = ["CodeReward"]
+__all__ = ["CodeReward", "PartialReward"]
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +140,19 @@ class CodeReward:
             log.warning("the reward of a completion is unknown, %s", warning)
         self._last_warning = warning
         return Reward(None, verdict, detail=str(error))
+
+
+class PartialReward(CodeReward):
+    """Like CodeReward, but runs all selected tests and returns the share of those passed, from 0.0 to 1.0.
+
+    Use it for analysis only. A model soon finds that a share can be had without solving anything: by printing the
+    commonest answer, or the outputs of the statement's examples.
+    """
+
+    _run_all = True
+
+    def _value(self, judgement: Judgement) -> float:
+        return judgement.pass_rate
 
 
 def _digest(text: str) -> bytes:

@@ -3,12 +3,11 @@
 RewardError                        the base of all of them
     UnknownReward                  a reward is unknown, and the caller has no value for that; also a SandboxError
         TooManyUnknownRewards      so many rewards are unknown that training on the others makes no sense
-    CheckerLost                    a process that compares answers failed; MathReward turns it into an unknown reward
 """
 
 from sandbox import SandboxError
 
-__all__ = ["CheckerLost", "RewardError", "TooManyUnknownRewards", "UnknownReward"]
+__all__ = ["RewardError", "TooManyUnknownRewards", "UnknownReward"]
 
 
 class RewardError(Exception):
@@ -21,7 +20,3 @@ class UnknownReward(RewardError, SandboxError):
 
 class TooManyUnknownRewards(UnknownReward):
     """Most recent completions have no reward: the sandbox or the dataset is broken."""
-
-
-class CheckerLost(RewardError):
-    """A process that compares answers died or hung for a reason other than its limits."""

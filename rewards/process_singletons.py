@@ -1,15 +1,17 @@
 """Process-wide sandbox and reward, for trainers that call a plain function."""
 
+import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
+from rewards.errors import TooManyUnknownRewards
 from rewards.extract import PYTHON_ONLY
-from rewards.reward import Completion, Reward, Task
-from rewards.unknown_counter import UnknownRewardCounter
+from rewards.reward import TESTS_FAILED, Completion, Reward, Task
 from sandbox import Sandbox, SandboxOptions, Suite
 
 __all__ = [
@@ -25,16 +27,69 @@ __all__ = [
     "get_unknown_count",
 ]
 
+log = logging.getLogger(__name__)
+
 URL_VARIABLE = (
     "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
 )
 PACKAGES_VARIABLE = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
 LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
 _MAX_CONCURRENT = 256  # completions; each takes a thread that only waits
+_MAX_IN_A_ROW = 50  # unknown rewards
+_WINDOW, _MAX_IN_WINDOW = 200, 100  # completions
 _lock = threading.RLock()
 _parts: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
 
 Part = TypeVar("Part")
+
+
+class UnknownRewardCounter:
+    """Counts completions whose reward is unknown, for any number of threads.
+
+    One of them is no reason to stop training, whatever the completion did to the sandbox. Many of them mean that the
+    sandbox or the tests are broken.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._window: deque[bool] = deque(maxlen=_WINDOW)
+        self._in_a_row = 0
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        """The number of unknown rewards so far."""
+        return self._count
+
+    def record(self, reward: Reward) -> None:
+        """Count one reward and, if it is unknown, log why.
+
+        Raises TooManyUnknownRewards for the fiftieth unknown reward in a row, or the hundredth of the last two hundred,
+        and for each unknown reward after that until there are fewer again.
+        """
+        unknown = reward.value is None
+        with self._lock:
+            self._window.append(unknown)
+            self._in_a_row = self._in_a_row + 1 if unknown else 0
+            self._count += unknown
+            count, in_a_row, in_window = self._count, self._in_a_row, sum(self._window)
+        if not unknown:
+            return
+        reason = f"{reward.verdict}: {reward.detail}" if reward.detail else reward.verdict
+        log.warning("the reward of a completion is unknown (number %d in this process): %s", count, reason)
+        if in_a_row >= _MAX_IN_A_ROW:
+            raise _too_many(f"the last {in_a_row} completions", reward.verdict, reason)
+        if in_window >= _MAX_IN_WINDOW:
+            raise _too_many(f"{in_window} of the last {_WINDOW} completions", reward.verdict, reason)
+
+
+def _too_many(completions: str, verdict: str, reason: str) -> TooManyUnknownRewards:
+    advice = (
+        "The tests of the dataset cannot be used. Build it again with `curate build-dataset`, which verifies them"
+        if verdict == TESTS_FAILED
+        else "Repair the sandbox before you continue: `curate doctor` shows what is missing"
+    )
+    return TooManyUnknownRewards(f"training stopped: the rewards of {completions} are unknown. {advice} ({reason})")
 
 
 def shared_sandbox() -> Sandbox:

@@ -67,7 +67,7 @@ class RewardFunction:
 
         TRL leaves a completion with None out of its group instead of punishing it. No single completion raises an
         exception. Raises TooManyUnknownRewards, a SandboxError, after many of them in this process; see
-        unknown_counter.py.
+        process_singletons.py.
         """
         texts = [_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]

@@ -8,7 +8,7 @@ completions at once, see verl_manager.py.
 
 verl has no value for an unknown reward: it cannot leave a completion out of its group, and NaN would spoil the whole
 group. Such a completion gets UNKNOWN, so that no completion gains by escaping its judge. Each one is counted and
-logged, and many of them end the run with a SandboxError; see unknown_counter.py.
+logged, and many of them end the run with a SandboxError; see process_singletons.py.
 """
 
 import json

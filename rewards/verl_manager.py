@@ -32,7 +32,7 @@ class RewardManager(RewardManagerBase):
         """Return the reward of the last sequence in `data`. verl may run any number of these calls concurrently.
 
         If the reward is unknown, the score is UNKNOWN and `unknown` in reward_extra_info is 1.0; otherwise `unknown` is
-        0.0. Raises SandboxError after many unknown rewards; see unknown_counter.py.
+        0.0. Raises SandboxError after many unknown rewards; see process_singletons.py.
         """
         item = data[-1:][0]
         response_ids = item.batch["responses"]

@@ -36,6 +36,9 @@ class Sandbox(Closeable):
                    must be installed where programs run, and are copied, read-only, into the memory of that machine
     packages_from  folder that the packages are installed in (`pip install --target`); by default the environment of
                    this process
+    modules        modules of the caller: name -> trusted source, which runs before the first program and once for all
+                   programs that name it. They import it in the state in which it then is. For the backends local and
+                   docker, and less than 100 KB
 
     A run waits until its memory limit and those of the runs in progress together fit into the memory of the machine, or
     of the cgroup that this process is in.
@@ -53,6 +56,7 @@ class Sandbox(Closeable):
         max_limits: Limits | None = None,
         packages: Iterable[str] = (),
         packages_from: str | Path = "",
+        modules: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         if workers is not None and workers < 1:
@@ -64,6 +68,10 @@ class Sandbox(Closeable):
             options = {**options, "packages": words, "packages_from": str(packages_from)}
         elif packages_from:
             raise ValueError('packages_from needs the names of packages in that folder, such as packages=["pandas"]')
+        if modules and backend not in ("local", "docker"):
+            raise ValueError(f"modules are for the backends local and docker, not for {backend}")
+        if modules:
+            options["modules"] = dict(modules)
         self._backend: Backend = backends.start(backend, workers=workers, isolation=isolation, seed=seed, **options)
 
     @property

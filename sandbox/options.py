@@ -1,6 +1,7 @@
 """SandboxOptions: where and how programs run, for commands, configurations and builds."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from sandbox import backends
 from sandbox.box import Sandbox
@@ -69,7 +70,7 @@ class SandboxOptions:
             return ()
         return backends.packages(self.backend, self.packages, self.packages_from, **self._own())
 
-    def _own(self) -> dict[str, str]:
+    def _own(self) -> dict[str, Any]:
         """Return the keywords that only this backend has."""
         own = {_KEYWORD_OF_ADDRESS[self.backend]: self.address} if self.address else {}
         return {**own, "image": self.image} if self.image else own

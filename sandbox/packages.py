@@ -20,6 +20,7 @@ from sandbox.jail import packages as of_the_jail
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+_SOURCE_BYTES = 100_000
 _MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.[^/]*\.so|\.so|/.*)")
 
 
@@ -152,11 +153,21 @@ def fingerprint(packages: Iterable[Package]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
 
 
-def to_jail_packages(installed: Iterable[InstalledPackage], numpy: Mapping[str, str]) -> of_the_jail.JailPackages:
+def to_jail_packages(
+    installed: Iterable[InstalledPackage], numpy: Mapping[str, str], sources: Mapping[str, str] | None = None
+) -> of_the_jail.JailPackages:
     """Return these packages in the form that the jail takes.
 
-    numpy: folders of the numpy that programs get if it is not one of these packages: name -> path
+    numpy     folders of the numpy that programs get if it is not one of these packages: name -> path
+    sources   the caller's own modules: name -> source; see the parameter `modules` of Sandbox
+
+    Raises ValueError for a wrong name, or if the sources are too large.
     """
+    sources = dict(sources or {})
+    if wrong := [name for name in sources if not name.isidentifier()]:
+        raise ValueError(f"the name of a module must be a Python name, not {wrong[0]!r}")
+    if (n_bytes := len(json.dumps(sources))) > _SOURCE_BYTES:
+        raise ValueError(f"modules must have less than {_SOURCE_BYTES:,} bytes of JSON, not {n_bytes:,}")
     installed = tuple(installed)
     modules = dict.fromkeys(module for each in installed for module in each.modules)
     asked_for = (module for each in installed if each.package.requested for module in each.modules)
@@ -164,8 +175,9 @@ def to_jail_packages(installed: Iterable[InstalledPackage], numpy: Mapping[str, 
     return of_the_jail.JailPackages(
         trees=trees,
         distributions=tuple(each.path for each in installed),
-        modules=(*modules, *(["numpy"] if trees else [])),
-        preloaded_modules=tuple(module for module in asked_for if not module.startswith("_")),
+        modules=(*modules, *(["numpy"] if trees else []), *sources),
+        preloaded_modules=(*(module for module in asked_for if not module.startswith("_")), *sources),
+        sources=sources,
     )
 
 

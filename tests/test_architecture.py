@@ -36,8 +36,8 @@ DIRECTIONS = {
     "sandbox": "closeable errors extras program suite machine json_codec literals languages referee checkers "
     "return_values judge request limit_bounds concurrency http_client jail packages image backends box options "
     "record_fields judge_record conformance service commands",
-    "rewards": "errors argument_checks reward unknown_counter extract format overlong length_budget weighted "
-    "case_selection code partial mathematics async_rewards process_singletons trl verl verl_manager "
+    "rewards": "errors argument_checks reward extract form weighted "
+    "case_selection code math_comparison mathematics async_rewards process_singletons trl verl verl_manager "
     "verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources judging "
     "strength options recipe ingestion work dataset dedup report derivation difficulty decontamination "

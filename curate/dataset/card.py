@@ -17,6 +17,7 @@ from curate.manifest import Manifest, Plan, StepPlan
 from curate.options import BuildOptions
 from curate.problem import COLUMNS
 from curate.text.document import (
+    Block,
     Cell,
     Code,
     Markdown,
@@ -143,7 +144,7 @@ def _sections(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
     yield Section("Where it comes from", [files], note)
     evidence = "Config `evidence`, whose texts are cut after 4 KiB and which the content hash leaves out:"
     rejected = Text(Markdown("Config `rejected`:"))
-    columns = [_meanings(COLUMNS), rejected, _meanings(REJECTED_COLUMNS), Text(Markdown(evidence))]
+    columns: list[Block] = [_meanings(COLUMNS), rejected, _meanings(REJECTED_COLUMNS), Text(Markdown(evidence))]
     yield Section("Columns", [*columns, _meanings(EVIDENCE_COLUMNS)])
     yield from _difficulty(manifest, dataset)
 
@@ -159,8 +160,8 @@ def _contamination(manifest: Manifest) -> Iterator[Section]:
 
 def _tests_and_time(dataset: Dataset) -> Section:
     rows = [
-        (source, problems, tests, most_tests, *(None if value is None else Seconds(value) for value in seconds))
-        for source, problems, tests, most_tests, *seconds in (
+        (source, problems, tests, max_tests, *(None if value is None else Seconds(value) for value in seconds))
+        for source, problems, tests, max_tests, *seconds in (
             row.values()
             for row in query(_TESTS_AND_TIME, rows=read_table(dataset, "data", ("source", "n_tests", "cpu_seconds")))
         )

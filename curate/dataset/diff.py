@@ -17,7 +17,7 @@ from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED_COLUMNS
 from curate.progress import Progress, no_progress, with_batch_progress
-from curate.text.document import Section, Table, Text, terminal_lines
+from curate.text.document import Cell, Section, Table, Text, terminal_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,10 +189,10 @@ def format_lines(diff: DatasetDiff) -> Iterator[str]:
     changes = {"Plan": diff.plan_changes, "Inputs": diff.input_changes, "Counts": diff.count_changes}
     sections = [Section(title, [Table(["", "was", "is"], changed)]) for title, changed in changes.items() if changed]
     if diff.fates:
-        fates = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
+        fates: list[list[Cell]] = [[was, now, group.n, _examples(group)] for (was, now), group in diff.fates.items()]
         sections.append(Section("Rows", [Table(["was", "is", "rows", "for example"], fates)]))
     if diff.columns:
-        columns = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
+        columns: list[list[Cell]] = [[name, group.n, _examples(group)] for name, group in diff.columns.items()]
         table = Table(["column", "rows", "for example"], columns)
         sections.append(Section("Columns of rows that were kept and changed", [table]))
     for names, dataset in ((diff.only_old, "first"), (diff.only_new, "second")):

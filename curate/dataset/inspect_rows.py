@@ -9,7 +9,7 @@ from curate.dataset.dataset import Dataset
 from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, judging_description, program_names
 from curate.errors import CurateError
 from curate.reading.values import shorten
-from curate.text.document import Block, Section, Table, Text, terminal_lines
+from curate.text.document import Block, Cell, Section, Table, Text, terminal_lines
 from curate.text.printable import escape_unprintable, format_table, one_line
 from sandbox import Suite
 
@@ -112,7 +112,7 @@ def _tests(row: Mapping[str, Any], suite: Suite) -> Section:
         called = f"Python code that uses {', '.join(suite.assertions.names)}"
     limits = f"limits {suite.limits.wall_seconds:g} s and {suite.limits.memory_mb:g} MB"
     strongest = row.get("strongest_tests") or []
-    rows = []
+    rows: list[list[Cell]] = []
     for number, case in enumerate(suite.cases[:_SHOWN_TESTS], start=1):
         marks = ["in the statement"] * (number <= row.get("n_public_tests", 0))
         if number - 1 in strongest:

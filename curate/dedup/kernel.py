@@ -110,8 +110,8 @@ def _write_distinct(keys: Any, values: Any) -> int:
         ends = np.zeros(257, dtype=np.int64)
         for key in keys:
             ends[np.int64(key >> np.uint32(24)) + 1] += 1
-        for byte in range(256):
-            ends[byte + 1] += ends[byte]
+        for smaller in range(256):
+            ends[smaller + 1] += ends[smaller]
         for key in keys:
             byte = np.int64(key >> np.uint32(24))
             values[ends[byte]] = key

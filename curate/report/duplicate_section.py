@@ -85,7 +85,7 @@ def rebuild_duplicate_section(rejections: Iterable[Mapping[str, Any]], threshold
     for entry in rejections:
         if entry["stage"] == "dedup":
             counts[entry["reason"] == NEAR_DUPLICATE_REASON] += entry["n"]
-    similarity = _histogram([], threshold) | {"unknown": counts[True]}
+    similarity = {**_histogram([], threshold), "unknown": counts[True]}
     return DuplicateSection(counts[False], counts[True], threshold, similarity, (), (), ())
 
 

@@ -68,7 +68,7 @@ def report_chapters(numbers: Numbers) -> list[Chapter]:
 
 
 def _funnel(funnel: Mapping[str, Any]) -> Section:
-    rows: list[list[Cell]] = []
+    rows: list[list[Any]] = []
     for source, count in funnel["sources"].items():
         left = [count["read"], *count["after"]]
         lost = [after - before or None for before, after in zip(left, left[1:], strict=False)]
@@ -83,7 +83,7 @@ def _rejections(numbers: Numbers) -> Section:
     entries, sources = numbers["rejections"], list(numbers["funnel"]["sources"])
     if not entries:
         return Section("", note="No row fell out.")
-    rows = [
+    rows: list[list[Cell]] = [
         [e["stage"], e["reason"], e["cause"], e["n"], *(e["sources"].get(source) for source in sources)]
         for e in entries
     ]
@@ -103,7 +103,8 @@ def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
 
 
 def _example(example: Mapping[str, Any]) -> Exhibit:
-    sides, note = [], ""
+    sides: list[Side] = []
+    note = ""
     folded = {"statement": (example["statement"], False)}
     if example["test"]:
         note = f"Test {example['test']}: {example['how']}. Marked words differ from what was expected."
@@ -153,7 +154,7 @@ def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     note = f"reference: {_spread(time['slowest'], format_seconds)}. limit: {_spread(time['limit'], format_seconds)}"
     chart = _histogram(series, "seconds: CPU time of the reference, wall time of the limit")
     yield Section("CPU seconds of the reference at its slowest test, and limits", [chart], note)
-    rows = [
+    rows: list[list[Cell]] = [
         [Code(row["id"]), Seconds(row["slowest_cpu_seconds"]), Seconds(row["time_limit_seconds"]), Share(row["share"])]
         for row in time["tightest"]
     ]
@@ -173,7 +174,8 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
     shares = [step / n for step in range(n + 1)]
     note = f"mean {format_share(rates['mean'])}; never solved {rates['never']:,}, always {rates['always']:,} of "
     note += f"{rates['n']:,}" + (f"; no answer scored for {rates['unknown']:,}" if rates["unknown"] else "")
-    band, band_label = None, ""
+    band: tuple[int, int] | None = None
+    band_label = ""
     if rates["band"]:
         low, high = rates["band"]
         inside = [step for step, share in enumerate(shares) if low <= share <= high]
@@ -203,7 +205,9 @@ def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
         yield Section("", note="Similarity: only exact repetitions were removed.")
     sources = duplicates["sources"]
     if sources:
-        rows = [[name, *row] for name, row in zip(sources, duplicates["removed_by_kept"], strict=True)]
+        rows: list[list[Cell]] = [
+            [name, *row] for name, row in zip(sources, duplicates["removed_by_kept"], strict=True)
+        ]
         table = Table(["", *sources], rows, style="shaded")
         yield Section("Duplicates by source: removed (down), kept (across)", [table])
     if duplicates["least_similar"]:
@@ -237,7 +241,9 @@ def _contamination(sets: Mapping[str, Any]) -> Section:
             (f"{name}: removed for the smallest shares of words in common", found["removed_least"]),
             (f"{name}: kept with the largest shares, for somebody to look at", found["kept_most"]),
         ):
-            rows = [[Code(hit["id"]), Code(hit["item"]), Share(hit["score"]), hit["span"]] for hit in hits]
+            rows: list[list[Cell]] = [
+                [Code(hit["id"]), Code(hit["item"]), Share(hit["score"]), hit["span"]] for hit in hits
+            ]
             if rows:
                 blocks.append(Table(["row", "item", "share of the item", "words in common"], rows, folded=title))
     return Section("Contamination", blocks, wide=True)

@@ -7,7 +7,7 @@ http             a service elsewhere, `curate serve`
 
 _protocol        the methods that every backend has
 _pool            what local and docker share: workers with one request at a time, replaced when they die
-_admission       decides when a request may start: once a worker and enough memory are free
+_workers         these workers, as the pool has them
 _container       what a container of the docker backend may do
 _cluster         hands out the requests of the ray backend to the nodes
 _supervisor      carries out the requests that one node is given

@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import time
@@ -18,7 +18,8 @@ from typing import Any
 
 from sandbox import image as images
 from sandbox.backends._container import MAX_PROCESSES, host_config
-from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.backends._pool import Pool
+from sandbox.backends._workers import WaitingWorker, WorkerLost
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import install_command
 from sandbox.jail import stale_resources
@@ -57,6 +58,7 @@ class Backend(Pool):
     workers          number of containers; by default one for each processor of the engine's machine
     image            name of their image; `make sandbox-image` builds it
     packages         packages that the image must have, see Sandbox. Programs then get all packages of the image
+    modules          see Sandbox
     silence_seconds  time after which an engine or a container that says nothing counts as hung
 
     Raises BackendUnavailable if there is no engine or no image, or if containers cannot isolate as asked.
@@ -72,6 +74,7 @@ class Backend(Pool):
         silence_seconds: float = 60,
         packages: Sequence[str] = (),
         packages_from: str = "",
+        modules: Mapping[str, str] | None = None,
     ) -> None:
         if packages_from:
             raise ValueError(
@@ -84,8 +87,12 @@ class Backend(Pool):
             raise BackendUnavailable(str(error)) from error
         installed = self._engine.installed(packages)
         self.packages = tuple(each.package for each in installed)
-        start = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY))
+        in_container = partial(_ContainerWorker, self._engine, seed, to_jail_packages(installed, images.NUMPY, modules))
         number = workers or self._engine.processors
+
+        def start(level: str, refused: str) -> WaitingWorker:
+            return WaitingWorker(in_container(level, refused))
+
         super().__init__(start, workers=number, isolation=isolation, memory_mb=self._engine.memory_mb)
 
     def close(self) -> None:

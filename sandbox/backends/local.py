@@ -14,16 +14,18 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sandbox import machine
-from sandbox.backends._pool import Pool, WorkerLost
+from sandbox.backends._pool import Pool
+from sandbox.backends._workers import WorkerLost
 from sandbox.errors import CannotIsolate
 from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
-from sandbox.jail.channel import Channel
+from sandbox.jail.channel import Channel, request_message
 from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerConfig
 from sandbox.packages import Package, find, to_jail_packages
@@ -44,6 +46,7 @@ class Backend(Pool):
     workers        number of worker processes; by default one for each processor that this process may keep busy
     packages       see Sandbox
     packages_from  see Sandbox
+    modules        see Sandbox
     levels, abi    for tests of a level: the levels of isolation to try (empty: what `isolation` says), and the highest
                    version of Landlock to use
 
@@ -58,12 +61,13 @@ class Backend(Pool):
         seed: int | None,
         packages: Sequence[str] = (),
         packages_from: str = "",
+        modules: Mapping[str, str] | None = None,
         levels: Sequence[str] = (),
         abi: int = NEWEST_ABI,
     ) -> None:
         found = find(packages, packages_from)
         self.packages = tuple(each.package for each in found)
-        seen = to_jail_packages(found, _numpy())
+        seen = to_jail_packages(found, _numpy(), modules)
         _sweep()
         self._shared = stale_resources.make_run_directory()
         self._remove_shared = weakref.finalize(self, _remove, self._shared, os.getpid())
@@ -205,9 +209,24 @@ class _ProcessWorker(Channel):
             raise
         self.layers: dict[str, str] = layers
 
-    def execute(self, request: Request[Answer]) -> Answer | Exception:
-        self.send_request(request)
-        return self.receive_answer(request)
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def begin(self, request: Request[Any]) -> bool:
+        self._unsent = memoryview(request_message(request))
+        return self.flush()
+
+    def flush(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent, socket.MSG_DONTWAIT) :]
+        return not self._unsent
+
+    def receive(self, request: Request[Answer]) -> Answer | Exception | None:
+        try:
+            return self.take_answer(self._socket.recv(1 << 16, socket.MSG_DONTWAIT), request)
+        except BlockingIOError:
+            return None
 
     def stderr_tail(self) -> str:
         return os.pread(self._words, 1 << 16, 0).decode("utf-8", "replace").strip()[-500:]

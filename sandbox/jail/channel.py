@@ -24,24 +24,32 @@ class Channel:
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
         self._sink = sink
+        self._arrived = bytearray()  # of the next message
         self.received_bytes = 0  # of the latest message
 
     def send_request(self, request: Request[Any] | WorkerConfig) -> None:
         """Send a request, or the configuration."""
-        self._send(message_codec.encode_request(request))
+        self._send(request_message(request))
 
     def receive_request(self) -> Any:
         """Return what `send_request` has sent."""
-        return message_codec.decode_request(self._receive())
+        return message_codec.decode_request(self._receive(None))
 
     def send_response(self, response: RunResult | Judgement | dict[str, str] | Exception) -> None:
         """Send the answer to a request, the layers that isolate runs in answer to the configuration, or an error."""
-        self._send(message_codec.encode_response(response))
+        self._send(_message(message_codec.encode_response(response)))
 
     def receive_answer(self, request: Request[Answer]) -> Answer | Exception:
         """Return the answer to a request; an error that was sent is returned, not raised."""
+        while (answer := self.take_answer(self.read(_CHUNK_BYTES), request)) is None:
+            pass
+        return answer
+
+    def take_answer(self, data: bytes, request: Request[Answer]) -> Answer | Exception | None:
+        """Do the same as receive_answer with what a read has returned; None: more is to come."""
         try:
-            return message_codec.decode_answer(request.result_type, self._receive(request.max_result_bytes))
+            message = self._assemble(data, request.max_result_bytes)
+            return None if message is None else message_codec.decode_answer(request.result_type, message)
         except ValueError as error:
             raise _misunderstood(error) from None
 
@@ -57,32 +65,35 @@ class Channel:
             os.close(descriptor)
 
     def _send(self, data: bytes) -> None:
-        view = memoryview(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
+        view = memoryview(data)
         while view:
             view = view[self.write(view) :]
 
-    def _receive(self, max_bytes: int | None = None) -> bytes:
-        """Return the next message. Raises ValueError if it is longer than max_bytes, or followed by anything."""
-        data = self._read_on(b"", _LENGTH_BYTES)
-        self.received_bytes = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    def _receive(self, max_bytes: int | None) -> bytes:
+        while (message := self._assemble(self.read(_CHUNK_BYTES), max_bytes)) is None:
+            pass
+        return message
+
+    def _assemble(self, data: bytes, max_bytes: int | None) -> bytes | None:
+        """Add what a read has returned, nothing at the end, to the next message; return that once it is complete.
+
+        Raises ValueError if it is longer than max_bytes, or followed by anything.
+        """
+        if not data:
+            raise EOFError("the other side is gone")
+        self._arrived += data
+        n_arrived = len(self._arrived) - _LENGTH_BYTES
+        if n_arrived < 0:
+            return None
+        self.received_bytes = int.from_bytes(self._arrived[:_LENGTH_BYTES], "little")
         if max_bytes is not None and self.received_bytes > max_bytes:
             raise ValueError(f"{self.received_bytes:,} bytes announced, at most {max_bytes:,} expected")
-        data = self._read_on(data[_LENGTH_BYTES:], self.received_bytes)
-        if len(data) > self.received_bytes:
-            raise ValueError(f"{len(data) - self.received_bytes} bytes follow the message")
-        return data
-
-    def _read_on(self, data: bytes, n_bytes: int) -> bytes:
-        """Return `data` and at least as many more bytes as make n_bytes of it."""
-        if len(data) >= n_bytes:
-            return data
-        longer = bytearray(data)
-        while len(longer) < n_bytes:
-            piece = self.read(_CHUNK_BYTES)
-            if not piece:
-                raise EOFError("the other side is gone")
-            longer += piece
-        return bytes(longer)
+        if n_arrived > self.received_bytes:
+            raise ValueError(f"{n_arrived - self.received_bytes} bytes follow the message")
+        if n_arrived < self.received_bytes:
+            return None
+        message, self._arrived = bytes(memoryview(self._arrived)[_LENGTH_BYTES:]), bytearray()
+        return message
 
     def write(self, data: memoryview) -> int:
         """Write some of the data; return how many bytes were written."""
@@ -91,6 +102,15 @@ class Channel:
     def read(self, max_bytes: int) -> bytes:
         """Return at least one byte and at most max_bytes, none at the end."""
         return os.read(self._source, max_bytes)
+
+
+def request_message(request: Request[Any] | WorkerConfig) -> bytes:
+    """Return what `send_request` sends."""
+    return _message(message_codec.encode_request(request))
+
+
+def _message(data: bytes) -> bytes:
+    return len(data).to_bytes(_LENGTH_BYTES, "little") + data
 
 
 def _misunderstood(error: Exception) -> ConnectionError:

@@ -21,7 +21,6 @@ import ctypes
 import json
 import marshal
 import os
-import py_compile
 import re
 import socket
 import stat
@@ -49,6 +48,7 @@ CODE, LIBRARIES = (
     f"{RUN_ROOT}/lib",
 )  # below ROOT; LIBRARIES has those from outside the system's folders
 IMAGE_READY = b"made"
+_MESSAGE_BYTES = 1 << 18
 _PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 INTERPRETER = f"/usr/bin/{_PYTHON}"
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -84,7 +84,7 @@ def main(socket_fd: int, folder: str) -> None:
     The answer is MADE, or a message that says why there is no image.
     """
     channel = socket.socket(fileno=socket_fd)
-    packages = JailPackages(**json.loads(channel.recv(1 << 16)))
+    packages = JailPackages(**json.loads(channel.recv(_MESSAGE_BYTES)))
     names: list[str] = []
     try:
         if folder:
@@ -206,6 +206,7 @@ class _Content:
             *(_Tree(path, f"/{name}", LEFT_OUT_OF_PACKAGES) for name, path in packages.trees.items()),
             *distributions,
         ]
+        self._sources = packages.sources
         self._code = os.open(Path(__file__).parents[1], os.O_PATH)
         self._links = {path: os.readlink(path) for path in ("/lib", "/lib64", "/bin") if os.path.islink(path)}
 
@@ -229,6 +230,8 @@ class _Content:
             tree.copy(root)
         for package in self._beside:
             package.copy(packages)
+        for name, source in self._sources.items():
+            Path(packages, f"{name}.py").write_text(source, "utf-8")
         for path in self._foreign:  # the folders of a compiler hide their first place
             os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
         for name, destination in _LINKS.items():
@@ -286,10 +289,7 @@ class _Tree:
 
 
 class _Distribution:
-    """The files of an installed distribution. Like that of a _Tree, its folder is opened immediately.
-
-    Modules are compiled again, since what an installer has compiled contains their path on this machine.
-    """
+    """The files of an installed distribution. Like that of a _Tree, its folder is opened immediately."""
 
     def __init__(self, path: str) -> None:
         folder = os.path.dirname(path)
@@ -303,8 +303,10 @@ class _Distribution:
             os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
             _copy_file(source, target)
             if name.endswith(".py"):
-                with contextlib.suppress(py_compile.PyCompileError):  # a template, or for another Python
-                    _compile(target, cache_from_source(target), f"{SHOWN_PACKAGES}/{name}")
+                compiled = cache_from_source(target)
+                os.makedirs(os.path.dirname(compiled), 0o755, exist_ok=True)
+                with contextlib.suppress(Exception):  # a template, or for another Python
+                    _write_compiled(source, compiled, f"{SHOWN_PACKAGES}/{name}")
         os.close(self._folder)
 
 
@@ -333,23 +335,26 @@ def _compile_ourselves(package: int, root: str) -> None:
         os.makedirs(f"{root}{CODE}/sandbox/{folder}", 0o755)
         names += (f"{folder}/{name}" for name in os.listdir(f"{source}/{folder}") if name.endswith(".py"))
     for name in names:
-        # Usually it is compiled already, with its path on this machine.
-        code = SourceFileLoader(name, f"{source}/{name}").get_code(name)
-        assert code is not None
-        with open(f"{root}{CODE}/sandbox/{name}c", "wb") as file:
-            file.write(_UNCHECKED + marshal.dumps(_moved(code, f"{CODE}/sandbox/{name}")))
+        _write_compiled(f"{source}/{name}", f"{root}{CODE}/sandbox/{name}c", f"{CODE}/sandbox/{name}")
     os.close(package)
+
+
+def _write_compiled(source: str, target: str, shown: str) -> None:
+    """Compile a module as if it lay at the path `shown`. Raises SyntaxError or ValueError.
+
+    An installer or an import has usually compiled it already: loading that takes a tenth of the time. But it contains
+    the path of the module on this machine.
+    """
+    code = SourceFileLoader(shown, source).get_code(shown)
+    assert code is not None
+    with open(target, "wb") as file:
+        file.write(_UNCHECKED + marshal.dumps(_moved(code, shown)))
 
 
 def _moved(code: CodeType, path: str) -> CodeType:
     """Return the code as if it had been compiled from a file at this path."""
     constants = tuple(_moved(each, path) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=path, co_consts=constants)
-
-
-def _compile(source: str, target: str, shown: str) -> None:
-    """Compile a module that is found at the path `shown`. Raises PyCompileError."""
-    py_compile.compile(source, target, shown, True, -1, py_compile.PycInvalidationMode.UNCHECKED_HASH)
 
 
 def link_folder(source: str, target: str, left_out: str = "") -> None:

@@ -10,11 +10,12 @@ bytes that are not exactly such a response raise ValueError and have no other ef
 
 import pickle
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
 from sandbox import errors
+from sandbox.jail.worker_config import WorkerConfig
 from sandbox.judge import CaseJudgement, Judgement, Verdict
 from sandbox.program import Outcome, Program, RunResult
 from sandbox.request import Answer, JudgeRequest, Request
@@ -68,8 +69,8 @@ class _EncodedSuites:
 _suites = _EncodedSuites()
 
 
-def encode_request(request: Request[Any]) -> bytes:
-    """Return a request as bytes. Raises what pickling raises."""
+def encode_request(request: Request[Any] | WorkerConfig) -> bytes:
+    """Return a request, or the configuration, as bytes. Raises what pickling raises."""
     if isinstance(request, JudgeRequest):
         program, suite = request.program, _suites.get(request.suite)
         return pickle.dumps(
@@ -79,7 +80,7 @@ def encode_request(request: Request[Any]) -> bytes:
 
 
 def decode_request(data: bytes) -> Any:
-    """Return the request."""
+    """Return what `encode_request` has encoded."""
     match pickle.loads(data):
         case str(source), language, suite, run_all, keep_outputs:
             return JudgeRequest(Program(source, language), pickle.loads(suite), run_all, keep_outputs)
@@ -113,13 +114,15 @@ def encode_response(response: RunResult | Judgement | dict[str, str] | Exception
 
 def decode_answer(kind: type[Answer], data: bytes) -> Answer | Exception:
     """Return the answer of this type, or the error in its place. Raises ValueError."""
-    decode: Any = _decode_judgement if kind is Judgement else _decode_run_result
-    return _decode(_KINDS.index(kind.__name__), decode, data)
+    decode: Callable[..., Any] = _decode_judgement if kind is Judgement else _decode_run_result
+    answer: Answer | Exception = _decode(_KINDS.index(kind.__name__), decode, data)
+    return answer
 
 
 def decode_layers(data: bytes) -> dict[str, str] | Exception:
     """Return the layers that isolate runs, or the error in their place. Raises ValueError."""
-    return _decode(_LAYERS, _decode_layers, data)
+    layers: dict[str, str] | Exception = _decode(_LAYERS, _decode_layers, data)
+    return layers
 
 
 def _pack(kind: int, numbers: bytes, strings: Sequence[bytes]) -> bytes:
@@ -127,7 +130,7 @@ def _pack(kind: int, numbers: bytes, strings: Sequence[bytes]) -> bytes:
     return b"".join([_HEAD.pack(kind, len(numbers), len(strings)), lengths, numbers, *strings])
 
 
-def _decode(expected: int, decode: Any, data: bytes) -> Any:
+def _decode(expected: int, decode: Callable[[bytes, list[bytes]], Any], data: bytes) -> Any:
     try:
         kind, n_numbers, n_strings = _HEAD.unpack_from(data)
         lengths = struct.unpack_from(f"<{n_strings}Q", data, _HEAD.size)

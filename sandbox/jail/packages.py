@@ -2,7 +2,7 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # loaded for a program that names nothing but numpy
@@ -19,22 +19,24 @@ class JailPackages:
     distributions      paths of the .dist-info folders of installed distributions, whose listed files are copied
     modules            names that can be imported: a program gets the packages if its source has one of these words
     preloaded_modules  the modules that are loaded before the program starts
+    sources            the caller's own modules: name -> source
     """
 
     trees: dict[str, str]
     distributions: tuple[str, ...] = ()
     modules: tuple[str, ...] = ("numpy",)
     preloaded_modules: tuple[str, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.trees or self.distributions)
+        return bool(self.trees or self.distributions or self.sources)
 
     def modules_to_preload(self, source: str) -> tuple[str, ...]:
         """Return what is loaded before a program with this source starts; () if it gets no packages at all."""
         named = {name for name in self.modules if name in source} if self else set()
         if not named:
             return ()
-        numpy = NUMPY_PRELOADS if "numpy" in self.modules else ()
+        numpy = NUMPY_PRELOADS if "numpy" in (named if self.trees else self.modules) else ()
         return numpy if numpy and named == {"numpy"} else (*numpy, *self.preloaded_modules)
 
 

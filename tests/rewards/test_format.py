@@ -5,7 +5,7 @@ from answers import text_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.format import FormatReward, is_formatted
+from rewards.form import FormatReward, is_formatted
 from rewards.reward import Task
 
 TAGS = ["<think>", "</think>", "<answer>", "</answer>", "x", " "]

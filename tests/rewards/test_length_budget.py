@@ -5,7 +5,7 @@ from answers import text_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.length_budget import ALPHA_PER_THOUSAND, TARGETS, LengthBudgetReward, length_instruction
+from rewards.form import ALPHA_PER_THOUSAND, TARGETS, LengthBudgetReward, length_instruction
 from rewards.reward import Task
 
 

@@ -5,7 +5,7 @@ from answers import text_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.overlong import OverlongPenalty
+from rewards.form import OverlongPenalty
 from rewards.reward import Completion, Task
 
 

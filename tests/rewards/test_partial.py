@@ -3,8 +3,7 @@
 import pytest
 from answers import program_answer, text_answer
 
-from rewards.code import CodeReward
-from rewards.partial import PartialReward
+from rewards.code import CodeReward, PartialReward
 from rewards.reward import Task
 from sandbox import Case, Sandbox, Suite
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewards.code import CodeReward
-from rewards.length_budget import ALPHA_PER_THOUSAND, LengthBudgetReward
+from rewards.form import ALPHA_PER_THOUSAND, LengthBudgetReward
 from rewards.reward import Reward, Task
 from rewards.weighted import WeightedReward
 from sandbox import Case, Suite

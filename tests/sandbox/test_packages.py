@@ -179,3 +179,33 @@ def test_pandas_works_and_its_import_costs_a_program_neither_time_nor_memory() -
         judgement = box.judge(Program("import pandas\ndef total(x): return int(pandas.Series(x).sum())"), call)
         assert judgement.verdict is Verdict.ACCEPTED
         assert {"pandas", "numpy"} <= {each.name for each in box.packages}
+
+
+COUNTER = "import os\nimport answers\nPLACE, CALLS = os.getpid(), [answers.ANSWER]\n"
+
+
+def test_a_module_of_the_caller_runs_once_and_programs_find_it_as_it_then_is(folder: Path) -> None:
+    add = "import counter\ncounter.CALLS.append(1)\ncounter.PLACE = 0\nprint(counter.CALLS)"
+    with Sandbox(workers=1, packages=["answer-book"], packages_from=folder, modules={"counter": COUNTER}) as box:
+        places = {printed(box, "from counter import PLACE\nimport os\nprint(PLACE, os.getpid())") for _ in range(2)}
+        assert len(places) == 1
+        assert len(set(places.pop().split())) == 2  # it ran in the interpreter from which programs are forked
+        assert [printed(box, add) for _ in range(2)] == ["[42, 1]", "[42, 1]"]
+        assert "Read-only" in run(box, "import counter\nopen(counter.__file__, 'w')").stderr.decode()
+        assert printed(box, "import os\nprint(os.listdir('/packages'))") == "[]"
+
+
+def test_a_module_of_the_caller_that_fails_is_a_failure_of_the_sandbox(folder: Path) -> None:
+    with Sandbox(workers=1, modules={"failing": "raise KeyError('of the caller')\n"}) as box:
+        assert printed(box, "print(1)") == "1"
+        with pytest.raises(SandboxError, match="of the caller"):
+            run(box, "import failing")
+
+
+def test_modules_that_no_backend_can_take_are_refused() -> None:
+    with pytest.raises(ValueError, match="must be a Python name, not 'a-b'"):
+        Sandbox(workers=1, modules={"a-b": ""})
+    with pytest.raises(ValueError, match="less than 100,000 bytes of JSON, not 100,"):
+        Sandbox(workers=1, modules={"large": "#" * 100_000})
+    with pytest.raises(ValueError, match="for the backends local and docker, not for http"):
+        Sandbox(backend="http", url="http://127.0.0.1:1", modules={"a": ""})

@@ -68,7 +68,7 @@ class ConfigKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ConfigSection:
     """A section of the configuration. If it is repeated, there can be several, and the file has them as [[name]]."""
 
     name: str
@@ -81,7 +81,7 @@ class Section:
         return f"[[{self.name}]]" if self.repeated else f"[{self.name}]"
 
 
-def describe_sections() -> Iterator[Section]:
+def describe_sections() -> Iterator[ConfigSection]:
     """Yield all sections in their order."""
     for name, hint in get_type_hints(Config).items():
         repeated = get_origin(hint) is tuple
@@ -97,7 +97,7 @@ def describe_sections() -> Iterator[Section]:
             default = None if required else "none" if made is None else as_table(made)
             of_key, meaning = types[field.name], comments.get(field.name, "")
             keys.append(ConfigKey(field.name, _words(of_key), required, default, meaning, _choices(of_key)))
-        yield Section(name, repeated, " ".join(about.split()), tuple(keys))
+        yield ConfigSection(name, repeated, " ".join(about.split()), tuple(keys))
 
 
 def _words(hint: Any) -> str:

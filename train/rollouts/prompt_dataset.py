@@ -35,7 +35,7 @@ from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import UnreadableRow, locate, read_rows
 from curate.reading.values import shorten
 from curate.trust import UNVERIFIED, TrustPolicy, exclusion_lines, exclusion_message
-from rewards.length_budget import length_instruction
+from rewards.form import length_instruction
 from rewards.reward import Task
 from sandbox import Suite
 from train.config import DataConfig

@@ -24,10 +24,8 @@ from typing import Any
 
 from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
-from rewards.format import FormatReward
-from rewards.length_budget import LengthBudgetReward
-from rewards.mathematics.reward import MathReward
-from rewards.overlong import OverlongPenalty
+from rewards.form import FormatReward, LengthBudgetReward, OverlongPenalty
+from rewards.mathematics import MathReward
 from rewards.reward import ACCEPTED, Completion, Reward, RewardCallable, Task
 from rewards.weighted import WeightedReward
 from sandbox import Limits, Sandbox, limit_bounds

@@ -76,14 +76,17 @@ class _Scope:
 
     def case(self, node: ast.stmt) -> Case | None:
         """Return the case that says the same as a statement, or None if there is none."""
-        sides, has_tolerance = _equation(node), False
+        sides: tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
                 sides, has_tolerance = (left, right), True
+            case _:
+                sides, has_tolerance = _equation(node), False
         for call, expected in (sides, sides[::-1]) if sides else ():
             with suppress(NotLiteral):
                 named = self.calls.get(call.id) if isinstance(call, ast.Name) else None
-                text, value = named or self.call(call), evaluate(expected, self.values)
+                text = self.call(call) if named is None else named
+                value = evaluate(expected, self.values)
                 return None if has_tolerance and _is_decimal(value) else Case(text, to_literal(value))
         return None
 

@@ -8,8 +8,7 @@ needed("trl", "torch", "transformers", "accelerate")
 
 from curate.exports._export import ExportOptions, export  # noqa: E402
 from rewards.code import CodeReward  # noqa: E402
-from rewards.length_budget import LengthBudgetReward  # noqa: E402
-from rewards.overlong import OverlongPenalty  # noqa: E402
+from rewards.form import LengthBudgetReward, OverlongPenalty  # noqa: E402
 from rewards.process_singletons import shared_sandbox  # noqa: E402
 from rewards.trl import RewardFunction, code_reward  # noqa: E402
 from rewards.weighted import WeightedReward  # noqa: E402

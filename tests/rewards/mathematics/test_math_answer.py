@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from math_answers import boxed, needs_math_verify
 
 from rewards.async_rewards import AsyncRewards
-from rewards.mathematics.notation import notations_match, parse_notation
-from rewards.mathematics.reward import MathReward, extract_final_answer
+from rewards.math_comparison import notations_match, parse_notation
+from rewards.mathematics import MathReward, extract_final_answer
 from rewards.reward import Task
 
 

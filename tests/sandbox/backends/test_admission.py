@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +28,8 @@ from sandbox import (
     Verdict,
     machine,
 )
-from sandbox.backends._admission import SlotAllocator
 from sandbox.backends._pool import Pool
+from sandbox.backends._workers import WaitingWorker
 from sandbox.limit_bounds import MAX_PROCESSES
 from sandbox.machine import available_memory_mb, cgroup_limits, cpu_quotas
 from sandbox.request import Request, RunRequest
@@ -170,42 +170,102 @@ def test_there_are_no_more_workers_than_the_cpu_quota_can_keep_busy() -> None:
 # Memory.
 
 
-def test_memory_is_not_promised_twice_and_nobody_waits_for_ever() -> None:
-    admission = SlotAllocator(["a", "b", "c"], 100)
-    first = admission.acquire(60)
-    order: list[str] = []
+class Gated:
+    """A worker whose requests end when the test says so. They are known by their memory."""
 
-    def ask(name: str, needed_mb: int) -> None:
-        slot = admission.acquire(needed_mb)
-        order.append(name)
-        admission.release(slot, needed_mb)
+    layers: dict[str, str] = {}
 
-    large = threading.Thread(target=ask, args=("large", 90))
-    large.start()
-    assert becomes(lambda: len(admission._waiting) == 1)
-    small = threading.Thread(target=ask, args=("small", 20))  # would fit beside the first, but came later
-    small.start()
-    assert becomes(lambda: len(admission._waiting) == 2)
-    assert order == []
-    admission.release(first, 60)
-    large.join(10)
-    small.join(10)
-    assert order == ["large", "small"]
-    assert admission.acquire(10**6)  # more than there is: alone
+    def __init__(self, *_: object) -> None:
+        self.aborted = threading.Event()
+
+    def execute(self, request: Request[Any]) -> Any:
+        began.append(request.memory_mb)
+        while not self.aborted.is_set() and request.memory_mb not in ended:
+            time.sleep(0.005)
+        if self.aborted.is_set():
+            raise EOFError
+        return request.memory_mb
+
+    def stderr_tail(self) -> str:
+        return ""
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+    def join(self) -> None:
+        self.abort()
 
 
-def test_a_request_that_leaves_the_queue_blocks_nobody() -> None:
-    admission = SlotAllocator(["a", "b"], 100)
-    admission.acquire(60)
+began: list[int] = []
+ended: set[int] = set()
+
+
+@pytest.fixture
+def gated() -> Iterator[Pool]:
+    began.clear()
+    ended.clear()
+    gated = Pool(lambda *_: WaitingWorker(Gated()), workers=3, isolation="full", memory_mb=100)
+    yield gated
+    gated.close()
+
+
+def needs(memory_mb: int) -> RunRequest:
+    return RunRequest(ECHO, limits=Limits(memory_mb=memory_mb))
+
+
+def n_waiting(pool: Pool) -> int:
+    return len(pool._lanes._waiting)
+
+
+def test_memory_is_not_promised_twice_and_nobody_waits_for_ever(gated: Pool) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        threads.submit(gated.execute, needs(60))
+        assert becomes(lambda: began == [60])
+        threads.submit(gated.execute, needs(90))
+        assert becomes(lambda: n_waiting(gated) == 1)
+        threads.submit(gated.execute, needs(20))  # would fit beside the first, but came later
+        assert becomes(lambda: n_waiting(gated) == 2)
+        assert began == [60]
+        ended.add(60)
+        assert becomes(lambda: began == [60, 90])
+        assert n_waiting(gated) == 1
+        ended.add(90)
+        assert becomes(lambda: began == [60, 90, 20])
+        last = threads.submit(gated.execute, needs(10**6))  # more than there is: alone
+        assert becomes(lambda: n_waiting(gated) == 1)
+        ended.update({20, 100})
+        assert last.result(20) == 100
+
+
+def test_a_request_that_leaves_the_queue_blocks_nobody(gated: Pool) -> None:
     cancellation = CancelToken()
-    with ThreadPoolExecutor(2) as threads:
-        large = threads.submit(admission.acquire, 90, cancellation)
-        assert becomes(lambda: len(admission._waiting) == 1)
-        small = threads.submit(admission.acquire, 10)
-        assert becomes(lambda: len(admission._waiting) == 2)
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(gated.execute, needs(60))
+        assert becomes(lambda: began == [60])
+        large = threads.submit(gated.execute, needs(90), cancellation)
+        assert becomes(lambda: n_waiting(gated) == 1)
+        threads.submit(gated.execute, needs(10))
+        assert becomes(lambda: n_waiting(gated) == 2)
         cancellation.cancel()
         assert isinstance(large.exception(10), Cancelled)
-        assert small.result(10)
+        assert becomes(lambda: began == [60, 10])
+        ended.update({60, 10})
+
+
+def test_requests_one_by_one_need_one_worker() -> None:
+    started: list[Gated] = []
+
+    def start(*_: object) -> WaitingWorker:
+        started.append(Gated())
+        return WaitingWorker(started[-1])
+
+    ended.add(10)
+    pool = Pool(start, workers=3, isolation="full", memory_mb=100)
+    assert [pool.execute(needs(10)) for _ in range(3)] == [10] * 3
+    assert len(started) == 1
+    pool.close()
+    with pytest.raises(SandboxError, match="closed"):
+        pool.execute(needs(10))
 
 
 def test_runs_that_need_all_memory_come_one_after_another(box: Sandbox) -> None:
@@ -243,13 +303,13 @@ class Scripted:
 def asked_of(answers: list[Any]) -> tuple[Any, int]:
     """Return a pool's answer if its workers give these answers, and the number of workers that it ended."""
     ended: list[Scripted] = []
-    pool = Pool(lambda *_: Scripted(answers, ended), workers=1, isolation="full", memory_mb=1000)
+    scripted = Pool(lambda *_: WaitingWorker(Scripted(answers, ended)), workers=1, isolation="full", memory_mb=1000)
     try:
-        answer = pool.execute(RunRequest(ECHO))
+        answer = scripted.execute(RunRequest(ECHO))
     except SandboxError as error:
         answer = error
     number = len(ended)
-    pool.close()
+    scripted.close()
     return answer, number
 
 

@@ -258,6 +258,13 @@ def test_a_forked_process_may_end_without_ending_the_sandbox() -> None:
         assert own.judge(ECHO, echo(1)).accepted
 
 
+def test_requests_and_answers_of_any_size_get_through(box: Sandbox) -> None:
+    for size in (1, 200_000, 5_000_000):  # the larger ones do not fit into a socket
+        text = "x" * size
+        copied = box.run(Program("import sys; sys.stdout.write(sys.stdin.read())"), text, Limits(wall_seconds=60))
+        assert copied.text == text
+
+
 def test_many_threads_share_one_sandbox(box: Sandbox) -> None:
     with ThreadPoolExecutor(16) as threads:
         verdicts = list(threads.map(lambda n: box.judge(ECHO, echo(n)).verdict, range(200)))

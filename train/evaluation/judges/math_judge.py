@@ -1,8 +1,8 @@
 """The judge of final answers to questions of mathematics.
 
 An answer must equal the expected one: as a whole number first, if the question asks for one, then by math-verify, as in
-the reward for mathematics. The processes that compare answers are shared by all exercises. They start with the first
-answer, and end with this process.
+the reward for mathematics. All exercises share the sandbox in which answers are compared. It starts with the first
+answer, and ends with this process.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 from rewards import Completion, MathReward, Task
 from rewards.extract.thinking import strip_thinking
-from rewards.mathematics.reward import extract_final_answer
+from rewards.mathematics import extract_final_answer
 from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError

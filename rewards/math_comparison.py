@@ -1,8 +1,17 @@
-"""The notation of an answer, which math-verify drops or misreads: units, bases, moduli, names and connectives.
+"""Decide with math-verify whether two answers are equal. A program in the sandbox does so (see reward.py).
 
-`parse_notation` returns the answer in a form that math-verify reads, and what this form lacks. `notations_match`
-decides whether two answers with equal values are the same answer:
+Nothing but the standard library and math-verify is imported here, because the sandbox gets the text of this module.
 
+math-verify's own time limits are alarms in Python, which have to wait for C code to return, and a power of a power is
+computed in C alone. Here the kernel counts CPU seconds and ends the program, so a busy machine makes no answer wrong.
+
+Rules that are ours, not math-verify's:
+
+- A percentage is a number: 2\\% is 0.02, not 2.
+- An equation stands for its right side if its left side consists of names: x = 3, f(2) = 3, AB = 3, m + n = 3. With
+  numbers on its left side, it does so only if both sides are equal: 1 + 2 = 3 stands for 3, but 4 = 3 and x + 1 = 3 do
+  not. In the chain x = 2 = 3, the last equation is false, so the chain does not stand for 3. If the expected answer is
+  an equation, equations are compared as such.
 - If both answers have units, the units are the same. 5 cm is not 5 m, but may be written 5. Words other than units do
   not count.
 - The bases are the same. 1010_2 is neither 1010 nor 10, since a question may ask for the digits.
@@ -10,14 +19,31 @@ decides whether two answers with equal values are the same answer:
 - The letters of a name, an answer of capital letters only, have an order. AB is not BA.
 - Inequalities that `and` joins differ from inequalities that `or` joins.
 
-Both functions take linear time on any text.
+Reading the notation, which math-verify drops or misreads, takes linear time on any text.
 """
 
+import contextlib
+import json
+import logging
 import re
+import signal
+import sys
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Notation", "notations_match", "parse_notation"]
+__all__ = ["CPU_SECONDS", "EXPECTED_CPU_SECONDS", "Notation", "main", "notations_match", "parse_notation", "warm_up"]
+
+EXPECTED_CPU_SECONDS = 4.0  # for reading the expected answer, which a dataset brings
+CPU_SECONDS = 0.5  # for the rest of a comparison; an ordinary one takes some hundredths of a second
+_NUMBER_PERCENT = re.compile(r"((?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+)\s*+\\?%")
+_ONLY_PERCENT = re.compile(r"([^$%=,]*[^$%=,\s\\])\s*\\?%")
+
+Reading = Any  # one way to read an answer: an expression of sympy, or text
+
+# Comparing these once makes sympy import and cache what every comparison needs.
+_WARM_UP = r"""\frac{1}{2}; 3\sqrt{2}; x^3 + 3x - 6; (1, 2); \{1, 2\}; y = 2x; -\frac{\pi}{6}; 0.5; 2\text{ cm}; [0,1);
+-2 + 7i; \cot x; e^x; \ln 2; \begin{pmatrix} 1 \\ 2 \end{pmatrix}; x > 2; 90^\circ; 2\%; \text{even};
+\left[ \frac{\pi^2}{8}, 5 \right]""".replace("\n", " ").split("; ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +57,104 @@ class Notation:
     connectives: frozenset[str]  # of inequalities
     capitals: tuple[str, ...]  # of each item of a list, sorted
     is_name: bool  # or a list of names
+
+
+def main() -> None:
+    """Compare the two answers on stdin, a JSON list of the expected and the given one. Write one word: `right`,
+    `wrong`, or `unreadable` if the expected answer is no mathematics and the given one is another text."""
+    logging.disable()
+    sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)  # an answer of a million digits is not read
+    with contextlib.redirect_stdout(sys.stderr):  # what libraries print is no result
+        signal.setitimer(signal.ITIMER_PROF, EXPECTED_CPU_SECONDS)
+        texts = json.load(sys.stdin)
+        notation, readings = _read(texts[0])
+        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        right = False
+        with contextlib.suppress(Exception):  # whatever the given answer does to the parser, it is not the expected one
+            given_notation, given_readings = _read(texts[1])
+            right = notations_match(notation, given_notation) and _are_equal(readings, given_readings)
+    unreadable = all(isinstance(reading, str) for reading in readings)
+    sys.stdout.write("right" if right else "unreadable" if unreadable else "wrong")
+
+
+def warm_up() -> None:
+    """Compare some answers, so that the programs forked from this interpreter need not load what comparing needs."""
+    logging.disable()
+    for expected, given in zip(_WARM_UP, [*_WARM_UP[1:], "4"], strict=True):
+        for other in (given, "4"):
+            _are_equal(_read(expected)[1], _read(other)[1])
+
+
+def _read(latex: str) -> tuple[Notation, list[Reading]]:
+    """Return the notation of an answer, and the ways in which math-verify reads it."""
+    from math_verify import parse
+    from math_verify.parser import LatexExtractionConfig
+
+    notation = parse_notation(latex)
+    latex = notation.latex
+    only_percent = _ONLY_PERCENT.fullmatch(latex)
+    if only_percent is None:
+        latex = _NUMBER_PERCENT.sub(lambda number: rf"\frac{{{number[1].replace(',', '')}}}{{100}}", latex)
+    # math-verify takes a percent sign into account if it follows the delimiters of mathematics.
+    text = rf"${only_percent[1]}$\%" if only_percent else rf"\boxed{{{latex}}}"
+    # Only LaTeX: plain expressions would go through Python's eval.
+    readings = list(parse(text, [LatexExtractionConfig()], parsing_timeout=None))
+    if only_percent is not None:
+        # math-verify also returns the text, without the sign, and would compare the product with 1/100 with and
+        # without it.
+        numbers = [reading.doit() for reading in readings if getattr(reading, "is_Mul", False)]
+        readings = numbers or [latex.replace("\\%", "%")]
+    return notation, readings
+
+
+def _are_equal(expected: list[Reading], given: list[Reading]) -> bool:
+    from math_verify import verify
+
+    if not verify(expected, given, timeout_seconds=None):
+        return False
+    if any(_equations(reading) or getattr(reading, "is_Relational", False) for reading in expected):
+        return True
+    return all(_stands_for_its_right_side(chain) for reading in given for chain in _equations(reading))
+
+
+def _equations(reading: Reading) -> list[list[Reading]]:
+    """Return the equations in a reading; the equations of a chain are together in one list."""
+    if isinstance(reading, str):
+        return []
+    if _is_equation(reading):
+        return [[reading]]
+    parts: list[Reading] = list(getattr(reading, "_unsorted_args", getattr(reading, "args", ())))
+    if type(reading).__name__ == "And" and all(_is_equation(part) for part in parts):
+        return [parts]
+    return [chain for part in parts for chain in _equations(part)]
+
+
+def _is_equation(reading: Reading) -> bool:
+    return type(reading).__name__ == "Equality"
+
+
+def _stands_for_its_right_side(chain: list[Reading]) -> bool:
+    from math_verify import verify
+
+    first, *others = chain
+    doubtful = [equation for equation in others if not equation.free_symbols]
+    if not _consists_of_names(first.lhs):
+        doubtful.append(first)
+    return all(verify([equation.rhs], [equation.lhs], timeout_seconds=None) for equation in doubtful)
+
+
+def _consists_of_names(side: Reading) -> bool:
+    """Return whether a side consists of names, and of no numbers other than exponents and signs."""
+    if getattr(side, "is_Symbol", False) or str(side) == "E":  # sympy takes the letter e for the number
+        return True
+    if getattr(side, "is_Function", False):
+        return bool(side.free_symbols) or type(type(side)).__name__ == "UndefinedFunction"  # f(2)
+    if getattr(side, "is_Pow", False):
+        return _consists_of_names(side.base)
+    parts = getattr(side, "args", ())
+    if getattr(side, "is_Mul", False):
+        parts = [part for part in parts if part != -1]
+    return bool(parts) and all(_consists_of_names(part) for part in parts)
 
 
 _GROUP = r"\\(?:text(?:rm|bf|it)?|mathrm|mbox|operatorname)\s*+\{"
@@ -56,47 +180,14 @@ _BASE = re.compile(
 _LETTERS = re.compile("[A-Z]++")
 _BASE_NAMES = "two three four five six seven eight nine ten eleven twelve".split()
 
-# A line for each unit: its symbol and its other names, without the s of the plural.
+# For each unit its symbol and its other names, without the s of the plural.
 _UNITS = """
-mm millimeter millimetre
-cm centimeter centimetre
-dm decimeter decimetre
-m meter metre mtr
-km kilometer kilometre
-in inch inches
-ft foot feet
-yd yard
-mi mile
-mg milligram
-g gram gm
-kg kilogram
-lb pound
-oz ounce
-t ton tonne
-ml milliliter millilitre
-l liter litre
-gal gallon
-quart
-pint
-ms millisecond
-s sec second
-min minute
-h hr hour
-day
-week
-month
-yr year
-cent ¢
-dollar
-euro
-deg degree
-rad radian
-c celsius
-f fahrenheit
-mph
-kmh kmph kph
+mm millimeter millimetre; cm centimeter centimetre; dm decimeter decimetre; m meter metre mtr; km kilometer kilometre;
+in inch inches; ft foot feet; yd yard; mi mile; mg milligram; g gram gm; kg kilogram; lb pound; oz ounce; t ton tonne;
+ml milliliter millilitre; l liter litre; gal gallon; quart; pint; ms millisecond; s sec second; min minute; h hr hour;
+day; week; month; yr year; cent ¢; dollar; euro; deg degree; rad radian; c celsius; f fahrenheit; mph; kmh kmph kph
 """
-_SYMBOLS = {name: line.split()[0] for line in _UNITS.split("\n") for name in line.split()}
+_SYMBOLS = {name: unit.split()[0] for unit in _UNITS.split(";") for name in unit.split()}
 _PER_HOUR = {"mph": ("mi", "/", "h"), "kmh": ("km", "/", "h")}
 _SCALES = ("c", "f")  # of temperature, whose degrees are not those of an angle
 _POWERS = {"square": "2", "sq": "2", "squared": "2", "²": "2", "cubic": "3", "cu": "3", "cubed": "3", "³": "3"}

@@ -5,21 +5,28 @@ The final answer is the last complete `\\boxed{...}` after the thought or, if th
 sides are read as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
 An answer that takes too long to compare is wrong, since models write towers of powers. The reward is unknown if the
-expected answer cannot be read and the given one is not the same text, or if a comparison dies for any other reason.
+expected answer cannot be read and the given one is not the same text, or if the sandbox fails.
+
+Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has loaded
+math-verify. What it prints counts for its own answer only.
 """
 
+import json
+import os
 import re
+import threading
 import time
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
 from typing import Self
+from weakref import WeakValueDictionary
 
+from rewards import math_comparison
 from rewards.argument_checks import check_int
-from rewards.errors import CheckerLost
 from rewards.extract.thinking import strip_thinking
-from rewards.format import ANSWER_BEGIN, ANSWER_END
-from rewards.mathematics.answer_comparer import AnswerComparer, ComparisonResult
+from rewards.form import ANSWER_BEGIN, ANSWER_END
 from rewards.reward import (
     ACCEPTED,
     CHECKER_FAILED,
@@ -32,7 +39,7 @@ from rewards.reward import (
     Reward,
     Task,
 )
-from sandbox import machine
+from sandbox import Limits, Outcome, Program, RunResult, Sandbox, SandboxError, machine
 from sandbox.concurrency.single_flight import SingleFlightCache
 from sandbox.extras import install_command
 
@@ -44,29 +51,43 @@ _BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
 _MATH_SIGNS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 _MAX_ANSWER = 4096  # characters; no expected answer is longer
 _CACHE_SIZE = 10_000
-_REWARDS = {
-    ComparisonResult.RIGHT: Reward(1.0, ACCEPTED),
-    ComparisonResult.WRONG: Reward(0.0, WRONG_ANSWER),
-    ComparisonResult.TOO_SLOW: Reward(0.0, TIME_LIMIT),
-    ComparisonResult.UNREADABLE: Reward(None, TESTS_FAILED, detail="the expected answer cannot be read"),
-}
+_PACKAGE, _MODULE = "math-verify", "math_comparison"
+_SOURCE = Path(math_comparison.__file__).read_text("utf-8")
+_WARM = Program(f"from {_MODULE} import main\nmain()\n")
+_COLD = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox whose interpreters have not loaded the module
+_CPU_SECONDS = math_comparison.EXPECTED_CPU_SECONDS + math_comparison.CPU_SECONDS + 1
+# Only CPU time shows that a comparison is too slow, so its wall time is ample.
+_LIMITS = Limits(4 * _CPU_SECONDS, _CPU_SECONDS, memory_mb=1024, processes=1, output_kb=64, disk_mb=1)
+_TRIVIAL = "1"  # an answer that takes no time
+_RIGHT, _WRONG, _TOO_SLOW = Reward(1.0, ACCEPTED), Reward(0.0, WRONG_ANSWER), Reward(0.0, TIME_LIMIT)
+_UNREADABLE = Reward(None, TESTS_FAILED, detail="the expected answer cannot be read")
+_REWARDS = {b"right": _RIGHT, b"wrong": _WRONG, b"unreadable": _UNREADABLE}  # by what the program prints
+
+_lock = threading.Lock()
+_shared: WeakValueDictionary[tuple[int, int], Sandbox] = WeakValueDictionary()  # by process id and workers
 
 
 class MathReward:
-    """Compares answers in processes of its own. Use it as a context manager, or call close().
+    """Compares answers in the sandbox. Use it as a context manager, or call close().
 
-    processes   the most processes; by default one for each processor that this process may keep busy
+    processes   the most comparisons at once, in a sandbox on this machine, which all rewards of this process share; by
+                default one for each processor that this process may keep busy
+    box         the sandbox to use in its place, on any backend. It must have the package math-verify, which then
+                warms up anew in each comparison
 
     Raises ModuleNotFoundError if math-verify is not installed and, when called, ValueError for a task without an
     expected answer.
     """
 
-    def __init__(self, processes: int | None = None) -> None:
+    def __init__(self, processes: int | None = None, *, box: Sandbox | None = None) -> None:
         if processes is not None:
             check_int("processes", processes)
-        if find_spec("math_verify") is None:
+        if box is None and find_spec("math_verify") is None:
             raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; type: {install_command('math')}")
-        self._comparer = AnswerComparer(processes or machine.cpu_count())
+        self._workers = processes or machine.cpu_count()
+        self._given_box = box
+        self._boxes: dict[int, Sandbox] = {}  # by process id: a fork cannot use its parent's
+        self._slow: set[str] = set()  # expected answers that cannot be read in time
         self._compared: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
 
     def __call__(self, answer: Completion, task: Task) -> Reward:
@@ -75,7 +96,8 @@ class MathReward:
         return replace(reward, seconds=time.perf_counter() - begun)
 
     def close(self) -> None:
-        self._comparer.close()
+        """Give up the shared sandbox, which ends as soon as no reward uses it."""
+        self._boxes.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -98,9 +120,48 @@ class MathReward:
 
     def _compare(self, expected: str, given: str) -> Reward:
         try:
-            return _REWARDS[self._comparer.compare(expected, given)]
-        except CheckerLost as error:
+            reward = None if expected in self._slow else _reward(self._run(expected, given))
+            if reward is None:
+                reward = self._blame(expected) or (_RIGHT if expected == given else _UNREADABLE)
+            return reward
+        except SandboxError as error:
             return Reward(None, CHECKER_FAILED, detail=str(error))
+
+    def _blame(self, expected: str) -> Reward | None:
+        """Return the reward of an answer whose comparison was ended; None if the expected answer is the reason.
+
+        Raises SandboxError if no answers can be compared.
+        """
+        if expected not in self._slow:
+            if (alone := _reward(self._run(expected, _TRIVIAL))) is not None:
+                return _UNREADABLE if alone == _UNREADABLE else _TOO_SLOW
+            if _reward(result := self._run(_TRIVIAL, _TRIVIAL)) != _RIGHT:
+                said = result.stderr[-500:].decode("utf-8", "replace").strip()
+                raise SandboxError(f'the sandbox cannot compare answers; it needs packages=["{_PACKAGE}"]: {said}')
+            self._slow.add(expected)
+        return None
+
+    def _run(self, expected: str, given: str) -> RunResult:
+        box = self._given_box
+        if box is None and (box := self._boxes.get(os.getpid())) is None:
+            box = self._boxes[os.getpid()] = _shared_box(self._workers)
+        return box.run(_COLD if self._given_box else _WARM, json.dumps([expected, given]), _LIMITS)
+
+
+def _reward(result: RunResult) -> Reward | None:
+    """Return what a comparison shows; None if its program was ended, or printed anything else than one of the words."""
+    return _REWARDS.get(result.stdout) if (result.outcome, result.exit_code) == (Outcome.EXITED, 0) else None
+
+
+def _shared_box(workers: int) -> Sandbox:
+    """Return the sandbox that compares answers for this process. Raises SandboxError."""
+    key = os.getpid(), workers
+    with _lock:
+        if (box := _shared.get(key)) is None:
+            modules = {_MODULE: f"{_SOURCE}\nwarm_up()\n"}
+            box = Sandbox(workers, isolation="best-effort", packages=[_PACKAGE], modules=modules)
+            _shared[key] = box
+        return box
 
 
 def _is_known(reward: Reward) -> bool:
