@@ -37,7 +37,10 @@ from zygote_client import MAX_MESSAGE
 
 ROOT = Path(__file__).parents[1]
 _PACKAGES = ("sandbox", "rewards", "curate", "train")
-_NOT_IMPORTED = ("rewards.trl", "rewards.verifiers", "rewards.verl", "train.evaluation.for_inspect")  # foreign trainers
+_NOT_IMPORTED = (
+    *("rewards.trl", "rewards.verifiers", "rewards.verl", "train.evaluation.for_inspect"),  # foreign trainers
+    "curate.dedup.kernel",  # vLLM does not start where llvmlite is loaded
+)
 _LIBRARIES = (
     "datasets",
     "torch._dynamo",
