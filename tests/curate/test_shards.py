@@ -112,10 +112,17 @@ def test_a_damaged_work_file_is_reported_with_what_to_delete(rows, undivided, sm
 
 
 def test_a_cluster_works_on_the_shards(rows, undivided, small_shards, ray_cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(curate.shards, "_map_in_processes", None)
+    on_cluster = curate.shards._map_on_ray
+    functions = []
+    monkeypatch.setattr(
+        curate.shards,
+        "_map_on_ray",
+        lambda ray, function, calls: functions.append(function) or on_cluster(ray, function, calls),
+    )
     ray_cluster.add_node()
     on_ray = SandboxOptions(backend="ray", address=ray_cluster.address)
     assert built(rows, tmp_path / "out", on_ray) == undivided
+    assert functions == [curate.shards.read_shard]
 
 
 def test_a_cluster_that_does_not_see_the_files_leaves_the_shards_to_this_machine(
