@@ -74,11 +74,11 @@ def test_encoded_suites_are_kept_within_a_bound(monkeypatch: pytest.MonkeyPatch)
     assert cache.get(suites[0]) is not cache.get(suites[1])
 
 
-@pytest.mark.parametrize(("asked", "answer"), ANSWERS)
-def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], asked: Request[Any], answer: Any) -> None:
+@pytest.mark.parametrize(("sent", "answer"), ANSWERS)
+def test_an_answer_arrives_as_it_was(ends: tuple[Channel, Channel], sent: Request[Any], answer: Any) -> None:
     here, there = ends
     there.send_response(answer)
-    assert here.receive_answer(asked) == answer
+    assert here.receive_answer(sent) == answer
 
 
 @given(DETAILS, st.booleans(), st.integers(0, 99))
