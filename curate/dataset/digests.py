@@ -54,20 +54,19 @@ class RowHasher:
 
     def add(self, row: dict[str, Any]) -> dict[str, Any]:
         """Add a row of `data` to both hashes and return it."""
-        self.add_hashed([hash_row(row, rewards=True)])
+        self.add_hashed(hash_row(row, rewards=True))
         return row
 
     def add_rejected(self, row: dict[str, Any]) -> dict[str, Any]:
         """Add a row of `rejected`, on which no reward depends, to the content hash and return it."""
-        self.add_hashed([hash_row(row, rewards=False)])
+        self.add_hashed(hash_row(row, rewards=False))
         return row
 
-    def add_hashed(self, rows: Iterable[HashedRow]) -> None:
-        """Add rows whose lines and digests are known."""
-        contents, rewards, digests = map(b"".join, zip(*rows, strict=True))
-        self._content.update(contents)
-        self._reward.update(rewards)
-        self._digests += digests
+    def add_hashed(self, row: HashedRow) -> None:
+        """Add a row whose lines and digest are known."""
+        self._content.update(row.content)
+        self._reward.update(row.reward)
+        self._digests += row.digest
 
     @property
     def content_hash(self) -> str:

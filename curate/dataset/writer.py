@@ -12,7 +12,6 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
@@ -175,32 +174,37 @@ def merge_parts(
 
     key: columns by which the rows of each file are sorted; equal rows stay in the order of the files
     """
-    rows = heapq.merge(*(_read_part(path, key) for path in paths), key=itemgetter(0))
-    members = (((batch, place), size) for _, batch, place, size in rows)
-    with ParquetFiles(columns, folder) as files, ThreadPoolExecutor(1) as executor:
-        writing: Future[None] | None = None
-        for group, n_characters in row_groups(members, ROW_GROUP_BYTES):
+
+    def members() -> Iterator[tuple[tuple["pa.RecordBatch", int], int]]:
+        parts = (_read_part(path, key, list(columns)) for path in paths)
+        for _, hashed, batch, place, size in heapq.merge(*parts, key=itemgetter(0)):
+            hasher.add_hashed(hashed)  # here, since the lines are as large as the rows
+            yield (batch, place), size
+
+    with ParquetFiles(columns, folder) as files:
+        for group, n_characters in row_groups(members(), ROW_GROUP_BYTES):
+            n_rows = len(group)
             table = _gather(group)
-            hashed = (table.column(name).to_pylist() for name in _HASHED)
-            hasher.add_hashed(map(HashedRow, *hashed))
-            if writing is not None:
-                writing.result()
-            writing = executor.submit(files.write, table.select(list(columns)), n_characters)
-            yield len(group)
-        if writing is not None:
-            writing.result()
+            del group  # and the batches that it came from
+            files.write(table, n_characters)
+            del table
+            yield n_rows
 
 
-def _read_part(path: Path, key: Sequence[str]) -> Iterator[tuple[Any, "pa.RecordBatch", int, int]]:
-    """Yield the key of each row, its batch and its place there, and its number of characters."""
+def _read_part(
+    path: Path, key: Sequence[str], columns: Sequence[str]
+) -> Iterator[tuple[Any, HashedRow, "pa.RecordBatch", int, int]]:
+    """Yield the key of each row, what is hashed, its batch and its place there, and its number of characters."""
     import pyarrow as pa
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as batches:
         for batch in batches:
             keys = zip(*(batch.column(name).to_pylist() for name in key), strict=True)
             sizes = batch.column(_SIZE).to_pylist()
-            for place, (values, size) in enumerate(zip(keys, sizes, strict=True)):
-                yield values, batch, place, size
+            hashed = map(HashedRow, *(batch.column(name).to_pylist() for name in _HASHED))
+            batch = batch.select(columns)
+            for place, (values, row, size) in enumerate(zip(keys, hashed, sizes, strict=True)):
+                yield values, row, batch, place, size
 
 
 def _gather(rows: Sequence[tuple["pa.RecordBatch", int]]) -> "pa.Table":
