@@ -40,7 +40,7 @@ JUDGEMENT = Judgement(
 
 
 class _Recorder(Channel):
-    """A channel that keeps what it sends."""
+    """A channel that records outgoing messages."""
 
     def __init__(self) -> None:
         super().__init__(-1, -1)

@@ -16,7 +16,7 @@ The folder, from the bottom up:
     text/            words, runs of words, and text for a terminal
     reading/         files, tables and values of raw data; dialects of tests; solutions; prompt templates
     sources/         a file for each source, which turns its raw rows into problems
-    verification/    what stages share that execute solutions: a sandbox that counts, failures, answers, retries
+    judging          judging programs for datasets: their costs, failures and outputs, and retries
     strength/        how many wrong programs the tests reject
     options          the options of a build
     recipe           everything that decides how datasets are made, from raw rows to exports
@@ -38,7 +38,7 @@ The folder, from the bottom up:
     stages/          the stages of a build, one file each
     exports/         a file for each trainer or tool that a dataset can be written for
     pipeline         the build from beginning to end
-    audit/           whether the references of a dataset, or the solutions of a source, pass their tests
+    audit            whether the references of a dataset, or the solutions of a source, pass their tests
     recipes/         recipes as files, and the run of a whole recipe
     commands/        the commands, one file each
     __main__         `python -m curate`

@@ -1,4 +1,4 @@
-"""Whether references pass their tests, for `curate verify --run`: of a curated dataset, or of any source.
+"""Audits for `curate verify --run`: do the references of a dataset, or the solutions of a source, pass their tests?
 
 References of a dataset are judged again; their verdicts are journaled, so the same audit continues after a kill. Raw
 data is audited by a build of a sample of it: the dataset has the build's report and its evidence. The result is also
@@ -52,7 +52,7 @@ class AuditFailure:
 
 @dataclass(frozen=True, slots=True)
 class DatasetAudit:
-    """What an audit found.
+    """The result of an audit.
 
     subject            the dataset or the source, as it was given
     content_hash       of the dataset that was audited; for a source, of the dataset that was built from the sample
@@ -86,7 +86,7 @@ class DatasetAudit:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong with what was audited."""
+        """Whether the audit found neither faults nor failures."""
         return not self.faults and not self.failures
 
 

@@ -16,11 +16,10 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from rewards.argument_checks import check_callable, check_int, check_number
 from rewards.reward import SCORING_TIMEOUT, Completion, Reward, RewardCallable, Task
+from sandbox.closeable import Closeable
 
 __all__ = ["AsyncRewards"]
 
@@ -37,7 +36,7 @@ class _ScoringRequest:
     future: Future[Reward]
 
 
-class AsyncRewards:
+class AsyncRewards(Closeable):
     """Threads that score completions.
 
     reward           the reward, which all threads call
@@ -95,14 +94,6 @@ class AsyncRewards:
             self._changed.notify()
         for _, future in left:
             _end(future, CancelledError("this AsyncRewards was closed"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _score_requests(self) -> None:
         while (request := self._requests.get()) is not None:

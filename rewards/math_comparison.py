@@ -1,4 +1,4 @@
-"""Decide with math-verify whether two answers are equal. A program in the sandbox does so (see reward.py).
+"""Decide with math-verify whether two answers are equal. A program in the sandbox does so (see mathematics.py).
 
 Nothing but the standard library and math-verify is imported here, because the sandbox gets the text of this module.
 

@@ -19,8 +19,6 @@ import time
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from weakref import WeakValueDictionary
 
 from rewards import math_comparison
@@ -40,6 +38,7 @@ from rewards.reward import (
     Task,
 )
 from sandbox import Limits, Outcome, Program, RunResult, Sandbox, SandboxError, machine
+from sandbox.closeable import Closeable
 from sandbox.concurrency.single_flight import SingleFlightCache
 from sandbox.extras import install_command
 
@@ -67,7 +66,7 @@ _lock = threading.Lock()
 _shared: WeakValueDictionary[tuple[int, int], Sandbox] = WeakValueDictionary()  # by process id and workers
 
 
-class MathReward:
+class MathReward(Closeable):
     """Compares answers in the sandbox. Use it as a context manager, or call close().
 
     processes   the most comparisons at once, in a sandbox on this machine, which all rewards of this process share; by
@@ -98,14 +97,6 @@ class MathReward:
     def close(self) -> None:
         """Give up the shared sandbox, which ends as soon as no reward uses it."""
         self._boxes.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _score(self, answer: Completion, task: Task) -> Reward:
         if not task.expected.strip():

@@ -29,9 +29,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-URL_VARIABLE = (
-    "CURATE_URL"  # address of a `curate serve`, if many processes score, or programs may not run on this machine
-)
+# Address of a `curate serve`, if many processes score, or programs may not run on this machine.
+URL_VARIABLE = "CURATE_URL"
 PACKAGES_VARIABLE = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
 LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
 _MAX_CONCURRENT = 256  # completions; each takes a thread that only waits
@@ -95,7 +94,7 @@ def _too_many(completions: str, verdict: str, reason: str) -> TooManyUnknownRewa
 def shared_sandbox() -> Sandbox:
     """Return the sandbox of this process, which is opened on first use.
 
-    Its options are those of `sandbox_options`. Raises SandboxError if no sandbox can be opened.
+    Its options are those of `options_from_environment`. Raises SandboxError if no sandbox can be opened.
     """
     return _shared("sandbox", Sandbox, options_from_environment().open)
 

@@ -1,6 +1,6 @@
 """Sections of titles, sentences, tables and charts, and their renderers for a terminal and for Markdown.
 
-curate/report/html.py has the renderer for HTML. Texts in sections are written by strangers, so every renderer escapes
+curate/report/page.html has the renderer for HTML. Texts in sections are written by strangers, so every renderer escapes
 them: a statement with markup, escape sequences of terminals, pipes or line ends changes nothing but itself.
 """
 
